@@ -1,0 +1,137 @@
+package txn
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// IDPrefix begins the text form of every transaction id.
+const IDPrefix = "tx_"
+
+// IDTextLen is the length of the text form of an id: the prefix and 26 letters.
+const IDTextLen = len(IDPrefix) + ulid.EncodedSize
+
+// ID names a global transaction. It is a ULID: made by whoever begins the
+// transaction, so that a begin can be repeated safely, and never used twice.
+// The zero ID names nothing. IDs are comparable and sort by the time of their
+// making.
+type ID [16]byte
+
+// NewID makes an id from a wall-clock time (for people who sort lists; nothing
+// is decided by it) and 80 bits of chance. Both are inputs: this package has no
+// clock and no randomness of its own.
+func NewID(made time.Time, chance [10]byte) ID {
+	var u ulid.ULID
+	_ = u.SetTime(ulid.Timestamp(made)) // fails only past the year 10889
+	copy(u[6:], chance[:])
+	return ID(u)
+}
+
+// ParseID reads the text form. Upper case is accepted, the prefix is required.
+func ParseID(s string) (ID, error) {
+	rest, ok := strings.CutPrefix(s, IDPrefix)
+	if !ok || len(rest) != ulid.EncodedSize {
+		return ID{}, fmt.Errorf("%w: transaction id %q: want %q and 26 letters or digits", ErrInvalid, clip(s), IDPrefix)
+	}
+	u, err := ulid.ParseStrict(rest)
+	if err != nil {
+		return ID{}, fmt.Errorf("%w: transaction id %q: %w", ErrInvalid, clip(s), err)
+	}
+	if u == (ulid.ULID{}) {
+		return ID{}, fmt.Errorf("%w: transaction id %q is the zero id", ErrInvalid, s)
+	}
+	return ID(u), nil
+}
+
+// String gives the text form, for example tx_01k9x3v7h2m8qf4r6t0bz5n1de.
+func (id ID) String() string { return IDPrefix + id.ulid() }
+
+// IsZero reports whether id names nothing.
+func (id ID) IsZero() bool { return id == ID{} }
+
+// Compare orders ids by their bytes: the order of their making.
+func (id ID) Compare(other ID) int { return ulid.ULID(id).Compare(ulid.ULID(other)) }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (id *ID) UnmarshalText(b []byte) (err error) {
+	*id, err = ParseID(string(b))
+	return err
+}
+
+func (id ID) ulid() string { return strings.ToLower(ulid.ULID(id).String()) }
+
+// BranchID numbers the branches of one transaction: 1, 2, 3 and so on. Its text
+// form is b1, b2, b3.
+type BranchID uint32
+
+// String gives the text form.
+func (b BranchID) String() string { return "b" + strconv.FormatUint(uint64(b), 10) }
+
+// ParseBranchID reads the text form.
+func ParseBranchID(s string) (BranchID, error) {
+	digits, ok := strings.CutPrefix(s, "b")
+	n, err := strconv.ParseUint(digits, 10, 32)
+	if !ok || err != nil || n == 0 || digits[0] == '0' || digits[0] == '+' {
+		return 0, fmt.Errorf("%w: branch id %q: want b1, b2, b3 and so on", ErrInvalid, clip(s))
+	}
+	return BranchID(n), nil
+}
+
+// XIDPrefix begins every branch name that any txmgr cluster ever gives to a
+// participant.
+const XIDPrefix = "txm_"
+
+// XID names one branch to its participant (the gid of PREPARE TRANSACTION):
+// txm_<cluster>_<ulid>_b<n>. It is never used again, so whatever is found under
+// this name belongs to this branch.
+func XID(cluster string, id ID, b BranchID) string {
+	return ClusterPrefix(cluster) + id.ulid() + "_" + b.String()
+}
+
+// ClusterPrefix begins the XID of every branch of one cluster and of no other.
+func ClusterPrefix(cluster string) string { return XIDPrefix + cluster + "_" }
+
+// ParseXID takes an XID apart. ok is false for every text that [XID] does not
+// make: such a name is not ours and must be left alone.
+func ParseXID(s string) (cluster string, id ID, b BranchID, ok bool) {
+	rest, ok := strings.CutPrefix(s, XIDPrefix)
+	if !ok {
+		return "", ID{}, 0, false
+	}
+	parts := strings.Split(rest, "_")
+	if len(parts) != 3 || !ValidCluster(parts[0]) {
+		return "", ID{}, 0, false
+	}
+	id, err := ParseID(IDPrefix + parts[1])
+	if err != nil {
+		return "", ID{}, 0, false
+	}
+	if b, err = ParseBranchID(parts[2]); err != nil {
+		return "", ID{}, 0, false
+	}
+	return parts[0], id, b, s == XID(parts[0], id, b)
+}
+
+// ValidCluster reports whether s can be a cluster tag: 1 to 16 lower-case
+// letters and digits.
+func ValidCluster(s string) bool {
+	if len(s) == 0 || len(s) > 16 {
+		return false
+	}
+	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
+}
+
+// clip keeps hostile input out of error texts.
+func clip(s string) string {
+	if len(s) > 64 {
+		return s[:64] + "..."
+	}
+	return s
+}

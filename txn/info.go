@@ -1,0 +1,108 @@
+package txn
+
+import "time"
+
+// Info is one transaction as the coordinator sees it. The JSON form is part of
+// the API.
+type Info struct {
+	ID     ID     `json:"id"`
+	Name   string `json:"name"`
+	State  State  `json:"state"`
+	Cause  Cause  `json:"cause"`
+	Reason string `json:"reason"` // given by whoever asked for the rollback
+	Hazard Hazard `json:"hazard"`
+	// Timeout is what was granted; Began is the leader's wall clock, for people.
+	Timeout Duration  `json:"timeout"`
+	Began   time.Time `json:"began"`
+	// ExpiresIn is the time left; zero when decided.
+	ExpiresIn Duration `json:"expires_in"`
+	// SurvivalIndex is the number of invocations of the timeout thread that the
+	// transaction survived at begin (or at its last extension);
+	// RemainingInvocations is how many of them are left, zero when decided;
+	// ExpiryTick is their sum with the ticks since: the invocation that ends it.
+	SurvivalIndex        uint64            `json:"survival_index"`
+	RemainingInvocations uint64            `json:"remaining_invocations"`
+	ExpiryTick           uint64            `json:"expiry_tick"`
+	Labels               map[string]string `json:"labels"`
+	Branches             []BranchInfo      `json:"branches"`
+}
+
+// BranchInfo is one branch as the coordinator sees it.
+type BranchInfo struct {
+	ID          BranchID    `json:"-"`
+	Name        string      `json:"id"` // text form of ID
+	Participant string      `json:"participant"`
+	Kind        string      `json:"kind"`
+	XID         string      `json:"xid"`
+	Vote        Vote        `json:"vote"`
+	State       BranchState `json:"state"`
+	// Attempts, LastError and NextTry say why phase two is not over; they are
+	// known to the leader only.
+	Attempts  int      `json:"attempts"`
+	LastError string   `json:"last_error"`
+	NextTry   Duration `json:"next_try_in"`
+}
+
+// Duration is a [time.Duration] that reads and writes itself as Go's text form,
+// "12.3s"; zero is the empty text.
+type Duration time.Duration
+
+// String gives the text form.
+func (d Duration) String() string { return time.Duration(d).String() }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (d Duration) MarshalText() ([]byte, error) {
+	if d == 0 {
+		return nil, nil
+	}
+	return []byte(d.String()), nil
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (d *Duration) UnmarshalText(b []byte) error {
+	if len(b) == 0 {
+		*d = 0
+		return nil
+	}
+	v, err := time.ParseDuration(string(b))
+	*d = Duration(v)
+	return err
+}
+
+// Group is one survival-index group: all the transactions that the same
+// invocation of the timeout thread ends.
+type Group struct {
+	ExpiryTick           uint64   `json:"expiry_tick"`
+	RemainingInvocations uint64   `json:"remaining_invocations"`
+	ExpiresIn            Duration `json:"expires_in"`
+	Transactions         int      `json:"transactions"`
+}
+
+// Groups is the survival index at one tick.
+type Groups struct {
+	Tick     uint64   `json:"tick"`
+	Interval Duration `json:"interval"`
+	Groups   []Group  `json:"groups"`
+}
+
+// Filter chooses transactions. The zero Filter chooses all.
+type Filter struct {
+	States        []State       // any of these; none means any
+	Participant   string        // has a branch there
+	OlderThan     time.Duration // began at least this long ago
+	ExpiresWithin time.Duration // undecided and at most this far from its deadline
+	Labels        map[string]string
+	Prefix        string // text form of the id begins so
+	Limit         int    // at most this many; 0 means 1,000
+}
+
+// Event tells that a transaction changed its state.
+type Event struct {
+	ID     ID        `json:"id"`
+	Name   string    `json:"name"`
+	State  State     `json:"state"`
+	Cause  Cause     `json:"cause"`
+	Hazard Hazard    `json:"hazard"`
+	Tick   uint64    `json:"tick"`
+	Time   time.Time `json:"time"` // the leader's wall clock, for people
+}

@@ -1,0 +1,120 @@
+package txn
+
+import (
+	"context"
+	"time"
+)
+
+// Options describe a transaction to begin. The zero value is valid.
+type Options struct {
+	// ID names the transaction; made by the manager when zero. A begin repeated
+	// with the same id and equal options answers as before.
+	ID ID
+	// Name is for people. At most 128 bytes.
+	Name string
+	// Timeout is how long the transaction may stay undecided. It is never cut
+	// short, and overrun by at most one interval of the coordinator and one
+	// commit of its log. Defaults to 30s.
+	Timeout time.Duration
+	// Labels are for people and filters. At most 16, keys and values of at most
+	// 128 bytes each.
+	Labels map[string]string
+	// Branches are enlisted at once, which saves a round trip each.
+	Branches []Enlistment
+}
+
+// Enlistment asks for a branch at a participant. Enlisting the same participant
+// twice answers the same branch.
+type Enlistment struct {
+	Participant string
+	// Payload is handed to the participant in every phase. At most 64 KiB.
+	Payload []byte
+	// Session identifies the application's database session, so that it can be
+	// fenced off at the deadline and its end be proved; see the participant's
+	// documentation for the form. At most 256 bytes. A later enlistment with
+	// another session replaces it.
+	Session string
+}
+
+// Branch is what an enlistment gives back.
+type Branch struct {
+	ID          BranchID
+	Participant string
+	XID         string // the name to prepare under
+}
+
+// Begun is a new transaction.
+type Begun struct {
+	ID            ID
+	Timeout       time.Duration // granted
+	SurvivalIndex uint64
+	ExpiryTick    uint64
+	Branches      []Branch // in the order of Options.Branches
+}
+
+// BranchVote is the vote of one branch, learnt by whoever prepared it.
+type BranchVote struct {
+	Branch BranchID
+	Vote   Vote
+}
+
+// Commitment asks for the decision to commit.
+type Commitment struct {
+	Votes []BranchVote
+	// OwnPhaseTwo says that the caller will finish its branches itself and
+	// report them by Done; the coordinator leaves it a short time to do so.
+	OwnPhaseTwo bool
+}
+
+// Outcome is where a call left the transaction.
+type Outcome struct {
+	State  State
+	Cause  Cause
+	Hazard Hazard
+}
+
+// Ack says how a branch ended: [BranchCommitted] or [BranchRolledBack].
+type Ack struct {
+	Branch BranchID
+	State  BranchState
+}
+
+// Goal is what Wait waits for.
+type Goal uint8
+
+const (
+	// Finished: nothing is left to be done.
+	Finished Goal = iota
+	// DecidedGoal: the outcome is fixed.
+	DecidedGoal
+)
+
+// Manager is a transaction coordinator, embedded (node.Node) or over the
+// network (client.Client). It is one interface, larger than the house likes,
+// because applications hold one value and every call is about one transaction.
+//
+// All calls may be repeated, with the same answer. All are safe for concurrent
+// use. Errors are [*Error].
+type Manager interface {
+	// Begin starts a transaction; its time runs from the coordinator's
+	// acceptance.
+	Begin(ctx context.Context, o Options) (Begun, error)
+	// Enlist records a branch durably, which must precede its prepare.
+	Enlist(ctx context.Context, id ID, e Enlistment) (Branch, error)
+	// Commit decides. A nil error means: decided to commit, durable; phase two
+	// may still be running (see Outcome.State). An error that is
+	// [ErrRolledBack] means surely not; [ErrInDoubt]: ask Get.
+	Commit(ctx context.Context, id ID, c Commitment) (Outcome, error)
+	// Rollback decides to roll back. A transaction that is decided to commit
+	// answers [ErrConflict].
+	Rollback(ctx context.Context, id ID, reason string) (Outcome, error)
+	// Extend grants a new timeout, counted from now. It never shortens.
+	Extend(ctx context.Context, id ID, timeout time.Duration) (Outcome, error)
+	// Done reports branches that the caller has finished.
+	Done(ctx context.Context, id ID, acks ...Ack) error
+	// Get looks a transaction up.
+	Get(ctx context.Context, id ID) (Info, error)
+	// Wait returns when the transaction has reached the goal, or with
+	// [ErrWaitTimeout] when ctx ends first.
+	Wait(ctx context.Context, id ID, goal Goal) (Info, error)
+}

@@ -1,0 +1,102 @@
+package txn
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Participant is a registered resource. Registration is replicated; secrets are
+// not part of it, only where each node finds them.
+type Participant struct {
+	Name string `json:"name"`
+	Kind string `json:"kind"` // postgres, ledger
+	// Settings depend on the kind; see the participant's documentation. At most
+	// 16, keys of at most 64 and values of at most 1,024 bytes.
+	Settings map[string]string `json:"settings"`
+	// CoordinatorPrepares says that the coordinator asks the participant for its
+	// vote; otherwise the application prepares and tells the vote at commit.
+	CoordinatorPrepares bool `json:"coordinator_prepares"`
+}
+
+// Limits of what enters the log. All in bytes or counts.
+const (
+	MaxName          = 128
+	MaxReason        = 512
+	MaxLabels        = 16
+	MaxLabel         = 128
+	MaxPayload       = 64 << 10
+	MaxSession       = 256
+	MaxBranches      = 256
+	MaxParticipants  = 1024
+	MaxSettings      = 16
+	MaxSettingKey    = 64
+	MaxSettingValue  = 1024
+	MaxParticipantID = 63
+)
+
+// CheckParticipantName reports what is wrong with a participant's name: 1 to 63
+// lower-case letters, digits, '-' and '_', beginning with a letter.
+func CheckParticipantName(s string) error {
+	const letters = "abcdefghijklmnopqrstuvwxyz"
+	if s == "" || len(s) > MaxParticipantID || !strings.Contains(letters, s[:1]) || strings.Trim(s, letters+"0123456789-_") != "" {
+		return fmt.Errorf("%w: participant name %q: want 1 to %d lower-case letters, digits, '-' or '_', beginning with a letter", ErrInvalid, clip(s), MaxParticipantID)
+	}
+	return nil
+}
+
+// Check reports what is wrong with a registration.
+func (p Participant) Check() error {
+	if err := CheckParticipantName(p.Name); err != nil {
+		return err
+	}
+	if p.Kind == "" || len(p.Kind) > MaxSettingKey {
+		return fmt.Errorf("%w: participant %q: kind %q: want 1 to %d bytes", ErrInvalid, p.Name, clip(p.Kind), MaxSettingKey)
+	}
+	return checkMap("participant "+p.Name+": settings", p.Settings, MaxSettings, MaxSettingKey, MaxSettingValue)
+}
+
+// Check reports what is wrong with the options, apart from the timeout, whose
+// limits the coordinator knows.
+func (o Options) Check() error {
+	if len(o.Name) > MaxName {
+		return fmt.Errorf("%w: name has %d bytes; at most %d", ErrInvalid, len(o.Name), MaxName)
+	}
+	if len(o.Branches) > MaxBranches {
+		return fmt.Errorf("%w: %d branches; at most %d", ErrInvalid, len(o.Branches), MaxBranches)
+	}
+	for _, e := range o.Branches {
+		if err := e.Check(); err != nil {
+			return err
+		}
+	}
+	return checkMap("labels", o.Labels, MaxLabels, MaxLabel, MaxLabel)
+}
+
+// Check reports what is wrong with the enlistment.
+func (e Enlistment) Check() error {
+	if err := CheckParticipantName(e.Participant); err != nil {
+		return err
+	}
+	if len(e.Payload) > MaxPayload {
+		return fmt.Errorf("%w: payload for %s has %d bytes; at most %d", ErrInvalid, e.Participant, len(e.Payload), MaxPayload)
+	}
+	if len(e.Session) > MaxSession {
+		return fmt.Errorf("%w: session for %s has %d bytes; at most %d", ErrInvalid, e.Participant, len(e.Session), MaxSession)
+	}
+	return nil
+}
+
+func checkMap(what string, m map[string]string, n, key, value int) error {
+	if len(m) > n {
+		return fmt.Errorf("%w: %s: %d entries; at most %d", ErrInvalid, what, len(m), n)
+	}
+	for _, k := range slices.Sorted(maps.Keys(m)) { // sorted: the same complaint at every try
+		v := m[k]
+		if k == "" || len(k) > key || len(v) > value {
+			return fmt.Errorf("%w: %s: %q: want a key of 1 to %d bytes and a value of at most %d", ErrInvalid, what, clip(k), key, value)
+		}
+	}
+	return nil
+}

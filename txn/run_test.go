@@ -1,0 +1,209 @@
+package txn_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+func TestRunRollsBack(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fn    func(ctx context.Context, tx *txn.Tx) error
+		want  []error
+		story string
+	}{
+		{
+			name:  "on an error",
+			fn:    func(context.Context, *txn.Tx) error { return errOut },
+			want:  []error{txn.ErrRolledBack, errOut},
+			story: "bank rolls back\nbank releases\nrollback: out of order\ndone b1=rolled-back",
+		},
+		{
+			name:  "when asked to by the function",
+			fn:    func(ctx context.Context, tx *txn.Tx) error { return tx.Rollback(ctx, "no need") },
+			want:  []error{txn.ErrRolledBack},
+			story: "bank rolls back\nbank releases\nrollback: no need\ndone b1=rolled-back",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := &stage{}
+			err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
+				if _, err := s.join(ctx, tx, "bank"); err != nil {
+					return err
+				}
+				return c.fn(ctx, tx)
+			})
+			checkError(t, err, c.want, []error{txn.ErrVotedNo, txn.ErrTimedOut})
+			if diff := cmp.Diff(strings.Split("begin \nenlist bank session-of-bank\n"+c.story, "\n"), s.story); diff != "" {
+				t.Errorf("story (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRunRollsBackOnPanicAndGoexit(t *testing.T) {
+	for name, leave := range map[string]func(){
+		"panic":  func() { panic(errOut) },
+		"goexit": runtime.Goexit,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &stage{}
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				defer func() { _ = recover() }()
+				_ = txn.Run(context.Background(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
+					if _, err := s.join(ctx, tx, "bank"); err != nil {
+						t.Error(err)
+					}
+					leave()
+					return nil
+				})
+				t.Error("Run returned")
+			})
+			wg.Wait()
+			want := "begin \nenlist bank session-of-bank\nbank rolls back\nbank releases\nrollback: the function did not return\ndone b1=rolled-back"
+			if diff := cmp.Diff(strings.Split(want, "\n"), s.story); diff != "" {
+				t.Errorf("story (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRunAddsNothingToAnEndThatTheFunctionChose(t *testing.T) {
+	s := &stage{}
+	err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error { return tx.Commit(ctx) })
+	if err != nil {
+		t.Error(err)
+	}
+	err = txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
+		return errors.Join(tx.Commit(ctx), errOut)
+	})
+	if !errors.Is(err, errOut) || errors.Is(err, txn.ErrRolledBack) {
+		t.Errorf("an error after a commit came back as %v", err)
+	}
+	s.errs = map[string]error{"commit": errOut}
+	err = txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
+		_ = tx.Commit(ctx)
+		return nil
+	})
+	checkError(t, err, []error{txn.ErrInDoubt}, []error{txn.ErrRolledBack})
+	for _, line := range s.story {
+		if strings.HasPrefix(line, "rollback") {
+			t.Errorf("rolled back:\n%s", s.told())
+		}
+	}
+}
+
+// TestTimeoutEndsTheWork: the context of the work ends with the granted time,
+// the sessions let go at once, and the coordinator is left to come to the same
+// end by itself, so that it records the right cause.
+func TestTimeoutEndsTheWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stage{timeout: 3 * time.Second}
+		began := time.Now()
+		err := txn.Run(t.Context(), s, txn.Options{Timeout: time.Hour}, func(ctx context.Context, tx *txn.Tx) error {
+			if _, err := s.join(ctx, tx, "bank"); err != nil {
+				return err
+			}
+			<-ctx.Done()
+			if !errors.Is(context.Cause(ctx), txn.ErrTimedOut) {
+				t.Errorf("the context ended with %v", context.Cause(ctx))
+			}
+			return ctx.Err()
+		})
+		checkError(t, err, []error{txn.ErrRolledBack, txn.ErrTimedOut, context.DeadlineExceeded}, nil)
+		if took := time.Since(began); took != 3*time.Second {
+			t.Errorf("took %v", took)
+		}
+		want := []string{"begin ", "enlist bank session-of-bank", "bank rolls back", "bank releases"}
+		if diff := cmp.Diff(want, s.story); diff != "" {
+			t.Errorf("story (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestPrepareThatTakesTooLongTimesOut, but the decision itself is not cut short.
+func TestPrepareThatTakesTooLongTimesOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stage{timeout: time.Second}
+		err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
+			_, err := txn.Join(ctx, tx, "slow", func(context.Context, txn.Enlister) (*slow, error) { return &slow{player{s, "slow"}}, nil })
+			return err
+		})
+		checkError(t, err, []error{txn.ErrRolledBack, txn.ErrTimedOut}, []error{txn.ErrVotedNo})
+	})
+}
+
+type slow struct{ player }
+
+func (s *slow) Prepare(ctx context.Context) (txn.Vote, error) {
+	<-ctx.Done()
+	return 0, context.Cause(ctx)
+}
+
+// TestInnerRunIsNotTimedOutByTheOuterOne: the time of a transaction around this
+// one says nothing about this one's.
+func TestInnerRunIsNotTimedOutByTheOuterOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		outer, cancel := context.WithTimeoutCause(t.Context(), time.Second,
+			&txn.Error{ID: txn.NewID(time.UnixMilli(9), [10]byte{9}), Cause: txn.CauseTimeout, Err: txn.ErrTimedOut})
+		defer cancel()
+		s := &stage{}
+		_ = txn.Run(outer, s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
+			<-ctx.Done()
+			return errOut
+		})
+		if want := []string{"begin ", "rollback: out of order"}; !cmp.Equal(want, s.story) {
+			t.Errorf("the coordinator was not told: %q", s.story)
+		}
+	})
+}
+
+func TestCallerThatLeavesBeforeTheDecisionRollsBack(t *testing.T) {
+	s := &stage{}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	err := txn.Run(ctx, s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
+		_, err := s.join(ctx, tx, "bank")
+		cancel(errOut)
+		return err
+	})
+	checkError(t, err, []error{txn.ErrRolledBack, errOut}, []error{txn.ErrVotedNo, txn.ErrInDoubt})
+	want := []string{"begin ", "enlist bank session-of-bank", "bank prepares", "bank rolls back", "bank releases", "rollback: out of order", "done b1=rolled-back"}
+	if diff := cmp.Diff(want, s.story); diff != "" {
+		t.Errorf("story (-want +got):\n%s", diff)
+	}
+}
+
+func TestFromContext(t *testing.T) {
+	if tx, ok := txn.FromContext(t.Context()); ok || tx != nil {
+		t.Errorf("an empty context has %v", tx)
+	}
+	err := txn.Run(t.Context(), &stage{}, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
+		if got, ok := txn.FromContext(ctx); !ok || got != tx || tx.ID() != theID {
+			t.Errorf("got %v", got)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBeginThatFailsRunsNothing(t *testing.T) {
+	s := &stage{errs: map[string]error{"begin": &txn.Error{Op: "begin", Err: txn.ErrUnavailable}}}
+	err := txn.Run(t.Context(), s, txn.Options{}, func(context.Context, *txn.Tx) error {
+		t.Error("ran")
+		return nil
+	})
+	checkError(t, err, []error{txn.ErrUnavailable}, nil)
+}

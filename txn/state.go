@@ -1,0 +1,189 @@
+package txn
+
+import "fmt"
+
+// State is where a global transaction is. The zero State is no state.
+type State uint8
+
+const (
+	// Active: begun, not decided. Branches may be enlisted, the deadline runs.
+	Active State = iota + 1
+	// Preparing: commit was asked for and the coordinator itself is collecting
+	// the votes that are missing. Not decided; the deadline still runs.
+	Preparing
+	// Committing: decided to commit, durable, not to be undone. Some branch has
+	// not acknowledged yet.
+	Committing
+	// Committed: every branch has acknowledged the commit.
+	Committed
+	// RollingBack: decided to roll back. Some branch has not acknowledged yet.
+	RollingBack
+	// RolledBack: every branch has acknowledged the rollback: nothing was applied.
+	RolledBack
+)
+
+var stateNames = []string{"", "active", "preparing", "committing", "committed", "rolling-back", "rolled-back"}
+
+// Decided reports whether the outcome is fixed for ever.
+func (s State) Decided() bool { return s >= Committing }
+
+// Finished reports whether nothing is left to be done.
+func (s State) Finished() bool { return s == Committed || s == RolledBack }
+
+// Commits reports whether the decision was to commit.
+func (s State) Commits() bool { return s == Committing || s == Committed }
+
+// Cause says why a transaction was rolled back. The zero Cause is none.
+type Cause uint8
+
+const (
+	// CauseClient: the application asked for it.
+	CauseClient Cause = iota + 1
+	// CauseTimeout: its time was over before it was decided.
+	CauseTimeout
+	// CauseVoteNo: a participant could not promise to commit.
+	CauseVoteNo
+	// CauseSessionExpired: the client session that held it went silent.
+	CauseSessionExpired
+	// CauseOperator: a person decided it.
+	CauseOperator
+)
+
+var causeNames = []string{"", "client", "timeout", "vote-no", "session-expired", "operator"}
+
+// Vote is a branch's answer to prepare. The zero Vote is none yet.
+type Vote uint8
+
+const (
+	// VotePrepared: the branch can be committed and can be rolled back, whatever
+	// crashes, until it is told which.
+	VotePrepared Vote = iota + 1
+	// VoteReadOnly: the branch changed nothing and takes no part in phase two.
+	VoteReadOnly
+	// VoteNo: the branch cannot commit; it has rolled back already.
+	VoteNo
+)
+
+var voteNames = []string{"none", "prepared", "read-only", "no"}
+
+// BranchState is where one branch is, as far as the coordinator knows.
+type BranchState uint8
+
+const (
+	// BranchEnlisted: known and durable, no vote yet.
+	BranchEnlisted BranchState = iota + 1
+	// BranchPrepared: voted, waits for the decision to reach it.
+	BranchPrepared
+	// BranchCommitted: acknowledged the commit.
+	BranchCommitted
+	// BranchRolledBack: acknowledged the rollback.
+	BranchRolledBack
+	// BranchHazard: ended, or may have ended, otherwise than decided.
+	BranchHazard
+)
+
+var branchStateNames = []string{"", "enlisted", "prepared", "committed", "rolled-back", "hazard"}
+
+// Finished reports whether the branch needs no further action of the
+// coordinator. A hazard is finished in that sense: only a person can help.
+func (s BranchState) Finished() bool { return s >= BranchCommitted }
+
+// Hazard says how the branches of a transaction ended, or may have ended,
+// otherwise than decided. The zero Hazard is none.
+type Hazard uint8
+
+const (
+	// HazardCommitted: decided to roll back, but committed.
+	HazardCommitted Hazard = iota + 1
+	// HazardRolledBack: decided to commit, but rolled back.
+	HazardRolledBack
+	// HazardMixed: branches went both wrong ways, or one of several went wrong.
+	HazardMixed
+	// HazardUnknown: a participant does not know the branch and no proof of its
+	// end can be had.
+	HazardUnknown
+)
+
+var hazardNames = []string{"", "committed", "rolled-back", "mixed", "unknown"}
+
+func name(names []string, i uint8) string {
+	if int(i) < len(names) {
+		return names[i]
+	}
+	return fmt.Sprintf("(%d)", i)
+}
+
+func parse[T ~uint8](what string, names []string, s string) (T, error) {
+	for i, n := range names {
+		if n == s {
+			return T(i), nil
+		}
+	}
+	return 0, fmt.Errorf("%w: unknown %s %q", ErrInvalid, what, clip(s))
+}
+
+// ParseState reads the name of a state.
+func ParseState(s string) (State, error) { return parse[State]("state", stateNames, s) }
+
+// ParseVote reads the name of a vote.
+func ParseVote(s string) (Vote, error) { return parse[Vote]("vote", voteNames, s) }
+
+// String gives the name used in the API, for example "rolling-back".
+func (s State) String() string { return name(stateNames, uint8(s)) }
+
+// String gives the name used in the API, for example "timeout".
+func (c Cause) String() string { return name(causeNames, uint8(c)) }
+
+// String gives the name used in the API, for example "read-only".
+func (v Vote) String() string { return name(voteNames, uint8(v)) }
+
+// String gives the name used in the API, for example "enlisted".
+func (s BranchState) String() string { return name(branchStateNames, uint8(s)) }
+
+// String gives the name used in the API, for example "mixed".
+func (h Hazard) String() string { return name(hazardNames, uint8(h)) }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (c Cause) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (v Vote) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (s BranchState) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (h Hazard) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (s *State) UnmarshalText(b []byte) (err error) {
+	*s, err = ParseState(string(b))
+	return err
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (c *Cause) UnmarshalText(b []byte) (err error) {
+	*c, err = parse[Cause]("cause", causeNames, string(b))
+	return err
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (v *Vote) UnmarshalText(b []byte) (err error) {
+	*v, err = ParseVote(string(b))
+	return err
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (s *BranchState) UnmarshalText(b []byte) (err error) {
+	*s, err = parse[BranchState]("branch state", branchStateNames, string(b))
+	return err
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (h *Hazard) UnmarshalText(b []byte) (err error) {
+	*h, err = parse[Hazard]("hazard", hazardNames, string(b))
+	return err
+}

@@ -1,0 +1,58 @@
+package txn
+
+import "time"
+
+// Status is one coordinator at a glance.
+type Status struct {
+	Cluster     string   `json:"cluster"` // tag in every XID
+	Node        string   `json:"node"`
+	Leader      bool     `json:"leader"`
+	LeaderID    string   `json:"leader_id"`
+	Version     string   `json:"version"`
+	Term        uint64   `json:"term"`
+	LogIndex    uint64   `json:"log_index"`
+	Tick        uint64   `json:"tick"`
+	Interval    Duration `json:"interval"`
+	Uptime      Duration `json:"uptime"`
+	Open        int      `json:"open"`      // undecided
+	Undone      int      `json:"undone"`    // decided, phase two not over
+	Finished    int      `json:"finished"`  // kept outcomes
+	Hazards     int      `json:"hazards"`   // not forgotten yet
+	Committed   uint64   `json:"committed"` // decisions since bootstrap
+	RolledBack  uint64   `json:"rolled_back"`
+	TimedOut    uint64   `json:"timed_out"`
+	Commands    uint64   `json:"commands"` // since this process started
+	Entries     uint64   `json:"entries"`
+	TickEntries uint64   `json:"tick_entries"`
+	Syncs       uint64   `json:"syncs"` // fdatasync calls of the log
+	LogBytes    int64    `json:"log_bytes"`
+	// Participants as this node sees them.
+	Participants []ParticipantStatus `json:"participants"`
+}
+
+// ParticipantStatus is the health of one participant as one node sees it.
+type ParticipantStatus struct {
+	Participant
+	Healthy   bool     `json:"healthy"`
+	LastError string   `json:"last_error"`
+	NextTry   Duration `json:"next_try_in"`
+	Queued    int      `json:"queued"`  // branches that wait for a worker
+	Running   int      `json:"running"` // branches being driven now
+}
+
+// Finding is one branch that a sweep found prepared at a participant.
+type Finding struct {
+	Participant string    `json:"participant"`
+	XID         string    `json:"xid"`
+	ID          ID        `json:"id"`
+	Branch      BranchID  `json:"branch"`
+	Since       time.Time `json:"since"`
+	Owner       string    `json:"owner"`
+	// State is the transaction's; zero when the coordinator does not know it.
+	State State `json:"state"`
+	// Verdict is what has to be done: leave, commit or rollback; Done says that
+	// it was, Error why it could not be.
+	Verdict string `json:"verdict"`
+	Done    bool   `json:"done"`
+	Error   string `json:"error"`
+}

@@ -1,0 +1,344 @@
+package txn_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// stage is a coordinator and sessions that answer as they are told and write
+// down what they were asked.
+type stage struct {
+	mu    sync.Mutex
+	story []string
+
+	// Answers: of the coordinator by the call, of sessions by participant and call.
+	errs    map[string]error
+	votes   map[string]txn.Vote
+	cause   txn.Cause
+	timeout time.Duration
+	n       int
+}
+
+func (s *stage) tell(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.story = append(s.story, fmt.Sprintf(format, args...))
+}
+
+func (s *stage) told() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.story, "\n")
+}
+
+var theID = txn.NewID(time.UnixMilli(1), [10]byte{1})
+
+func (s *stage) Begin(_ context.Context, o txn.Options) (txn.Begun, error) {
+	s.tell("begin %s", o.Name)
+	d := s.timeout
+	if d == 0 {
+		d = time.Hour
+	}
+	return txn.Begun{ID: theID, Timeout: d}, s.errs["begin"]
+}
+
+func (s *stage) Enlist(_ context.Context, _ txn.ID, e txn.Enlistment) (txn.Branch, error) {
+	s.tell("enlist %s %s", e.Participant, e.Session)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.n++
+	return txn.Branch{ID: txn.BranchID(s.n), Participant: e.Participant}, s.errs["enlist"]
+}
+
+func (s *stage) Commit(_ context.Context, _ txn.ID, c txn.Commitment) (txn.Outcome, error) {
+	var votes []string
+	for _, v := range c.Votes {
+		votes = append(votes, fmt.Sprintf("%v=%v", v.Branch, v.Vote))
+	}
+	s.tell("commit %s own=%v", strings.Join(votes, " "), c.OwnPhaseTwo)
+	return txn.Outcome{State: txn.Committing}, s.errs["commit"]
+}
+
+func (s *stage) Rollback(ctx context.Context, _ txn.ID, reason string) (txn.Outcome, error) {
+	s.tell("rollback: %s", reason)
+	if ctx.Err() != nil {
+		return txn.Outcome{}, ctx.Err()
+	}
+	return txn.Outcome{State: txn.RollingBack, Cause: s.cause}, s.errs["rollback"]
+}
+
+func (s *stage) Done(_ context.Context, _ txn.ID, acks ...txn.Ack) error {
+	var done []string
+	for _, a := range acks {
+		done = append(done, fmt.Sprintf("%v=%v", a.Branch, a.State))
+	}
+	s.tell("done %s", strings.Join(done, " "))
+	return s.errs["done"]
+}
+
+func (s *stage) Extend(context.Context, txn.ID, time.Duration) (txn.Outcome, error) {
+	return txn.Outcome{}, errors.ErrUnsupported
+}
+
+func (s *stage) Get(context.Context, txn.ID) (txn.Info, error) {
+	return txn.Info{}, errors.ErrUnsupported
+}
+
+func (s *stage) Wait(context.Context, txn.ID, txn.Goal) (txn.Info, error) {
+	return txn.Info{}, errors.ErrUnsupported
+}
+
+type player struct {
+	s    *stage
+	name string
+}
+
+func (p *player) Prepare(ctx context.Context) (txn.Vote, error) {
+	p.s.tell("%s prepares", p.name)
+	vote, ok := p.s.votes[p.name]
+	if !ok {
+		vote = txn.VotePrepared
+	}
+	return vote, p.s.errs[p.name+" prepares"]
+}
+
+func (p *player) Commit(ctx context.Context) error {
+	p.s.tell("%s commits", p.name)
+	return errors.Join(ctx.Err(), p.s.errs[p.name+" commits"])
+}
+
+func (p *player) Rollback(ctx context.Context) error {
+	p.s.tell("%s rolls back", p.name)
+	return errors.Join(ctx.Err(), p.s.errs[p.name+" rolls back"])
+}
+
+func (p *player) Release() { p.s.tell("%s releases", p.name) }
+
+func (s *stage) join(ctx context.Context, tx *txn.Tx, name string) (*player, error) {
+	return txn.Join(ctx, tx, name, func(ctx context.Context, enlist txn.Enlister) (*player, error) {
+		_, err := enlist(ctx, "session-of-"+name, nil)
+		return &player{s, name}, err
+	})
+}
+
+var errOut = errors.New("out of order")
+
+func TestEndOfATransaction(t *testing.T) {
+	const joined = "begin order\nenlist bank session-of-bank\nenlist shop session-of-shop\n"
+	for _, c := range []struct {
+		name  string
+		stage *stage
+		want  []error // nil: commit succeeds
+		not   []error
+		story string
+	}{
+		{
+			name:  "all vote yes",
+			stage: &stage{},
+			story: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\n" +
+				"bank commits\nbank releases\nshop commits\nshop releases\ndone b1=committed b2=committed",
+		},
+		{
+			name:  "a read-only branch takes no part in phase two",
+			stage: &stage{votes: map[string]txn.Vote{"bank": txn.VoteReadOnly}},
+			story: "bank prepares\nshop prepares\ncommit b1=read-only b2=prepared own=true\n" +
+				"bank releases\nshop commits\nshop releases\ndone b2=committed",
+		},
+		{
+			name:  "all are read-only",
+			stage: &stage{votes: map[string]txn.Vote{"bank": txn.VoteReadOnly, "shop": txn.VoteReadOnly}},
+			story: "bank prepares\nshop prepares\ncommit b1=read-only b2=read-only own=false\nbank releases\nshop releases",
+		},
+		{
+			name:  "a session that cannot commit leaves its branch to the coordinator",
+			stage: &stage{errs: map[string]error{"bank commits": errOut}},
+			story: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\n" +
+				"bank commits\nbank releases\nshop commits\nshop releases\ndone b2=committed",
+		},
+		{
+			name:  "a report that is lost does not undo the decision",
+			stage: &stage{errs: map[string]error{"done": errOut}},
+			story: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\n" +
+				"bank commits\nbank releases\nshop commits\nshop releases\ndone b1=committed b2=committed",
+		},
+		{
+			name:  "the last votes no",
+			stage: &stage{votes: map[string]txn.Vote{"shop": txn.VoteNo}, errs: map[string]error{"shop prepares": errOut}},
+			want:  []error{txn.ErrRolledBack, txn.ErrVotedNo, errOut},
+			story: "bank prepares\nshop prepares\nbank rolls back\nbank releases\nshop releases\n" +
+				"rollback: shop: out of order\ndone b1=rolled-back b2=rolled-back",
+		},
+		{
+			name:  "no without a reason is no",
+			stage: &stage{votes: map[string]txn.Vote{"bank": txn.VoteNo}},
+			want:  []error{txn.ErrRolledBack, txn.ErrVotedNo},
+			story: "bank prepares\nbank releases\nshop rolls back\nshop releases\nrollback: bank: voted no\ndone b1=rolled-back b2=rolled-back",
+		},
+		{
+			name:  "no vote at all is no",
+			stage: &stage{votes: map[string]txn.Vote{"bank": 0}},
+			want:  []error{txn.ErrRolledBack, txn.ErrVotedNo},
+			story: "bank prepares\nbank rolls back\nbank releases\nshop rolls back\nshop releases\nrollback: bank: voted none\ndone b1=rolled-back b2=rolled-back",
+		},
+		{
+			name: "a prepare of unknown end is undone, and left to the coordinator when that fails",
+			stage: &stage{votes: map[string]txn.Vote{"bank": 0}, errs: map[string]error{
+				"bank prepares": errOut, "bank rolls back": errOut,
+			}},
+			want:  []error{txn.ErrRolledBack, txn.ErrVotedNo, errOut},
+			story: "bank prepares\nbank rolls back\nbank releases\nshop rolls back\nshop releases\nrollback: bank: out of order\ndone b2=rolled-back",
+		},
+		{
+			name: "votes that were not given away need no coordinator to be taken back",
+			stage: &stage{votes: map[string]txn.Vote{"bank": txn.VoteNo}, errs: map[string]error{
+				"bank prepares": errOut, "rollback": txn.ErrUnavailable,
+			}},
+			want:  []error{txn.ErrRolledBack, txn.ErrVotedNo},
+			not:   []error{txn.ErrInDoubt},
+			story: "bank prepares\nbank releases\nshop rolls back\nshop releases\nrollback: bank: out of order",
+		},
+		{
+			name: "somebody else decided to commit meanwhile",
+			stage: &stage{votes: map[string]txn.Vote{"bank": txn.VoteNo}, errs: map[string]error{
+				"bank prepares": errOut, "rollback": &txn.Error{Err: txn.ErrConflict},
+			}},
+			want:  []error{txn.ErrConflict, errOut},
+			not:   []error{txn.ErrRolledBack},
+			story: "bank prepares\nbank releases\nshop rolls back\nshop releases\nrollback: bank: out of order",
+		},
+		{
+			name:  "the coordinator decided otherwise",
+			stage: &stage{errs: map[string]error{"commit": &txn.Error{Err: txn.ErrRolledBack, Cause: txn.CauseTimeout}}},
+			want:  []error{txn.ErrRolledBack, txn.ErrTimedOut},
+			story: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\n" +
+				"bank rolls back\nbank releases\nshop rolls back\nshop releases\ndone b1=rolled-back b2=rolled-back",
+		},
+		{
+			name:  "the coordinator refuses the votes: it decides first",
+			stage: &stage{cause: txn.CauseClient, errs: map[string]error{"commit": &txn.Error{Err: txn.ErrConflict}}},
+			want:  []error{txn.ErrRolledBack, txn.ErrConflict},
+			story: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\nrollback: : conflict\n" +
+				"bank rolls back\nbank releases\nshop rolls back\nshop releases\ndone b1=rolled-back b2=rolled-back",
+		},
+		{
+			name:  "the coordinator refuses the votes and is gone",
+			stage: &stage{errs: map[string]error{"commit": &txn.Error{Err: txn.ErrNotActive}, "rollback": txn.ErrUnavailable}},
+			want:  []error{txn.ErrInDoubt, txn.ErrNotActive, txn.ErrUnavailable},
+			not:   []error{txn.ErrRolledBack},
+			story: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\nrollback: : transaction is not active\nbank releases\nshop releases",
+		},
+		{
+			name:  "the answer of the coordinator is lost: nothing is touched",
+			stage: &stage{errs: map[string]error{"commit": errOut}},
+			want:  []error{txn.ErrInDoubt, errOut},
+			not:   []error{txn.ErrRolledBack},
+			story: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\nbank releases\nshop releases",
+		},
+		{
+			name:  "the coordinator itself is in doubt",
+			stage: &stage{errs: map[string]error{"commit": &txn.Error{ID: theID, Err: txn.ErrInDoubt}}},
+			want:  []error{txn.ErrInDoubt},
+			story: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\nbank releases\nshop releases",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := c.stage
+			err := txn.Run(t.Context(), s, txn.Options{Name: "order"}, func(ctx context.Context, tx *txn.Tx) error {
+				_, errA := s.join(ctx, tx, "bank")
+				_, errB := s.join(ctx, tx, "shop")
+				return errors.Join(errA, errB)
+			})
+			checkError(t, err, c.want, c.not)
+			if diff := cmp.Diff(strings.Split(joined+c.story, "\n"), s.story); diff != "" {
+				t.Errorf("story (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func checkError(t *testing.T, err error, want, not []error) {
+	t.Helper()
+	if (err == nil) != (want == nil) {
+		t.Errorf("error: %v, want %v", err, want)
+	}
+	for _, w := range want {
+		if !errors.Is(err, w) {
+			t.Errorf("error %q is not %q", err, w)
+		}
+	}
+	for _, n := range not {
+		if errors.Is(err, n) {
+			t.Errorf("error %q is %q", err, n)
+		}
+	}
+	var e *txn.Error
+	if err != nil && !errors.As(err, &e) {
+		t.Errorf("error %q is no *txn.Error", err)
+	}
+}
+
+func TestEndedTransactionTakesNothingMore(t *testing.T) {
+	for name, c := range map[string]struct {
+		end           func(context.Context, *txn.Tx) error
+		rollbackAgain error
+		wantState     txn.State
+	}{
+		"after commit":   {end: func(ctx context.Context, tx *txn.Tx) error { return tx.Commit(ctx) }, rollbackAgain: txn.ErrNotActive, wantState: txn.Committing},
+		"after rollback": {end: func(ctx context.Context, tx *txn.Tx) error { return tx.Rollback(ctx, "no") }, wantState: txn.RollingBack},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, ctx := &stage{}, t.Context()
+			tx, err := txn.Start(ctx, s, txn.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.join(ctx, tx, "bank"); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.end(ctx, tx); err != nil {
+				t.Fatal(err)
+			}
+			before := s.told()
+			if err := tx.Rollback(ctx, "again"); !errors.Is(err, c.rollbackAgain) {
+				t.Errorf("rollback: %v, want %v", err, c.rollbackAgain)
+			}
+			err = tx.Commit(ctx)
+			var e *txn.Error
+			if !errors.As(err, &e) || e.Err != txn.ErrNotActive || e.State != c.wantState || e.ID != theID {
+				t.Errorf("commit: %v", err)
+			}
+			if _, err := s.join(ctx, tx, "bank"); !errors.Is(err, txn.ErrNotActive) {
+				t.Errorf("join: %v", err)
+			}
+			if s.told() != before {
+				t.Errorf("something was done:\n%s", s.told()[len(before):])
+			}
+		})
+	}
+}
+
+func TestReasonIsCutToWhatTheLogTakes(t *testing.T) {
+	s := &stage{errs: map[string]error{"bank prepares": errors.New(strings.Repeat("é", txn.MaxReason))}}
+	_ = txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
+		_, err := s.join(ctx, tx, "bank")
+		return err
+	})
+	for _, line := range s.story {
+		if reason, ok := strings.CutPrefix(line, "rollback: "); ok {
+			if len(reason) > txn.MaxReason || !strings.HasSuffix(reason, "é...") {
+				t.Errorf("reason of %d bytes: %s", len(reason), reason)
+			}
+			return
+		}
+	}
+	t.Errorf("no rollback:\n%s", s.told())
+}
