@@ -1,0 +1,189 @@
+package machine
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+func (m *Machine) begin(c Begin) Result {
+	sum := c.sum()
+	if i, ok := m.find(c.ID); ok {
+		if m.txs.at(i).sum != sum {
+			return m.answer(i, Conflict)
+		}
+		return m.answer(i, OK)
+	}
+	if r := m.checkBegin(c); r.Code != OK {
+		return r
+	}
+	i := m.txs.take()
+	r := m.txs.edit(i)
+	m.scratch = encodeLabels(m.scratch[:0], c.Labels)
+	*r = record{
+		id: c.ID, seq: m.nextSeq(), expiry: c.Expiry, survival: c.Survival, timeout: c.Timeout,
+		began: m.wall, sum: sum, state: txn.Active,
+		name: putText(&m.texts, c.Name), labels: putText(&m.texts, m.scratch),
+	}
+	m.index[c.ID] = i
+	for k := range c.Branches {
+		m.addBranch(r, &c.Branches[k])
+	}
+	m.changed(r)
+	if c.Expiry <= m.tick {
+		m.timeOut(i)
+	} else {
+		r.deadline = m.deadlines.Add(uint64(i), c.Expiry)
+	}
+	return m.answer(i, OK)
+}
+
+// checkBegin refuses what must not enter the state.
+func (m *Machine) checkBegin(c Begin) Result {
+	if c.ID.IsZero() || len(c.Name) > txn.MaxName || c.Timeout <= 0 || !validLabels(c.Labels) {
+		return Result{Code: Malformed}
+	}
+	if len(c.Branches) > txn.MaxBranches {
+		return Result{Code: TooMany}
+	}
+	m.members.round++
+	for k := range c.Branches {
+		id := txn.BranchID(k + 1)
+		p, code := m.checkBranch(&c.Branches[k])
+		if code == OK && m.members.seen(p) {
+			code = Malformed // twice in one begin: which payload would be meant?
+		}
+		if code != OK {
+			return Result{Code: code, Branch: id}
+		}
+	}
+	return Result{}
+}
+
+func (m *Machine) checkBranch(b *Branch) (participant uint32, code Code) {
+	if len(b.Payload) > txn.MaxPayload || len(b.Session) > txn.MaxSession {
+		return 0, Malformed
+	}
+	p, ok := m.members.find(b.Participant)
+	if !ok {
+		return 0, NoParticipant
+	}
+	return p, OK
+}
+
+func validLabels(labels []Label) bool {
+	if len(labels) > txn.MaxLabels {
+		return false
+	}
+	for i, l := range labels {
+		if l.Key == "" || len(l.Key) > txn.MaxLabel || len(l.Value) > txn.MaxLabel || i > 0 && labels[i-1].Key >= l.Key {
+			return false
+		}
+	}
+	return true
+}
+
+// addBranch appends a checked branch to r.
+func (m *Machine) addBranch(r *record, b *Branch) {
+	p, _ := m.members.find(b.Participant)
+	m.members.list[p].open++
+	k := m.branches.take()
+	*m.branches.edit(k) = branch{
+		participant: p, state: txn.BranchEnlisted,
+		payload: putText(&m.texts, b.Payload), session: putText(&m.texts, b.Session),
+	}
+	if r.last == 0 {
+		r.first = k
+	} else {
+		m.branches.edit(r.last).next = k
+	}
+	r.last = k
+	r.count++
+	r.open++
+}
+
+func (m *Machine) enlist(c Enlist) Result {
+	i, ok := m.find(c.ID)
+	if !ok {
+		return Result{Code: NotFound}
+	}
+	r := m.txs.at(i)
+	if r.state != txn.Active {
+		return m.answer(i, Decided)
+	}
+	p, code := m.checkBranch(&c.Branch)
+	if code != OK {
+		return m.answer(i, code)
+	}
+	if k, id := m.branchAt(r, p); k != 0 {
+		return m.enlistAgain(i, k, id, &c.Branch)
+	}
+	if int(r.count) == txn.MaxBranches {
+		return m.answer(i, TooMany)
+	}
+	r = m.txs.edit(i)
+	m.addBranch(r, &c.Branch)
+	res := m.answer(i, OK)
+	res.Branch = txn.BranchID(r.count)
+	return res
+}
+
+// enlistAgain answers a repeat, which may come from a new session.
+func (m *Machine) enlistAgain(i, k uint32, id txn.BranchID, c *Branch) Result {
+	b := m.branches.at(k)
+	if !sameText(&m.texts.pages, b.payload, c.Payload) {
+		res := m.answer(i, Conflict)
+		res.Branch = id
+		return res
+	}
+	if c.Session != "" && !sameText(&m.texts.pages, b.session, []byte(c.Session)) {
+		b = m.branches.edit(k)
+		m.texts.drop(b.session)
+		b.session = putText(&m.texts, c.Session)
+	}
+	res := m.answer(i, OK)
+	res.Branch = id
+	return res
+}
+
+// branchAt finds the branch of r at a participant.
+func (m *Machine) branchAt(r *record, p uint32) (slot uint32, id txn.BranchID) {
+	for k, n := r.first, txn.BranchID(1); k != 0; n++ {
+		b := m.branches.at(k)
+		if b.participant == p {
+			return k, n
+		}
+		k = b.next
+	}
+	return 0, 0
+}
+
+// branch finds a branch of r by its id.
+func (m *Machine) branch(r *record, id txn.BranchID) uint32 {
+	if id == 0 || uint64(id) > uint64(r.count) {
+		return 0
+	}
+	k := r.first
+	for ; id > 1; id-- {
+		k = m.branches.at(k).next
+	}
+	return k
+}
+
+// sum recognises a repeated begin. What the leader computes anew at each try is
+// not part of it.
+func (c *Begin) sum() uint64 {
+	h := fnv.New64a()
+	var b []byte
+	b = appendString(b, c.Name)
+	b = binary.AppendVarint(b, int64(c.Timeout))
+	b = encodeLabels(b, c.Labels)
+	for _, e := range c.Branches {
+		b = appendString(b, e.Participant)
+		b = binary.AppendUvarint(b, uint64(len(e.Payload)))
+		b = append(b, e.Payload...)
+	}
+	_, _ = h.Write(b) // never fails
+	return h.Sum64()
+}

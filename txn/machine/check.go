@@ -1,0 +1,143 @@
+package machine
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Hash is a fingerprint of the whole state: equal on two replicas that applied
+// the same entries, whatever their slabs look like. It takes time in the number
+// of transactions.
+func (m *Machine) Hash() uint64 {
+	s := m.Snapshot()
+	defer s.Release()
+	sum := hashOf(s.head)
+	for t := range s.Transactions() {
+		sum += hashOf(*t) // a sum, since slots have no meaning
+	}
+	return sum
+}
+
+// hashOf hashes the printed form, which shows every field and sorts maps.
+func hashOf(v any) uint64 {
+	h := fnv.New64a()
+	_, _ = fmt.Fprintf(h, "%+v", v) // a hash never fails
+	return binary.BigEndian.Uint64(h.Sum(nil))
+}
+
+// Check audits the invariants of the package documentation. It takes time in
+// the number of transactions and is meant for tests.
+func (m *Machine) Check() error {
+	var a audit
+	a.open = make([]int, len(m.members.list))
+	v := m.image()
+	var t Transaction
+	for i := uint32(1); i < m.txs.used; i++ {
+		r := m.txs.at(i)
+		if r.id.IsZero() {
+			continue
+		}
+		v.spread(i, &t)
+		if err := a.add(m, i, &t); err != nil {
+			return fmt.Errorf("%v: %w", r.id, err)
+		}
+	}
+	return a.compare(m)
+}
+
+// audit counts anew what the machine keeps count of.
+type audit struct {
+	txs, undecided, undone, hazards, kept, branches int
+	open                                            []int
+}
+
+func (a *audit) add(m *Machine, i uint32, t *Transaction) error {
+	r := m.txs.at(i)
+	a.txs++
+	a.branches += len(t.Branches)
+	open := 0
+	for _, b := range t.Branches {
+		if !b.State.Finished() {
+			open++
+			a.open[m.members.byName[b.Participant]]++
+		}
+		if (b.State == txn.BranchHazard) != (b.Hazard != 0) {
+			return fmt.Errorf("branch in state %v has hazard %q", b.State, b.Hazard)
+		}
+		if t.State.Decided() && b.State.Finished() && b.Hazard == 0 && b.State != r.ending() {
+			return fmt.Errorf("decided %v, branch %v", t.State, b.State)
+		}
+		if !t.State.Decided() && b.State.Finished() {
+			return fmt.Errorf("undecided, branch %v", b.State)
+		}
+	}
+	if m.index[t.ID] != i || open != int(r.open) || len(t.Branches) != int(r.count) {
+		return fmt.Errorf("slot %d, %d open of %d: index says slot %d, record %d of %d", i, open, len(t.Branches), m.index[t.ID], r.open, r.count)
+	}
+	if t.State.Decided() && t.State.Finished() != (open == 0) {
+		return fmt.Errorf("state %v with %d open branches", t.State, open)
+	}
+	if (t.Cause != 0) != (t.State == txn.RollingBack || t.State == txn.RolledBack) {
+		return fmt.Errorf("state %v has cause %q", t.State, t.Cause)
+	}
+	switch {
+	case !t.State.Decided():
+		a.undecided++
+	case !t.State.Finished():
+		a.undone++
+	case t.Hazard == 0:
+		a.kept++
+	}
+	if t.Hazard != 0 {
+		a.hazards++
+	}
+	return nil
+}
+
+func (a *audit) compare(m *Machine) error {
+	c := m.Counts()
+	if a.txs != m.txs.len() || a.txs != len(m.index) || a.branches != m.branches.len() {
+		return fmt.Errorf("%d transactions and %d branches in the slabs, %d in the index, counted %d and %d", m.txs.len(), m.branches.len(), len(m.index), a.txs, a.branches)
+	}
+	if a.undecided != c.Open || a.undone != c.Undone || a.hazards != c.Hazards || a.kept != int(m.kept.count) {
+		return fmt.Errorf("counts %+v, kept %d; counted %+v", c, m.kept.count, *a)
+	}
+	for p, n := range a.open {
+		if m.members.list[p].open != n {
+			return fmt.Errorf("participant %s: %d open branches, counted %d", m.members.list[p].Name, m.members.list[p].open, n)
+		}
+	}
+	return m.checkQueues()
+}
+
+// checkQueues walks the survival index and the retention queue.
+func (m *Machine) checkQueues() error {
+	seen := 0
+	for id, end := range m.deadlines.All() {
+		r := m.txs.at(uint32(id))
+		if !r.undecided() || r.expiry != end {
+			return fmt.Errorf("%v in state %v, expiry %d, is in the group of tick %d", r.id, r.state, r.expiry, end)
+		}
+		seen++
+	}
+	if seen != m.deadlines.Len() {
+		return fmt.Errorf("survival index has %d entries and says %d", seen, m.deadlines.Len())
+	}
+	var last uint64
+	n := uint64(0)
+	for i := m.kept.head; i != 0; i = m.txs.at(i).next {
+		r := m.txs.at(i)
+		if r.seq <= last || !r.closed() {
+			return fmt.Errorf("%v in the retention queue: place %d after %d, state %v, hazard %q", r.id, r.seq, last, r.state, r.hazard)
+		}
+		last = r.seq
+		n++
+	}
+	if n != m.kept.count {
+		return fmt.Errorf("retention queue has %d outcomes and says %d", n, m.kept.count)
+	}
+	return nil
+}

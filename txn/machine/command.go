@@ -1,0 +1,196 @@
+package machine
+
+import (
+	"time"
+
+	"github.com/txmgr/txmgr/timeout/survival"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Entry is one entry of the log: what the machine applies as a whole.
+type Entry struct {
+	// Tick is the leader's count of invocations when it proposed the entry. A
+	// tick behind the machine's own moves nothing.
+	Tick survival.Tick
+	// Wall is the leader's wall clock in milliseconds since 1970: for people
+	// only, nothing is decided by it.
+	Wall     int64
+	Commands []Command
+}
+
+// Command is one of the types below. A command that cannot be carried out is
+// refused with a [Code] and changes nothing.
+type Command interface{ command() }
+
+// Bootstrap is the first command of a cluster: what never changes afterwards.
+type Bootstrap struct {
+	Cluster   string        // tag in every XID
+	Interval  time.Duration // between two invocations of the timeout thread
+	Retention time.Duration // how long finished outcomes are kept, in ticks of Interval
+	Retain    uint64        // at most so many finished outcomes are kept
+}
+
+// Label is a key and its value.
+type Label struct{ Key, Value string }
+
+// Begin makes a transaction. Labels are sorted by key, each key once.
+type Begin struct {
+	ID       txn.ID
+	Name     string
+	Timeout  time.Duration
+	Survival uint64        // the survival index computed by the leader
+	Expiry   survival.Tick // the leader's tick plus Survival
+	Labels   []Label
+	Branches []Branch // at most one per participant
+}
+
+// Branch describes a branch to enlist.
+type Branch struct {
+	Participant string
+	Payload     []byte
+	Session     string
+}
+
+// Enlist adds a branch to an active transaction, or gives a known one another
+// session.
+type Enlist struct {
+	ID     txn.ID
+	Branch Branch
+}
+
+// Commit adds votes and decides: to commit when every vote is a yes, to roll
+// back when one is a no. Missing votes of participants that the coordinator
+// prepares turn the transaction to preparing.
+type Commit struct {
+	ID          txn.ID
+	Votes       []txn.BranchVote
+	OwnPhaseTwo bool
+}
+
+// Rollback decides to roll back.
+type Rollback struct {
+	ID     txn.ID
+	Cause  txn.Cause
+	Reason string
+}
+
+// Extend moves the deadline of an active transaction to a later tick.
+type Extend struct {
+	ID       txn.ID
+	Timeout  time.Duration
+	Survival uint64
+	Expiry   survival.Tick
+}
+
+// Done acknowledges that branches ended as decided.
+type Done struct {
+	ID   txn.ID
+	Acks []txn.Ack
+}
+
+// Hazard records that a branch ended, or may have ended, otherwise than decided.
+type Hazard struct {
+	ID     txn.ID
+	Branch txn.BranchID
+	Hazard txn.Hazard // HazardCommitted, HazardRolledBack or HazardUnknown
+	Detail string
+}
+
+// Forget takes a hazard off a finished transaction, for the given reason.
+type Forget struct {
+	ID     txn.ID
+	Reason string
+}
+
+// AddParticipant registers a participant, or changes the settings of a known
+// one of the same kind.
+type AddParticipant struct{ Participant txn.Participant }
+
+// RemoveParticipant takes a registration back; refused while a branch needs it.
+type RemoveParticipant struct{ Name string }
+
+func (Bootstrap) command()         {}
+func (Begin) command()             {}
+func (Enlist) command()            {}
+func (Commit) command()            {}
+func (Rollback) command()          {}
+func (Extend) command()            {}
+func (Done) command()              {}
+func (Hazard) command()            {}
+func (Forget) command()            {}
+func (AddParticipant) command()    {}
+func (RemoveParticipant) command() {}
+
+// Code says what became of a command. It is part of the replicated result: the
+// same on every replica and at every retry. Values are never renumbered.
+type Code uint8
+
+const (
+	// OK: carried out, or carried out before with the same meaning.
+	OK Code = iota
+	// NotBootstrapped: the cluster has no configuration yet.
+	NotBootstrapped
+	// NotFound: no such transaction; it may have been forgotten.
+	NotFound
+	// NoParticipant: no such participant is registered.
+	NoParticipant
+	// NoBranch: the transaction has no such branch.
+	NoBranch
+	// Decided: the transaction is decided in a way that excludes the command;
+	// Result.State and Cause say how.
+	Decided
+	// Undecided: the command needs a decision first.
+	Undecided
+	// Conflict: the same name was used before with other contents.
+	Conflict
+	// MissingVote: Result.Branch has not voted and its participant is prepared
+	// by the application.
+	MissingVote
+	// BadVote: the vote contradicts an earlier one of Result.Branch, or the
+	// branch is unknown.
+	BadVote
+	// BadAck: the acknowledgement contradicts the decision or an earlier one.
+	BadAck
+	// TooMany: the transaction has the most branches it may have, or the cluster
+	// the most participants.
+	TooMany
+	// InUse: branches still need the participant.
+	InUse
+	// Malformed: a field is outside what the machine accepts.
+	Malformed
+	// Unfinished: the command needs every branch to be finished first.
+	Unfinished
+)
+
+// Result is the replicated answer to one command.
+type Result struct {
+	Code   Code
+	State  txn.State // after the command; zero when there is no transaction
+	Cause  txn.Cause
+	Hazard txn.Hazard
+	Branch txn.BranchID // of Enlist: the branch; of a refusal: the one at fault
+	// Of Begin and Extend: what is in force.
+	Timeout  time.Duration
+	Survival uint64
+	Expiry   survival.Tick
+}
+
+// Change tells that a transaction got another state or hazard.
+type Change struct {
+	ID     txn.ID
+	State  txn.State
+	Cause  txn.Cause
+	Hazard txn.Hazard
+}
+
+// Effects are what applying one entry brought about.
+type Effects struct {
+	Results []Result // one per command, in order
+	// Work lists transactions whose branches now have to be driven (or asked for
+	// their votes). A hint for the leader; the truth is Machine.Undone.
+	Work []txn.ID
+	// Handoffs are as Work, but the application has promised to finish its
+	// branches itself: look again a little later.
+	Handoffs []txn.ID
+	Changes  []Change
+}

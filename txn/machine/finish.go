@@ -1,0 +1,260 @@
+package machine
+
+import (
+	"github.com/txmgr/txmgr/timeout/survival"
+	"github.com/txmgr/txmgr/txn"
+)
+
+func (m *Machine) done(c Done) Result {
+	i, ok := m.find(c.ID)
+	if !ok {
+		return Result{Code: NotFound}
+	}
+	r := m.txs.at(i)
+	if !r.state.Decided() {
+		return m.answer(i, Undecided)
+	}
+	end := r.ending()
+	for _, a := range c.Acks {
+		k := m.branch(r, a.Branch)
+		if k == 0 || !m.branches.at(k).accepts(a.State, end) {
+			res := m.answer(i, BadAck)
+			res.Branch = a.Branch
+			return res
+		}
+	}
+	if r.closed() {
+		return m.answer(i, OK)
+	}
+	r = m.txs.edit(i)
+	for _, a := range c.Acks {
+		b := m.branches.edit(m.branch(r, a.Branch))
+		if b.state == txn.BranchHazard {
+			m.clearHazard(b)
+		}
+		m.endBranch(r, b, end)
+	}
+	m.weigh(i)
+	return m.answer(i, OK)
+}
+
+// closed reports whether nothing about r can change any more: it is finished
+// and has no hazard, or that was forgotten.
+func (r *record) closed() bool { return r.state.Finished() && r.hazard == 0 }
+
+// ending is how every branch of a decided transaction has to end.
+func (r *record) ending() txn.BranchState {
+	if r.state.Commits() {
+		return txn.BranchCommitted
+	}
+	return txn.BranchRolledBack
+}
+
+// accepts reports whether the acknowledgement is new, a repeat, or the proof
+// that was missing before.
+func (b *branch) accepts(ack, end txn.BranchState) bool {
+	if ack != end {
+		return false
+	}
+	return b.state != txn.BranchHazard || b.hazard == txn.HazardUnknown
+}
+
+func (m *Machine) clearHazard(b *branch) {
+	m.texts.drop(b.detail)
+	b.hazard, b.detail = 0, 0
+}
+
+// endBranch marks an unfinished branch as finished; a finished one stays.
+func (m *Machine) endBranch(r *record, b *branch, end txn.BranchState) {
+	if !b.state.Finished() {
+		r.open--
+		m.members.list[b.participant].open--
+	}
+	b.state = end
+}
+
+func (m *Machine) hazard(c Hazard) Result {
+	i, ok := m.find(c.ID)
+	if !ok {
+		return Result{Code: NotFound}
+	}
+	r := m.txs.at(i)
+	if !r.state.Decided() {
+		return m.answer(i, Undecided)
+	}
+	k := m.branch(r, c.Branch)
+	if k == 0 {
+		return m.answer(i, NoBranch)
+	}
+	b := m.branches.at(k)
+	wrong := c.Hazard == txn.HazardUnknown ||
+		c.Hazard == txn.HazardRolledBack && r.state.Commits() ||
+		c.Hazard == txn.HazardCommitted && !r.state.Commits()
+	known := b.state == txn.BranchHazard
+	switch {
+	case !wrong || len(c.Detail) > txn.MaxReason:
+		return m.answer(i, Malformed)
+	case known && b.hazard == c.Hazard:
+		return m.answer(i, OK)
+	case r.closed() || b.state.Finished() && (!known || b.hazard != txn.HazardUnknown):
+		return m.answer(i, BadAck)
+	}
+	r, b = m.txs.edit(i), m.branches.edit(k)
+	m.texts.drop(b.detail)
+	b.hazard, b.detail = c.Hazard, putText(&m.texts, c.Detail)
+	m.endBranch(r, b, txn.BranchHazard)
+	m.weigh(i)
+	return m.answer(i, OK)
+}
+
+// weigh derives the transaction's hazard from its branches, and finishes it when
+// no branch is left.
+func (m *Machine) weigh(i uint32) {
+	r := m.txs.edit(i)
+	was := r.hazard
+	r.hazard = m.derivedHazard(r)
+	if (was == 0) != (r.hazard == 0) {
+		m.countHazard(r.hazard)
+	}
+	switch {
+	case r.open == 0 && !r.state.Finished():
+		m.finish(i)
+	case was != r.hazard:
+		m.changed(r)
+		if r.hazard == 0 && r.state.Finished() {
+			m.keep(i)
+		}
+	}
+}
+
+func (m *Machine) countHazard(h txn.Hazard) {
+	if h == 0 {
+		m.hazards--
+	} else {
+		m.hazards++
+	}
+}
+
+// derivedHazard: one wrong branch among right (or still open) ones makes the
+// transaction mixed; all wrong alike makes it that; otherwise it may be unknown.
+func (m *Machine) derivedHazard(r *record) txn.Hazard {
+	var wrong txn.Hazard
+	var wrongs, unknowns uint16
+	for k := r.first; k != 0; {
+		b := m.branches.at(k)
+		switch b.hazard {
+		case 0:
+		case txn.HazardUnknown:
+			unknowns++
+		default:
+			wrongs++
+			wrong = b.hazard
+		}
+		k = b.next
+	}
+	switch {
+	case wrongs == r.count:
+		return wrong
+	case wrongs > 0:
+		return txn.HazardMixed
+	case unknowns > 0:
+		return txn.HazardUnknown
+	}
+	return 0
+}
+
+// finish ends a decided transaction, all of whose branches are finished.
+func (m *Machine) finish(i uint32) {
+	r := m.txs.edit(i)
+	m.undone--
+	if r.state == txn.Committing {
+		r.state = txn.Committed
+	} else {
+		r.state = txn.RolledBack
+	}
+	r.ended = m.tick
+	m.changed(r)
+	if r.hazard == 0 {
+		m.keep(i)
+	}
+}
+
+// keep begins the retention of a finished outcome.
+func (m *Machine) keep(i uint32) {
+	r := m.txs.edit(i)
+	r.seq, r.ended = m.nextSeq(), m.tick
+	m.enqueue(i)
+}
+
+// enqueue puts a finished outcome at the rear of the retention queue.
+func (m *Machine) enqueue(i uint32) {
+	if m.kept.tail == 0 {
+		m.kept.head = i
+	} else {
+		m.txs.edit(m.kept.tail).next = i
+	}
+	m.kept.tail = i
+	m.kept.count++
+}
+
+func (m *Machine) forget(c Forget) Result {
+	i, ok := m.find(c.ID)
+	if !ok {
+		return Result{Code: NotFound}
+	}
+	r := m.txs.at(i)
+	switch {
+	case len(c.Reason) > txn.MaxReason:
+		return m.answer(i, Malformed)
+	case !r.state.Finished():
+		return m.answer(i, Unfinished)
+	case r.hazard == 0:
+		return m.answer(i, OK)
+	}
+	r = m.txs.edit(i)
+	r.hazard = 0
+	m.countHazard(0)
+	m.texts.drop(r.reason)
+	r.reason = putText(&m.texts, c.Reason)
+	m.changed(r)
+	m.keep(i)
+	return m.answer(i, OK)
+}
+
+// evict drops outcomes whose retention is over, at most evictBatch of them.
+func (m *Machine) evict() {
+	if m.boot.Interval == 0 {
+		return
+	}
+	retention := survival.Tick(m.boot.Retention / m.boot.Interval)
+	for range evictBatch {
+		i := m.kept.head
+		if i == 0 || m.kept.count <= m.boot.Retain && m.txs.at(i).ended+retention > m.tick {
+			return
+		}
+		m.kept.head = m.txs.at(i).next
+		if m.kept.head == 0 {
+			m.kept.tail = 0
+		}
+		m.kept.count--
+		m.drop(i)
+	}
+}
+
+func (m *Machine) drop(i uint32) {
+	r := m.txs.at(i)
+	delete(m.index, r.id)
+	m.texts.drop(r.name)
+	m.texts.drop(r.labels)
+	m.texts.drop(r.reason)
+	for k := r.first; k != 0; {
+		b := m.branches.at(k)
+		next := b.next
+		m.texts.drop(b.payload)
+		m.texts.drop(b.session)
+		m.texts.drop(b.detail)
+		m.branches.give(k)
+		k = next
+	}
+	m.txs.give(i)
+}

@@ -1,0 +1,181 @@
+package machine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/txmgr/txmgr/timeout/survival"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// do applies commands one by one and wants them carried out.
+func do(t *testing.T, m *Machine, cs ...Command) Effects {
+	t.Helper()
+	var fx Effects
+	for _, c := range cs {
+		fx = m.Apply(Entry{Commands: []Command{c}})
+		if fx.Results[0].Code != OK {
+			t.Fatalf("%T: %s", c, codeNames[fx.Results[0].Code])
+		}
+		if err := m.Check(); err != nil {
+			t.Fatalf("%T: %v", c, err)
+		}
+	}
+	return fx
+}
+
+func outcome(t *testing.T, m *Machine) txn.Outcome {
+	t.Helper()
+	o, ok := m.Lookup(one)
+	if !ok {
+		t.Fatal("the transaction is gone")
+	}
+	return o
+}
+
+func TestProofTakesAnUnknownHazardAway(t *testing.T) {
+	m := (world{make: []Command{begin, commit}}).build(t)
+	do(t, m, Hazard{one, 1, txn.HazardUnknown, "no such gid"}, Done{one, []txn.Ack{{Branch: 2, State: txn.BranchCommitted}}})
+	if o := outcome(t, m); o.Hazard != txn.HazardUnknown || o.State != txn.Committed {
+		t.Fatalf("%+v", o)
+	}
+	do(t, m, Done{one, []txn.Ack{{Branch: 1, State: txn.BranchCommitted}}})
+	if o := outcome(t, m); o.Hazard != 0 {
+		t.Errorf("after the application's own acknowledgement: %+v", o)
+	}
+}
+
+func TestForgottenStaysForgotten(t *testing.T) {
+	m := (world{make: []Command{begin, commit}}).build(t)
+	do(t, m, Hazard{one, 1, txn.HazardUnknown, ""}, Hazard{one, 2, txn.HazardRolledBack, ""}, Forget{one, "paid by hand"})
+	do(t, m, Done{one, []txn.Ack{{Branch: 1, State: txn.BranchCommitted}}})
+	if o := outcome(t, m); o.Hazard != 0 || o.State != txn.Committed {
+		t.Errorf("%+v", o)
+	}
+}
+
+func TestHazardOutlivesRetention(t *testing.T) {
+	m := (world{make: []Command{begin, commit}}).build(t)
+	do(t, m, Hazard{one, 1, txn.HazardRolledBack, "by hand"}, Done{one, []txn.Ack{{Branch: 2, State: txn.BranchCommitted}}})
+	m.Apply(Entry{Tick: 1 << 40})
+	if o := outcome(t, m); o.Hazard != txn.HazardMixed {
+		t.Errorf("%+v", o)
+	}
+	do(t, m, Forget{one, "seen"})
+	m.Apply(Entry{Tick: 1 << 41})
+	if _, ok := m.Lookup(one); ok {
+		t.Error("forgotten, and its retention is over: it should be gone")
+	}
+	if m.texts.len() != 0 || m.branches.len() != 0 || m.txs.len() != 0 {
+		t.Errorf("left behind: %d cells, %d branches, %d records", m.texts.len(), m.branches.len(), m.txs.len())
+	}
+}
+
+// A million due at once are decided by the entry that brings the tick, and moved
+// by it and the next ones in bounded batches, in the order of joining.
+func TestDrainIsBoundedAndInOrder(t *testing.T) {
+	const n = DrainBatch + 100
+	m := bootstrapped(t, "bank")
+	for i := range uint64(n) {
+		m.Apply(Entry{Commands: []Command{Begin{ID: testID(i + 1), Timeout: time.Second, Expiry: 7, Branches: []Branch{{Participant: "bank"}}}}})
+	}
+	fx := m.Apply(Entry{Tick: 7})
+	if len(fx.Work) != DrainBatch || !m.Due() {
+		t.Fatalf("the first entry moved %d, more due: %v", len(fx.Work), m.Due())
+	}
+	if o, _ := m.Lookup(testID(n)); o.State != txn.RollingBack || o.Cause != txn.CauseTimeout {
+		t.Errorf("the last one, not moved yet, is %+v", o)
+	}
+	work := append(fx.Work, m.Apply(Entry{Tick: 7}).Work...)
+	if len(work) != n || m.Due() {
+		t.Fatalf("moved %d, more due: %v", len(work), m.Due())
+	}
+	for i, id := range work {
+		if id != testID(uint64(i)+1) {
+			t.Fatalf("place %d has %v", i, id)
+		}
+	}
+}
+
+func TestExpiryOfOneGroupOnly(t *testing.T) {
+	m := bootstrapped(t)
+	for i := range uint64(1001) {
+		expiry := survival.Tick(1000)
+		if i == 500 {
+			expiry = 3
+		}
+		m.Apply(Entry{Commands: []Command{Begin{ID: testID(i + 1), Timeout: time.Second, Expiry: expiry}}})
+	}
+	m.Apply(Entry{Tick: 2})
+	if c := m.Counts(); c.TimedOut != 0 {
+		t.Errorf("at tick 2: %+v", c)
+	}
+	m.Apply(Entry{Tick: 3})
+	if c := m.Counts(); c.TimedOut != 1 || c.Open != 1000 {
+		t.Errorf("at tick 3: %+v", c)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	m := bootstrapped(t, "bank")
+	many := Begin{ID: one, Timeout: time.Second, Expiry: 9, Branches: make([]Branch, txn.MaxBranches+1)}
+	long := Begin{ID: one, Timeout: time.Second, Expiry: 9, Name: string(make([]byte, txn.MaxName+1))}
+	twice := Begin{ID: one, Timeout: time.Second, Expiry: 9, Branches: []Branch{{Participant: "bank"}, {Participant: "bank"}}}
+	unsorted := Begin{ID: one, Timeout: time.Second, Expiry: 9, Labels: []Label{{"b", ""}, {"a", ""}}}
+	for want, cs := range map[Code][]Command{
+		TooMany:       {many},
+		Malformed:     {long, twice, unsorted, Begin{Timeout: 1}, Begin{ID: one}, nil, AddParticipant{txn.Participant{Name: "Bad Name", Kind: "x"}}},
+		NoParticipant: {Begin{ID: one, Timeout: 1, Branches: []Branch{{Participant: "nobody"}}}, RemoveParticipant{"nobody"}},
+		Conflict:      {Bootstrap{Cluster: "other", Interval: 1}, AddParticipant{txn.Participant{Name: "bank", Kind: "web"}}},
+	} {
+		for _, c := range cs {
+			hash := m.Hash()
+			if got := m.Apply(Entry{Commands: []Command{c}}).Results[0].Code; got != want || m.Hash() != hash {
+				t.Errorf("%+v: %s, want %s; state changed: %v", c, codeNames[got], codeNames[want], m.Hash() != hash)
+			}
+		}
+	}
+	if got := New().Apply(Entry{Commands: []Command{begin}}).Results[0].Code; got != NotBootstrapped {
+		t.Errorf("before the bootstrap: %s", codeNames[got])
+	}
+}
+
+func TestParticipantInUseStays(t *testing.T) {
+	m := (world{make: []Command{begin}}).build(t)
+	if got := m.Apply(Entry{Commands: []Command{RemoveParticipant{"bank"}}}).Results[0].Code; got != InUse {
+		t.Errorf("removing a participant with open branches: %s", codeNames[got])
+	}
+	do(t, m, undo, acks(txn.BranchRolledBack), RemoveParticipant{"bank"})
+	if _, ok := m.Participant("bank"); ok {
+		t.Error("bank is still registered")
+	}
+	if x, _ := m.Get(one); x.Branches[0].Participant != "bank" {
+		t.Errorf("the old branch is at %q", x.Branches[0].Participant)
+	}
+	do(t, m, AddParticipant{txn.Participant{Name: "bank", Kind: "postgres"}})
+}
+
+func TestVotesOfTheCoordinatorKeepThePromiseOfTheApplication(t *testing.T) {
+	m := (world{make: []Command{begin}}).build(t)
+	do(t, m, Commit{ID: one, Votes: []txn.BranchVote{yes1}, OwnPhaseTwo: true})
+	fx := do(t, m, Commit{ID: one, Votes: []txn.BranchVote{yes2}})
+	if len(fx.Handoffs) != 1 || len(fx.Work) != 0 {
+		t.Errorf("%+v: the application has promised to finish its branches", fx)
+	}
+}
+
+func TestNothingIsLeftBehind(t *testing.T) {
+	m := bootstrapped(t, "bank", "stock")
+	b := begin
+	b.Labels = []Label{{"order", "a label that is longer than one cell of text"}}
+	b.Branches = []Branch{{Participant: "bank", Payload: make([]byte, 1000), Session: "pid=1"}, {Participant: "stock"}}
+	do(t, m, b, Enlist{one, Branch{Participant: "bank", Payload: b.Branches[0].Payload, Session: "pid=2, and so on for more than one cell"}}, undo)
+	if x, _ := m.Get(one); len(x.Branches[0].Payload) != 1000 || x.Branches[0].Session[:5] != "pid=2" || x.Labels[0] != b.Labels[0] {
+		t.Errorf("%+v", x)
+	}
+	do(t, m, acks(txn.BranchRolledBack))
+	m.Apply(Entry{Tick: 1 << 40})
+	if m.texts.len() != 0 || m.branches.len() != 0 || m.txs.len() != 0 {
+		t.Errorf("left behind: %d cells, %d branches, %d records", m.texts.len(), m.branches.len(), m.txs.len())
+	}
+}

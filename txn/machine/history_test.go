@@ -1,0 +1,167 @@
+package machine
+
+import (
+	"iter"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/txmgr/txmgr/timeout/survival"
+	"github.com/txmgr/txmgr/txn"
+)
+
+var historyBoot = Bootstrap{Cluster: "c1", Interval: time.Second, Retention: 4 * time.Second, Retain: 3}
+
+// setup is the first entry of every random history.
+func setup() Entry {
+	return Entry{Commands: []Command{
+		historyBoot,
+		AddParticipant{txn.Participant{Name: "bank", Kind: "ledger"}},
+		AddParticipant{txn.Participant{Name: "web", Kind: "web", CoordinatorPrepares: true}},
+	}}
+}
+
+func drawBranches(t *rapid.T) (bs []Branch) {
+	for _, p := range []string{"bank", "web"} {
+		if rapid.Bool().Draw(t, p) {
+			bs = append(bs, Branch{Participant: p, Session: rapid.SampledFrom([]string{"", "s1"}).Draw(t, "session")})
+		}
+	}
+	return bs
+}
+
+func drawCommand(t *rapid.T, tick survival.Tick) Command {
+	id := testID(rapid.Uint64Range(1, 5).Draw(t, "id"))
+	branch := txn.BranchID(rapid.IntRange(0, 3).Draw(t, "branch"))
+	expiry := tick + survival.Tick(rapid.IntRange(0, 6).Draw(t, "expiry"))
+	switch rapid.IntRange(0, 9).Draw(t, "command") {
+	case 0, 1, 2:
+		name := rapid.SampledFrom([]string{"n", "a name that needs more than one cell to be held"}).Draw(t, "name")
+		return Begin{ID: id, Name: name, Timeout: time.Second, Survival: 2, Expiry: expiry, Branches: drawBranches(t)}
+	case 3:
+		return Enlist{id, Branch{Participant: rapid.SampledFrom([]string{"bank", "web", "nobody"}).Draw(t, "at")}}
+	case 4, 5:
+		c := Commit{ID: id, OwnPhaseTwo: rapid.Bool().Draw(t, "own")}
+		for b := range txn.BranchID(rapid.IntRange(0, 3).Draw(t, "votes")) {
+			c.Votes = append(c.Votes, txn.BranchVote{Branch: b + 1, Vote: rapid.SampledFrom([]txn.Vote{txn.VotePrepared, txn.VotePrepared, txn.VoteReadOnly, txn.VoteNo}).Draw(t, "vote")})
+		}
+		return c
+	case 6:
+		return Rollback{id, txn.CauseClient, "because"}
+	case 7:
+		return Extend{id, time.Second, 2, expiry}
+	case 8:
+		s := rapid.SampledFrom([]txn.BranchState{txn.BranchCommitted, txn.BranchRolledBack}).Draw(t, "end")
+		return Done{id, []txn.Ack{{Branch: branch, State: s}}}
+	default:
+		if rapid.Bool().Draw(t, "forget") {
+			return Forget{id, "seen"}
+		}
+		return Hazard{id, branch, rapid.SampledFrom([]txn.Hazard{txn.HazardCommitted, txn.HazardRolledBack, txn.HazardUnknown}).Draw(t, "hazard"), "detail"}
+	}
+}
+
+// drawEntry makes an entry; its tick never falls behind.
+func drawEntry(t *rapid.T, tick survival.Tick) Entry {
+	e := Entry{Tick: tick + survival.Tick(rapid.IntRange(0, 2).Draw(t, "ticks")), Wall: 1}
+	for range rapid.IntRange(0, 4).Draw(t, "commands") {
+		e.Commands = append(e.Commands, drawCommand(t, e.Tick))
+	}
+	return e
+}
+
+// TestRandomHistories holds the machine against the slow and obvious model.
+func TestRandomHistories(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m, twin := New(), newModel(historyBoot, map[string]bool{"bank": false, "web": true})
+		m.Apply(setup())
+		for range rapid.IntRange(1, 40).Draw(t, "entries") {
+			e := drawEntry(t, m.Tick())
+			drained := dueAt(m, e.Tick)
+			fx := m.Apply(e)
+			twin.advance(e.Tick, drained)
+			for i, c := range e.Commands {
+				if want := twin.apply(c); fx.Results[i].Code != want {
+					t.Fatalf("%T %+v: %s; the model says %s", c, c, codeNames[fx.Results[i].Code], codeNames[want])
+				}
+			}
+			if err := m.Check(); err != nil {
+				t.Fatal(err)
+			}
+			compare(t, m, twin)
+		}
+	})
+}
+
+// dueAt lists what an entry with this tick drains, in order.
+func dueAt(m *Machine, tick survival.Tick) (ids []txn.ID) {
+	for slot, end := range m.deadlines.All() {
+		if end <= tick {
+			ids = append(ids, m.txs.at(uint32(slot)).id)
+		}
+	}
+	return ids
+}
+
+func compare(t *rapid.T, m *Machine, twin *model) {
+	if m.txs.len() != len(twin.txs) {
+		t.Fatalf("%d transactions; the model has %d", m.txs.len(), len(twin.txs))
+	}
+	for id, want := range twin.txs {
+		got, ok := m.Get(id)
+		if !ok || got.State != want.state || got.Cause != want.cause || got.Hazard != want.hazard || got.OwnPhaseTwo != want.own || len(got.Branches) != len(want.branches) {
+			t.Fatalf("%v: %+v; the model has %+v", id, got, want)
+		}
+		for i, b := range got.Branches {
+			if w := want.branches[i]; b.Vote != w.vote || b.State != w.state || b.Hazard != w.hazard || b.Participant != w.at {
+				t.Fatalf("%v: branch %d is %+v; the model has %+v", id, i+1, b, *w)
+			}
+		}
+	}
+}
+
+// TestSnapshotAndTail: a snapshot at any cut and the entries after it give the
+// same state, results and work as all entries; so does a second replay.
+func TestSnapshotAndTail(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := New()
+		m.Apply(setup())
+		var copies []*Machine
+		for range rapid.IntRange(1, 25).Draw(t, "entries") {
+			e := drawEntry(t, m.Tick())
+			s := m.Snapshot()
+			fx := m.Apply(e)
+			r, err := Restore(s.Header(), withoutError(s.Transactions()))
+			s.Release()
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Apply(e)
+			copies = append(copies, r)
+			for _, c := range copies[:len(copies)-1] {
+				if got := c.Apply(e); !sameEffects(got, fx) {
+					t.Fatalf("effects %+v after a restore; %+v before", got, fx)
+				}
+			}
+			for i, c := range copies {
+				if err := c.Check(); err != nil {
+					t.Fatal(err)
+				}
+				if c.Hash() != m.Hash() {
+					t.Fatalf("the copy of cut %d has another state", i)
+				}
+			}
+		}
+	})
+}
+
+func withoutError(txs iter.Seq[*Transaction]) iter.Seq2[*Transaction, error] {
+	return func(yield func(*Transaction, error) bool) {
+		for t := range txs {
+			if !yield(t, nil) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package machine
+
+import (
+	"sync/atomic"
+
+	"github.com/txmgr/txmgr/timeout/survival"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// DrainBatch is how many records of due transactions one entry moves, and
+// evictBatch how many outcomes past their retention one entry drops.
+const (
+	DrainBatch = 4096
+	evictBatch = 4096
+)
+
+// Machine is the state that the log drives. Make one with [New] or [Restore].
+type Machine struct {
+	boot Bootstrap
+	tick survival.Tick
+	seq  uint64
+
+	txs      slab[record]
+	branches slab[branch]
+	texts    texts
+	shared   *atomic.Int32
+
+	index     map[txn.ID]uint32 // looked up, never ranged over
+	deadlines *survival.Table   // of the undecided, by slot
+	members   registry
+	kept      fifo // finished outcomes without hazard
+
+	undone    int // decided, not finished
+	hazards   int // finished or not, with a hazard
+	committed uint64
+	rolled    uint64
+	timedOut  uint64
+
+	due     []uint64 // scratch of the drain
+	scratch []byte
+	fx      *Effects // of the entry that is being applied
+	wall    int64
+}
+
+// fifo is a queue of records, linked through their next fields.
+type fifo struct {
+	head, tail uint32
+	count      uint64
+}
+
+// New gives the state before the first entry.
+func New() *Machine {
+	shared := new(atomic.Int32)
+	return &Machine{
+		shared:    shared,
+		txs:       newSlab[record](shared),
+		branches:  newSlab[branch](shared),
+		texts:     texts{newSlab[cell](shared)},
+		index:     make(map[txn.ID]uint32),
+		deadlines: survival.NewTable(0),
+		members:   newRegistry(),
+		due:       make([]uint64, DrainBatch),
+	}
+}
+
+// Apply carries out one entry. Entries come in the order of the log, each once.
+func (m *Machine) Apply(e Entry) Effects {
+	fx := Effects{Results: make([]Result, len(e.Commands))}
+	m.fx, m.wall = &fx, e.Wall
+	if e.Tick > m.tick {
+		m.tick = e.Tick
+		m.deadlines.Advance(e.Tick)
+	}
+	m.drain()
+	m.evict()
+	for i, c := range e.Commands {
+		fx.Results[i] = m.command(c)
+	}
+	m.fx = nil
+	return fx
+}
+
+func (m *Machine) command(c Command) Result {
+	if b, ok := c.(Bootstrap); ok {
+		return m.bootstrap(b)
+	}
+	if m.boot.Cluster == "" {
+		return Result{Code: NotBootstrapped}
+	}
+	switch c := c.(type) {
+	case Begin:
+		return m.begin(c)
+	case Enlist:
+		return m.enlist(c)
+	case Commit:
+		return m.commit(c)
+	case Rollback:
+		return m.rollback(c)
+	case Extend:
+		return m.extend(c)
+	case Done:
+		return m.done(c)
+	case Hazard:
+		return m.hazard(c)
+	case Forget:
+		return m.forget(c)
+	case AddParticipant:
+		return m.addParticipant(c.Participant)
+	case RemoveParticipant:
+		return m.removeParticipant(c.Name)
+	}
+	return Result{Code: Malformed}
+}
+
+func (m *Machine) bootstrap(b Bootstrap) Result {
+	switch {
+	case !txn.ValidCluster(b.Cluster) || b.Interval <= 0 || b.Retention < 0:
+		return Result{Code: Malformed}
+	case m.boot.Cluster == "":
+		m.boot = b
+	case m.boot != b:
+		return Result{Code: Conflict}
+	}
+	return Result{}
+}
+
+// find gives the slot of a transaction, decided by timeout first if that is due.
+func (m *Machine) find(id txn.ID) (uint32, bool) {
+	i, ok := m.index[id]
+	if ok {
+		if r := m.txs.at(i); r.undecided() && r.expiry <= m.tick {
+			m.deadlines.Cancel(uint64(i), r.deadline)
+			m.timeOut(i)
+		}
+	}
+	return i, ok
+}
+
+// answer is the result of a command on the transaction in slot i.
+func (m *Machine) answer(i uint32, code Code) Result {
+	r := m.txs.at(i)
+	return Result{
+		Code: code, State: r.state, Cause: r.cause, Hazard: r.hazard,
+		Timeout: r.timeout, Survival: r.survival, Expiry: r.expiry,
+	}
+}
+
+func (m *Machine) changed(r *record) {
+	m.fx.Changes = append(m.fx.Changes, Change{r.id, r.state, r.cause, r.hazard})
+}
+
+func (m *Machine) nextSeq() uint64 {
+	m.seq++
+	return m.seq
+}

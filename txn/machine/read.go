@@ -1,0 +1,156 @@
+package machine
+
+import (
+	"iter"
+
+	"github.com/txmgr/txmgr/timeout/survival"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Bootstrap gives the cluster's configuration; ok is false before the first
+// entry.
+func (m *Machine) Bootstrap() (b Bootstrap, ok bool) { return m.boot, m.boot.Cluster != "" }
+
+// Tick is the number of invocations of the timeout thread so far.
+func (m *Machine) Tick() survival.Tick { return m.tick }
+
+// Next gives the earliest expiry of an undecided transaction; ok is false when
+// there is none.
+func (m *Machine) Next() (survival.Tick, bool) { return m.deadlines.Next() }
+
+// Due reports whether transactions are timed out that no entry has drained yet:
+// one more entry, empty if need be, is wanted.
+func (m *Machine) Due() bool { return m.deadlines.Due() }
+
+// Groups gives the survival-index groups in ascending order of expiry, with the
+// number of their transactions.
+func (m *Machine) Groups() iter.Seq2[survival.Tick, int] { return m.deadlines.Groups() }
+
+// Counts says how many transactions there are of each sort, and how many
+// decisions there have been.
+type Counts struct {
+	Open, Undone, Finished, Hazards int
+	Committed, RolledBack, TimedOut uint64
+}
+
+// Counts costs nothing, whatever is open.
+func (m *Machine) Counts() Counts {
+	open := m.deadlines.Len()
+	return Counts{
+		Open: open, Undone: m.undone, Finished: m.txs.len() - open - m.undone, Hazards: m.hazards,
+		Committed: m.committed, RolledBack: m.rolled, TimedOut: m.timedOut,
+	}
+}
+
+// Participants gives the registrations, removed ones included, by number. They
+// must not be changed.
+func (m *Machine) Participants() []Registration { return m.members.shown }
+
+// Participant looks a registration up.
+func (m *Machine) Participant(name string) (txn.Participant, bool) {
+	n, ok := m.members.find(name)
+	if !ok {
+		return txn.Participant{}, false
+	}
+	return m.members.list[n].Participant, true
+}
+
+// Lookup says where a transaction is. A transaction that is timed out but not
+// drained yet is rolling back: that is what the next command on it would meet.
+func (m *Machine) Lookup(id txn.ID) (txn.Outcome, bool) {
+	i, ok := m.index[id]
+	if !ok {
+		return txn.Outcome{}, false
+	}
+	r := m.txs.at(i)
+	state, cause := m.effective(r)
+	return txn.Outcome{State: state, Cause: cause, Hazard: r.hazard}, true
+}
+
+func (m *Machine) effective(r *record) (txn.State, txn.Cause) {
+	switch {
+	case !r.undecided() || r.expiry > m.tick:
+		return r.state, r.cause
+	case r.open == 0:
+		return txn.RolledBack, txn.CauseTimeout
+	}
+	return txn.RollingBack, txn.CauseTimeout
+}
+
+// Get spreads a transaction out. Its state is as [Machine.Lookup] gives it.
+func (m *Machine) Get(id txn.ID) (Transaction, bool) {
+	i, ok := m.index[id]
+	if !ok {
+		return Transaction{}, false
+	}
+	var t Transaction
+	m.get(i, &t)
+	return t, true
+}
+
+func (m *Machine) get(i uint32, t *Transaction) {
+	v := m.image()
+	v.spread(i, t)
+	t.State, t.Cause = m.effective(m.txs.at(i))
+}
+
+func (m *Machine) image() image {
+	return image{txs: m.txs.pages, branches: m.branches.pages, cells: m.texts.pages, participants: m.members.shown}
+}
+
+// Scan gives transactions for which match holds, by slot, beginning at slot
+// from (0 for the start), until limit slots have been looked at. next is where
+// to go on; 0 when that was the end. In between the machine may apply entries:
+// a transaction that is there all the time is met once, unless it moves. The
+// pointer given to match is used again.
+func (m *Machine) Scan(from uint32, limit int, match func(Brief) bool) (found []Transaction, next uint32) {
+	v := m.image()
+	i := max(from, 1)
+	for ; i < m.txs.used && limit > 0; i++ {
+		limit--
+		r := m.txs.at(i)
+		if r.id.IsZero() {
+			continue
+		}
+		state, cause := m.effective(r)
+		if !match(Brief{ID: r.id, State: state, Hazard: r.hazard, Expiry: r.expiry, Began: r.began, Branches: int(r.count)}) {
+			continue
+		}
+		var t Transaction
+		v.spread(i, &t)
+		t.State, t.Cause = state, cause
+		found = append(found, t)
+	}
+	if i >= m.txs.used {
+		return found, 0
+	}
+	return found, i
+}
+
+// Brief is what can be asked of a transaction cheaply.
+type Brief struct {
+	ID       txn.ID
+	State    txn.State
+	Hazard   txn.Hazard
+	Expiry   survival.Tick
+	Began    int64
+	Branches int
+}
+
+// Undone gives the ids of transactions whose branches have to be driven: all
+// that a new leader needs to take over. It goes by slots as [Machine.Scan] does.
+func (m *Machine) Undone(from uint32, limit int) (ids []txn.ID, next uint32) {
+	i := max(from, 1)
+	for ; i < m.txs.used && limit > 0; i++ {
+		limit--
+		r := m.txs.at(i)
+		switch state, _ := m.effective(r); state {
+		case txn.Preparing, txn.Committing, txn.RollingBack:
+			ids = append(ids, r.id)
+		}
+	}
+	if i >= m.txs.used {
+		return ids, 0
+	}
+	return ids, i
+}

@@ -1,0 +1,114 @@
+package machine
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/txmgr/txmgr/timeout/survival"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// record is a transaction in its slab. It has no pointers.
+type record struct {
+	id       txn.ID
+	seq      uint64
+	expiry   survival.Tick
+	survival uint64
+	timeout  time.Duration
+	began    int64
+	sum      uint64
+	ended    survival.Tick
+	deadline survival.Ref // place in the survival index while undecided
+	name     text
+	labels   text
+	reason   text
+	first    uint32 // branches, in the order of their ids
+	last     uint32
+	next     uint32 // the outcome that finished after this one
+	count    uint16 // branches
+	open     uint16 // branches that are not finished
+	state    txn.State
+	cause    txn.Cause
+	hazard   txn.Hazard
+	own      bool // the application finishes its branches itself
+}
+
+// branch is a branch in its slab.
+type branch struct {
+	next        uint32
+	participant uint32
+	payload     text
+	session     text
+	detail      text
+	vote        txn.Vote
+	state       txn.BranchState
+	hazard      txn.Hazard
+}
+
+func (r *record) undecided() bool { return r.state == txn.Active || r.state == txn.Preparing }
+
+// image is everything that a reader needs, of the machine or of a snapshot.
+type image struct {
+	txs          pages[record]
+	branches     pages[branch]
+	cells        pages[cell]
+	participants []Registration
+}
+
+// spread fills t with the transaction in slot i. Slices of t are used again.
+func (v *image) spread(i uint32, t *Transaction) {
+	r := v.txs.at(i)
+	scratch := appendText(nil, &v.cells, r.name)
+	labels, branches := t.Labels[:0], t.Branches[:0]
+	*t = Transaction{
+		ID: r.id, Name: string(scratch), State: r.state, Cause: r.cause, Hazard: r.hazard,
+		Reason: string(appendText(scratch[:0], &v.cells, r.reason)), Timeout: r.timeout,
+		Survival: r.survival, Expiry: r.expiry, Began: r.began, Sum: r.sum, Seq: r.seq,
+		Ended: r.ended, OwnPhaseTwo: r.own,
+	}
+	t.Labels = decodeLabels(labels, appendText(scratch[:0], &v.cells, r.labels))
+	for k := r.first; k != 0; {
+		b := v.branches.at(k)
+		branches = append(branches, v.spreadBranch(b))
+		k = b.next
+	}
+	t.Branches = branches
+}
+
+func (v *image) spreadBranch(b *branch) TransactionBranch {
+	return TransactionBranch{
+		Participant: v.participants[b.participant].Name,
+		Payload:     appendText(nil, &v.cells, b.payload),
+		Session:     string(appendText(nil, &v.cells, b.session)),
+		Vote:        b.vote, State: b.state, Hazard: b.hazard,
+		Detail: string(appendText(nil, &v.cells, b.detail)),
+	}
+}
+
+// encodeLabels and decodeLabels give labels a form that a text can hold.
+func encodeLabels(dst []byte, labels []Label) []byte {
+	for _, l := range labels {
+		dst = appendString(appendString(dst, l.Key), l.Value)
+	}
+	return dst
+}
+
+func decodeLabels(dst []Label, b []byte) []Label {
+	for len(b) > 0 {
+		var l Label
+		l.Key, b = cutString(b)
+		l.Value, b = cutString(b)
+		dst = append(dst, l)
+	}
+	return dst
+}
+
+func appendString(dst []byte, s string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
+}
+
+func cutString(b []byte) (string, []byte) {
+	n, k := binary.Uvarint(b)
+	b = b[k:]
+	return string(b[:n]), b[n:]
+}

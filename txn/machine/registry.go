@@ -1,0 +1,81 @@
+package machine
+
+import (
+	"maps"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// registry numbers the participants. A number is never given to another name,
+// since old transactions refer to it.
+type registry struct {
+	list   []member
+	shown  []Registration    // the same for readers: replaced, never changed
+	byName map[string]uint32 // looked up, never ranged over
+	round  uint64            // of the begin that is being checked
+}
+
+type member struct {
+	Registration
+	open  int    // unfinished branches there
+	round uint64 // the last begin in which it was seen
+}
+
+func newRegistry() registry { return registry{byName: make(map[string]uint32)} }
+
+// find gives the number of a registered participant.
+func (g *registry) find(name string) (uint32, bool) {
+	p, ok := g.byName[name]
+	return p, ok && !g.list[p].Removed
+}
+
+// seen reports whether p came before in the begin that is being checked.
+func (g *registry) seen(p uint32) bool {
+	was := g.list[p].round == g.round
+	g.list[p].round = g.round
+	return was
+}
+
+// show makes what has changed visible to readers.
+func (g *registry) show() {
+	g.shown = make([]Registration, len(g.list))
+	for i := range g.list {
+		g.shown[i] = g.list[i].Registration
+	}
+}
+
+func (m *Machine) addParticipant(p txn.Participant) Result {
+	if p.Check() != nil {
+		return Result{Code: Malformed}
+	}
+	p.Settings = maps.Clone(p.Settings)
+	n, known := m.members.byName[p.Name]
+	switch {
+	case known && !m.members.list[n].Removed && m.members.list[n].Kind != p.Kind:
+		return Result{Code: Conflict}
+	case known && m.members.list[n].open > 0 && m.members.list[n].CoordinatorPrepares != p.CoordinatorPrepares:
+		return Result{Code: InUse}
+	case known:
+		m.members.list[n].Registration = Registration{Participant: p}
+	case len(m.members.list) == txn.MaxParticipants:
+		return Result{Code: TooMany}
+	default:
+		m.members.byName[p.Name] = uint32(len(m.members.list))
+		m.members.list = append(m.members.list, member{Registration: Registration{Participant: p}})
+	}
+	m.members.show()
+	return Result{}
+}
+
+func (m *Machine) removeParticipant(name string) Result {
+	n, ok := m.members.find(name)
+	if !ok {
+		return Result{Code: NoParticipant}
+	}
+	if m.members.list[n].open > 0 {
+		return Result{Code: InUse}
+	}
+	m.members.list[n].Removed = true
+	m.members.show()
+	return Result{}
+}

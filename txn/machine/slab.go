@@ -1,0 +1,84 @@
+package machine
+
+import "sync/atomic"
+
+// blockItems is how many items one block has. A block is the unit that is
+// copied when it is written while a snapshot shares it.
+const blockItems = 256
+
+type block[T any] struct {
+	epoch uint64 // of the slab when this block was made or copied
+	items [blockItems]T
+}
+
+// pages is what can be read of a slab: by its owner, or through a snapshot.
+type pages[T any] struct {
+	blocks []*block[T]
+	used   uint32 // slots ever taken, including slot 0, which names nothing
+}
+
+// at gives slot i for reading. The pointer holds until the next edit.
+func (p *pages[T]) at(i uint32) *T { return &p.blocks[i/blockItems].items[i%blockItems] }
+
+// slab holds items without pointers under stable 32-bit slots. The free slots
+// are a stack beside the items, so that taking one waits for no cache miss.
+type slab[T any] struct {
+	pages[T]
+	free   []uint32
+	epoch  uint64
+	shared *atomic.Int32 // snapshots that may still be read
+}
+
+func newSlab[T any](shared *atomic.Int32) slab[T] {
+	s := slab[T]{shared: shared}
+	s.blocks = []*block[T]{new(block[T])}
+	s.used = 1
+	return s
+}
+
+// edit gives slot i for writing, on a copy of its block when a snapshot shares
+// that. The pointer holds until the next snapshot.
+func (s *slab[T]) edit(i uint32) *T {
+	b := s.blocks[i/blockItems]
+	if b.epoch != s.epoch {
+		if s.shared.Load() > 0 {
+			c := *b
+			b = &c
+			s.blocks[i/blockItems] = b
+		}
+		b.epoch = s.epoch
+	}
+	return &b.items[i%blockItems]
+}
+
+// take gives a free slot; its item is zero.
+func (s *slab[T]) take() uint32 {
+	if n := len(s.free); n > 0 {
+		i := s.free[n-1]
+		s.free = s.free[:n-1]
+		return i
+	}
+	i := s.used
+	if int(i/blockItems) == len(s.blocks) {
+		s.blocks = append(s.blocks, &block[T]{epoch: s.epoch})
+	}
+	s.used++
+	return i
+}
+
+// give frees slot i.
+func (s *slab[T]) give(i uint32) {
+	var zero T
+	*s.edit(i) = zero
+	s.free = append(s.free, i)
+}
+
+// len counts the taken slots.
+func (s *slab[T]) len() int { return int(s.used) - 1 - len(s.free) }
+
+// share gives the pages as they are now. The caller has counted itself in
+// shared before.
+func (s *slab[T]) share() pages[T] {
+	s.epoch++
+	return pages[T]{blocks: append([]*block[T](nil), s.blocks...), used: s.used}
+}

@@ -1,0 +1,83 @@
+package machine
+
+import "encoding/binary"
+
+// text names a stored byte string of any length; the zero text is empty.
+type text uint32
+
+// cell is a piece of a byte string: its bytes and the next piece. The first
+// piece begins with the length.
+type cell struct {
+	next uint32
+	data [28]byte
+}
+
+// texts keeps byte strings in cells, so that they cost the garbage collector
+// nothing.
+type texts struct{ slab[cell] }
+
+func putText[S string | []byte](t *texts, s S) text {
+	if len(s) == 0 {
+		return 0
+	}
+	first := t.take()
+	c := t.edit(first)
+	n := binary.PutUvarint(c.data[:], uint64(len(s)))
+	s = s[copy(c.data[n:], s):]
+	for len(s) > 0 {
+		// take may make a block but moves none, so c stays where it is.
+		c.next = t.take()
+		c = t.edit(c.next)
+		s = s[copy(c.data[:], s):]
+	}
+	return text(first)
+}
+
+func (t *texts) drop(x text) {
+	for i := uint32(x); i != 0; {
+		next := t.at(i).next
+		t.give(i)
+		i = next
+	}
+}
+
+// appendText appends the bytes of x to dst.
+func appendText(dst []byte, p *pages[cell], x text) []byte {
+	if x == 0 {
+		return dst
+	}
+	c := p.at(uint32(x))
+	left, n := binary.Uvarint(c.data[:])
+	for from := n; ; from = 0 {
+		piece := c.data[from:]
+		if uint64(len(piece)) >= left {
+			return append(dst, piece[:left]...)
+		}
+		dst = append(dst, piece...)
+		left -= uint64(len(piece))
+		c = p.at(c.next)
+	}
+}
+
+// sameText compares without spreading x out.
+func sameText(p *pages[cell], x text, s []byte) bool {
+	if x == 0 {
+		return len(s) == 0
+	}
+	c := p.at(uint32(x))
+	size, n := binary.Uvarint(c.data[:])
+	if size != uint64(len(s)) {
+		return false
+	}
+	for from := n; ; from = 0 {
+		piece := c.data[from:]
+		if len(piece) >= len(s) {
+			return string(piece[:len(s)]) == string(s)
+		}
+		if string(piece) != string(s[:len(piece)]) {
+			return false
+		}
+		s = s[len(piece):]
+		c = p.at(c.next)
+	}
+}

@@ -1,0 +1,60 @@
+package machine
+
+import (
+	"time"
+
+	"github.com/txmgr/txmgr/timeout/survival"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Transaction is one transaction as the machine holds it, spread out for
+// readers and snapshots. It shares nothing with the machine.
+type Transaction struct {
+	ID       txn.ID
+	Name     string
+	State    txn.State
+	Cause    txn.Cause
+	Hazard   txn.Hazard
+	Reason   string // of the rollback, or of the forgotten hazard
+	Timeout  time.Duration
+	Survival uint64        // survival index at begin or at the last extension
+	Expiry   survival.Tick // the invocation that ends it, when it is undecided
+	Began    int64         // leader's wall clock, milliseconds since 1970
+	Sum      uint64        // of the begin command, so that a repeat is recognised
+	// Seq is its place in the order of joining: of its survival-index group
+	// while undecided, of the finished outcomes afterwards.
+	Seq         uint64
+	Ended       survival.Tick // when it finished
+	OwnPhaseTwo bool
+	Labels      []Label
+	Branches    []TransactionBranch // b1, b2 and so on
+}
+
+// TransactionBranch is one branch of a [Transaction].
+type TransactionBranch struct {
+	Participant string
+	Payload     []byte
+	Session     string
+	Vote        txn.Vote
+	State       txn.BranchState
+	Hazard      txn.Hazard
+	Detail      string // of the hazard
+}
+
+// Header is the part of the state that does not belong to a transaction.
+type Header struct {
+	Bootstrap    Bootstrap
+	Tick         survival.Tick
+	Seq          uint64
+	Committed    uint64 // decisions since bootstrap
+	RolledBack   uint64
+	TimedOut     uint64
+	Participants []Registration
+}
+
+// Registration is a participant, and whether it was removed: its number lives
+// on in old transactions.
+type Registration struct {
+	txn.Participant
+	Removed bool
+}
