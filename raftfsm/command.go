@@ -1,0 +1,255 @@
+package raftfsm
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"github.com/txmgr/txmgr/timeout/survival"
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// The kinds of commands, as they stand in the log. Never renumbered; a new one gets the next number, and so does a known
+// one whose body has to change.
+const (
+	kindBootstrap byte = iota + 1
+	kindBegin
+	kindEnlist
+	kindCommit
+	kindRollback
+	kindExtend
+	kindDone
+	kindHazard
+	kindForget
+	kindAddParticipant
+	kindRemoveParticipant
+)
+
+// The fewest bytes of one element: what a count is held against. A label is two empty strings, and so on.
+const (
+	minCommand = 2
+	minLabel   = 2
+	minBranch  = 3
+	minVote    = 2
+	minSetting = 2
+)
+
+// AppendCommand appends the encoded command to dst and returns the extended buffer. Encoded commands may be appended to
+// each other in any number: each says where it ends.
+//
+// Everything that c can hold can be encoded, and decoded again: it is the machine that refuses, not the codec. Only c
+// itself must be one of the command types of package machine, by value; anything else is a bug of the caller's, and
+// panics before it can reach the log.
+func AppendCommand(dst []byte, c machine.Command) []byte {
+	switch c := c.(type) {
+	case machine.Bootstrap:
+		return appendBootstrap(append(dst, kindBootstrap), &c)
+	case machine.Begin:
+		return appendBegin(append(dst, kindBegin), &c)
+	case machine.Enlist:
+		dst = append(append(dst, kindEnlist), c.ID[:]...)
+		return appendBranch(dst, &c.Branch)
+	case machine.Commit:
+		return appendCommit(append(dst, kindCommit), &c)
+	case machine.Rollback:
+		dst = append(append(dst, kindRollback), c.ID[:]...)
+		return appendString(append(dst, byte(c.Cause)), c.Reason)
+	case machine.Extend:
+		dst = append(append(dst, kindExtend), c.ID[:]...)
+		dst = appendDuration(dst, c.Timeout)
+		dst = binary.AppendUvarint(dst, c.Survival)
+		return binary.AppendUvarint(dst, uint64(c.Expiry))
+	case machine.Done:
+		return appendDone(append(dst, kindDone), &c)
+	case machine.Hazard:
+		dst = append(append(dst, kindHazard), c.ID[:]...)
+		dst = binary.AppendUvarint(dst, uint64(c.Branch))
+		return appendString(append(dst, byte(c.Hazard)), c.Detail)
+	case machine.Forget:
+		dst = append(append(dst, kindForget), c.ID[:]...)
+		return appendString(dst, c.Reason)
+	case machine.AddParticipant:
+		return appendParticipant(append(dst, kindAddParticipant), &c.Participant)
+	case machine.RemoveParticipant:
+		return appendString(append(dst, kindRemoveParticipant), c.Name)
+	}
+	panic("raftfsm: AppendCommand: not a command of package machine, by value")
+}
+
+func appendBegin(dst []byte, c *machine.Begin) []byte {
+	dst = append(dst, c.ID[:]...)
+	dst = appendString(dst, c.Name)
+	dst = appendDuration(dst, c.Timeout)
+	dst = binary.AppendUvarint(dst, c.Survival)
+	dst = binary.AppendUvarint(dst, uint64(c.Expiry))
+	dst = appendLabels(dst, c.Labels)
+	dst = binary.AppendUvarint(dst, uint64(len(c.Branches)))
+	for i := range c.Branches {
+		dst = appendBranch(dst, &c.Branches[i])
+	}
+	return dst
+}
+
+func appendCommit(dst []byte, c *machine.Commit) []byte {
+	dst = append(dst, c.ID[:]...)
+	dst = binary.AppendUvarint(dst, uint64(len(c.Votes)))
+	for _, v := range c.Votes {
+		dst = append(binary.AppendUvarint(dst, uint64(v.Branch)), byte(v.Vote))
+	}
+	return appendFlag(dst, c.OwnPhaseTwo)
+}
+
+func appendDone(dst []byte, c *machine.Done) []byte {
+	dst = append(dst, c.ID[:]...)
+	dst = binary.AppendUvarint(dst, uint64(len(c.Acks)))
+	for _, a := range c.Acks {
+		dst = append(binary.AppendUvarint(dst, uint64(a.Branch)), byte(a.State))
+	}
+	return dst
+}
+
+// commandReader reads the commands of one entry. The small slices inside of them are cut from a few larger ones.
+type commandReader struct {
+	reader
+	labels   []machine.Label
+	branches []machine.Branch
+	votes    []txn.BranchVote
+	acks     []txn.Ack
+}
+
+func (r *commandReader) command() machine.Command {
+	switch kind := r.byte(); kind {
+	case kindBootstrap:
+		return r.bootstrap()
+	case kindBegin:
+		return r.begin()
+	case kindEnlist:
+		return machine.Enlist{ID: r.id(), Branch: r.branch()}
+	case kindCommit:
+		return machine.Commit{ID: r.id(), Votes: r.someVotes(), OwnPhaseTwo: r.flag()}
+	case kindRollback:
+		return machine.Rollback{ID: r.id(), Cause: txn.Cause(r.byte()), Reason: r.string()}
+	case kindExtend:
+		return machine.Extend{ID: r.id(), Timeout: r.duration(), Survival: r.uvarint(), Expiry: survival.Tick(r.uvarint())}
+	case kindDone:
+		return machine.Done{ID: r.id(), Acks: r.someAcks()}
+	case kindHazard:
+		return machine.Hazard{ID: r.id(), Branch: txn.BranchID(r.uint32()), Hazard: txn.Hazard(r.byte()), Detail: r.string()}
+	case kindForget:
+		return machine.Forget{ID: r.id(), Reason: r.string()}
+	case kindAddParticipant:
+		return machine.AddParticipant{Participant: r.participant()}
+	case kindRemoveParticipant:
+		return machine.RemoveParticipant{Name: r.string()}
+	case 0:
+		r.fail("a command of kind 0")
+	default:
+		r.unknown("command", kind, kindRemoveParticipant)
+	}
+	return nil
+}
+
+// unknown is the fault of a kind that is not known here.
+func (r *reader) unknown(what string, kind, newest byte) {
+	if r.err == nil {
+		r.err = fmt.Errorf("%w: %s of kind %d, the newest known here is %d: this node is older than what it reads; upgrade it", ErrUnknownKind, what, kind, newest)
+		r.at = len(r.data)
+	}
+}
+
+func (r *commandReader) begin() machine.Begin {
+	return machine.Begin{
+		ID:       r.id(),
+		Name:     r.string(),
+		Timeout:  r.duration(),
+		Survival: r.uvarint(),
+		Expiry:   survival.Tick(r.uvarint()),
+		Labels:   r.someLabels(),
+		Branches: r.someBranches(),
+	}
+}
+
+func (r *commandReader) someLabels() []machine.Label {
+	ls := carve(&r.labels, r.count(minLabel))
+	for i := range ls {
+		ls[i] = machine.Label{Key: r.string(), Value: r.string()}
+	}
+	return ls
+}
+
+func (r *commandReader) someBranches() []machine.Branch {
+	bs := carve(&r.branches, r.count(minBranch))
+	for i := range bs {
+		bs[i] = r.branch()
+	}
+	return bs
+}
+
+func (r *commandReader) someVotes() []txn.BranchVote {
+	vs := carve(&r.votes, r.count(minVote))
+	for i := range vs {
+		vs[i] = txn.BranchVote{Branch: txn.BranchID(r.uint32()), Vote: txn.Vote(r.byte())}
+	}
+	return vs
+}
+
+func (r *commandReader) someAcks() []txn.Ack {
+	as := carve(&r.acks, r.count(minVote))
+	for i := range as {
+		as[i] = txn.Ack{Branch: txn.BranchID(r.uint32()), State: txn.BranchState(r.byte())}
+	}
+	return as
+}
+
+func (r *reader) branch() machine.Branch {
+	return machine.Branch{Participant: r.string(), Payload: r.bytes(), Session: r.string()}
+}
+
+func (r *reader) bootstrap() machine.Bootstrap {
+	return machine.Bootstrap{Cluster: r.name(), Interval: r.duration(), Retention: r.duration(), Retain: r.uvarint()}
+}
+
+// name reads a string that the machine keeps for long: it gets memory of its own, so that it does not hold on to the rest
+// of the entry.
+func (r *reader) name() string { return strings.Clone(r.string()) }
+
+func (r *reader) participant() txn.Participant {
+	p := txn.Participant{Name: r.name(), Kind: r.name()}
+	if n := r.count(minSetting); n > 0 {
+		p.Settings = make(map[string]string, min(n, txn.MaxSettings)) // a map costs many times its bytes: let it grow
+		last := ""
+		for i := range n {
+			k := r.name()
+			if i > 0 && k <= last {
+				r.fail("setting %q stands behind %q", clip(k), clip(last))
+				break
+			}
+			p.Settings[k], last = r.name(), k
+		}
+	}
+	p.CoordinatorPrepares = r.flag()
+	return p
+}
+
+// clip keeps hostile input out of error texts.
+func clip(s string) string {
+	if len(s) > 64 {
+		return s[:64] + "..."
+	}
+	return s
+}
+
+// carve cuts n zero elements off the rest of a slab, which it replaces by a larger one when they do not fit. The answer
+// is nil when n is 0, and appending to it does not touch its neighbour.
+func carve[T any](slab *[]T, n int) []T {
+	if n == 0 {
+		return nil
+	}
+	if n > cap(*slab)-len(*slab) {
+		*slab = make([]T, 0, max(n, min(2*cap(*slab), 1024)))
+	}
+	at := len(*slab)
+	*slab = (*slab)[:at+n]
+	return (*slab)[at : at+n : at+n]
+}

@@ -1,0 +1,89 @@
+// Package raftfsm puts the state machine of txn/machine behind the interface of hashicorp/raft: it turns the bytes of the
+// log into [machine.Entry] values, and the machine into snapshots and back. It decides nothing.
+//
+// # Invariants
+//
+//  1. One meaning: equal entries have equal bytes, and bytes that decode have one meaning, on every node, for ever. The
+//     files in testdata hold the formats; no test writes them.
+//  2. Nothing is skipped. An entry that cannot be decoded ends the FSM: no later entry is applied, no snapshot is taken of
+//     a state with a gap, and Config.OnFailure tells the node, which has to exit.
+//  3. Nothing is guessed. Every bit of an entry and of a snapshot is under a checksum; what is wrong is named, with its
+//     place. What a newer release wrote is told apart from what is damaged.
+//  4. What can be proposed can be applied. The decoder's limits on an entry are the bytes that are there, and [MaxEntry],
+//     which [SealEntry] enforces before; a command that is against a rule is refused by the machine, as a result.
+//  5. Restore is all or nothing: it builds another machine, and changes to it when the last byte has been checked.
+//  6. Memory is bounded by what was read: a count or a length is held against the bytes that are left before anything is
+//     allocated for it.
+//
+// # Log entry, version 1
+//
+// Fixed numbers are little-endian. "uvarint" and "varint" are those of encoding/binary, the latter zig-zag; durations are
+// varints of nanoseconds. A string is its length as uvarint and its bytes; a list is its length as uvarint and its elements;
+// a flag is one byte, 0 or 1.
+//
+//	offset 0   1 byte    version
+//	       1   4 bytes   CRC-32C of all bytes from offset 5 on
+//	       5   8 bytes   tick
+//	      13   8 bytes   wall clock of the leader, milliseconds since 1970
+//	      21   4 bytes   number of commands
+//	      25             the commands: kind, body
+//
+//	 1 Bootstrap          cluster string, interval duration, retention duration, retain uvarint
+//	 2 Begin              id 16 bytes, name string, timeout duration, survival uvarint, expiry uvarint,
+//	                      list of labels (key string, value string),
+//	                      list of branches (participant string, payload string, session string)
+//	 3 Enlist             id, branch
+//	 4 Commit             id, list of votes (branch uvarint, vote byte), own phase two flag
+//	 5 Rollback           id, cause byte, reason string
+//	 6 Extend             id, timeout duration, survival uvarint, expiry uvarint
+//	 7 Done               id, list of acknowledgements (branch uvarint, state byte)
+//	 8 Hazard             id, branch uvarint, hazard byte, detail string
+//	 9 Forget             id, reason string
+//	10 AddParticipant     name string, kind string, list of settings (key string, value string) in ascending order of
+//	                      keys, coordinator prepares flag
+//	11 RemoveParticipant  name string
+//
+// The header comes first in the bytes and is known last: the node's batcher reserves it with [AppendHeader], collects the
+// commands of many callers behind it with [AppendCommand], and fills it in with [SealEntry] when it proposes. Nothing is
+// copied and nothing allocated.
+//
+// A kind is never renumbered, and its body never changes: what changes gets a new kind. A release that brings one must not
+// propose it before every node runs that release, since an older node stops at it.
+//
+// # Snapshot, version 1
+//
+// 7 bytes "txmgrsn" and the version, then blocks:
+//
+//	1 byte    kind: 1 header, 2 transactions, 3 end
+//	4 bytes   length of the body
+//	4 bytes   CRC-32C of the block's number (from 1 on, 8 bytes), of kind and length, and of the body
+//	          the body
+//
+// The first block is the header: the body of a Bootstrap, tick, sequence number, and the counts of decisions to commit, to
+// roll back and by timeout, as uvarints, then the list of participants, each the body of an AddParticipant and a removed
+// flag. Blocks of transactions follow, each of 128 KiB and as much as its last transaction is over that; a transaction never
+// spans two. The last block is the end: the number of transactions as uvarint, and the SHA-256 of all bytes before the
+// block. Nothing may follow. A transaction is
+//
+//	id 16 bytes, name string, state byte, cause byte, hazard byte, reason string, timeout duration, survival uvarint,
+//	expiry uvarint, began varint (milliseconds since 1970), sum 8 bytes, seq uvarint, ended uvarint, own phase two flag,
+//	list of labels,
+//	list of branches (participant string, payload string, session string, vote byte, state byte, hazard byte, detail string)
+//
+// in no particular order. The block's number in its checksum makes a block that is missing, doubled or displaced an error
+// of that block; the end makes a cut at the border of two blocks one.
+//
+// # Concurrency
+//
+// raft calls [FSM.Apply], [FSM.Snapshot] and [FSM.Restore] from one goroutine. Any number of others may use [FSM.View].
+// Taking a snapshot stops the machine for microseconds; it is written in raft's background goroutine, block by block, while
+// entries are applied. The package starts no goroutine.
+//
+// # Time
+//
+// None here: the ticks are the leader's, the clock is the node's.
+//
+// # What it does not do
+//
+// It stores no log (raftfsm/logstore does), stamps no entry, and does not end the process.
+package raftfsm

@@ -1,0 +1,126 @@
+package raftfsm
+
+import (
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/txmgr/txmgr/timeout/survival"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// Config says whom an [FSM] tells. The zero Config is valid: nobody. The functions are called one at a time, by raft's
+// goroutine, without any lock of the FSM's: they may call [FSM.View], and they hold up the log while they run.
+type Config struct {
+	// OnApply is called after every entry, on the leader and on the followers, before the proposer gets its answer: with
+	// the entry's index, with what it brought about, which is the proposer's too and must not be changed, and with the
+	// machine's tick after it. Defaults to nothing.
+	OnApply func(index uint64, e *machine.Effects, tick survival.Tick)
+	// OnRestore is called when the whole state was replaced by that of a snapshot, with the machine's tick: at the start,
+	// and on a follower that was too far behind. Whatever was derived from the state before is void. Defaults to nothing.
+	OnRestore func(tick survival.Tick)
+	// OnFailure is called, once, when an entry cannot be applied. The FSM is of no use any more, and neither is the raft
+	// node: the process has to end. Defaults to nothing.
+	OnFailure func(error)
+}
+
+// Applied is raft's answer to the proposer of an entry.
+type Applied struct {
+	Index, Term uint64
+	Effects     machine.Effects // shared with OnApply: not to be changed
+}
+
+// FSM is a [machine.Machine] behind the interface of raft. Make one with [New].
+type FSM struct {
+	config Config
+
+	mu sync.RWMutex // guards the two below
+	// machine changes only by Apply, Snapshot and Restore, all of them called by raft's one goroutine. The lock is for the
+	// readers.
+	machine *machine.Machine
+	failure error // of an entry; final
+}
+
+var _ raft.FSM = (*FSM)(nil)
+
+// New gives an FSM in the state before the first entry.
+func New(c Config) *FSM { return &FSM{config: c, machine: machine.New()} }
+
+// View calls fn with the machine, which it may read but not keep: no entry is applied meanwhile, so fn has to be quick. It
+// may run at the same time as other readers, so fn must not take a snapshot of the machine, nor its hash.
+func (f *FSM) View(fn func(*machine.Machine)) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	fn(f.machine)
+}
+
+// Apply carries out one committed entry and answers an [*Applied]. An entry that cannot be decoded is answered with an
+// error, which wraps [ErrCorrupt], [ErrUnknownVersion] or [ErrUnknownKind] and is told to OnFailure; the state stays as it
+// was before that entry, for ever: every later call is answered with the same error.
+func (f *FSM) Apply(l *raft.Log) any {
+	if err := f.failed(); err != nil {
+		return err
+	}
+	e, err := DecodeEntry(l.Data)
+	if err != nil {
+		return f.fail(fmt.Errorf("apply: log entry %d of term %d: %w", l.Index, l.Term, err))
+	}
+	a := &Applied{Index: l.Index, Term: l.Term}
+	f.mu.Lock()
+	a.Effects = f.machine.Apply(e)
+	tick := f.machine.Tick()
+	f.mu.Unlock()
+	if f.config.OnApply != nil {
+		f.config.OnApply(l.Index, &a.Effects, tick)
+	}
+	return a
+}
+
+// Snapshot takes the state as it is now, within microseconds. It is written in the background by the answer's Persist. An
+// FSM that has failed gives none: its state has a gap.
+func (f *FSM) Snapshot() (raft.FSMSnapshot, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.failure != nil {
+		return nil, fmt.Errorf("snapshot: %w", f.failure)
+	}
+	return &snapshot{f.machine.Snapshot()}, nil
+}
+
+// Restore replaces the state by that of a snapshot. On an error the state stays as it was; the error wraps [ErrCorrupt],
+// [ErrUnknownVersion] or [ErrUnknownKind] when the snapshot's bytes are at fault.
+func (f *FSM) Restore(rc io.ReadCloser) error {
+	defer rc.Close() // raft does not look at its error either: all bytes were read and checked
+	if err := f.failed(); err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	m, err := readSnapshot(rc)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	f.machine = m
+	f.mu.Unlock()
+	if f.config.OnRestore != nil {
+		f.config.OnRestore(m.Tick())
+	}
+	return nil
+}
+
+func (f *FSM) failed() error {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.failure
+}
+
+func (f *FSM) fail(err error) error {
+	f.mu.Lock()
+	f.failure = err
+	f.mu.Unlock()
+	if f.config.OnFailure != nil {
+		f.config.OnFailure(err)
+	}
+	return err
+}

@@ -1,0 +1,394 @@
+package raftfsm
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/raft"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"github.com/txmgr/txmgr/timeout/survival"
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// setup is the first entry of the tests' clusters.
+func setup() machine.Entry {
+	return machine.Entry{Tick: 1, Commands: []machine.Command{
+		machine.Bootstrap{Cluster: "k7q", Interval: time.Second, Retention: 4 * time.Second, Retain: 2},
+		machine.AddParticipant{Participant: txn.Participant{Name: "orders", Kind: "postgres"}},
+		machine.AddParticipant{Participant: txn.Participant{Name: "stock", Kind: "mariadb", Settings: map[string]string{"dsn": "env:STOCK"}}},
+		machine.AddParticipant{Participant: txn.Participant{Name: "web", Kind: "http", CoordinatorPrepares: true}},
+	}}
+}
+
+func logOf(t testing.TB, index uint64, e machine.Entry) *raft.Log {
+	t.Helper()
+	return &raft.Log{Index: index, Term: 2, Type: raft.LogCommand, Data: mustEncode(t, e)}
+}
+
+func mustApply(t testing.TB, f *FSM, l *raft.Log) *Applied {
+	t.Helper()
+	switch a := f.Apply(l).(type) {
+	case *Applied:
+		return a
+	default:
+		t.Fatalf("log entry %d: %v", l.Index, a)
+		return nil
+	}
+}
+
+// fingerprint is for tests without concurrent readers.
+func fingerprint(f *FSM) (sum uint64) {
+	f.View(func(m *machine.Machine) { sum = m.Hash() })
+	return sum
+}
+
+// persisted takes a snapshot all the way through raft's own store in memory.
+func persisted(t testing.TB, f *FSM) []byte {
+	t.Helper()
+	s, err := f.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Release()
+	store := raft.NewInmemSnapshotStore()
+	sink, err := store.Create(1, 1, 1, raft.Configuration{}, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Persist(sink); err != nil {
+		t.Fatal(err)
+	}
+	_, r, err := store.Open(sink.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	data, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestApply(t *testing.T) {
+	type call struct {
+		index   uint64
+		effects *machine.Effects
+		tick    survival.Tick
+	}
+	var calls []call
+	var f *FSM
+	f = New(Config{OnApply: func(index uint64, e *machine.Effects, tick survival.Tick) {
+		f.View(func(m *machine.Machine) {
+			if m.Tick() != tick {
+				t.Errorf("OnApply was told tick %d, sees %d", tick, m.Tick())
+			}
+		})
+		calls = append(calls, call{index, e, tick})
+	}})
+	first := mustApply(t, f, logOf(t, 3, setup()))
+	begin := machine.Begin{ID: id(1), Timeout: time.Second, Expiry: 9, Branches: []machine.Branch{{Participant: "orders"}}}
+	second := mustApply(t, f, logOf(t, 7, machine.Entry{Tick: 8, Commands: []machine.Command{begin, machine.Forget{ID: id(2)}}}))
+	third := mustApply(t, f, logOf(t, 8, machine.Entry{Tick: 9}))
+	behind := mustApply(t, f, logOf(t, 9, machine.Entry{Tick: 4}))
+
+	if got, want := second.Effects.Results, []machine.Code{machine.OK, machine.NotFound}; second.Index != 7 || second.Term != 2 ||
+		len(got) != 2 || got[0].Code != want[0] || got[1].Code != want[1] {
+		t.Errorf("second answer: %+v", second)
+	}
+	if w := third.Effects.Work; len(w) != 1 || w[0] != id(1) {
+		t.Errorf("work of the tick that ends the transaction: %v", w)
+	}
+	want := []call{{3, &first.Effects, 1}, {7, &second.Effects, 8}, {8, &third.Effects, 9}, {9, &behind.Effects, 9}}
+	for i, c := range calls {
+		if i >= len(want) || c != want[i] {
+			t.Errorf("call %d: %+v", i, c)
+		}
+	}
+	if len(calls) != len(want) {
+		t.Errorf("%d calls; want %d", len(calls), len(want))
+	}
+}
+
+func TestApplyStopsAtBadEntry(t *testing.T) {
+	good := logOf(t, 12, machine.Entry{Tick: 50})
+	newer := bytes.Clone(good.Data)
+	newer[0]++
+	for name, tt := range map[string]struct {
+		data []byte
+		want error
+	}{
+		"corrupt":       {good.Data[:len(good.Data)-1], ErrCorrupt},
+		"empty":         {nil, ErrCorrupt},
+		"newer version": {newer, ErrUnknownVersion},
+		"newer command": {entryOf(1, []byte{kindRemoveParticipant + 1, 0}), ErrUnknownKind},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var failures []error
+			applied := 0
+			f := New(Config{
+				OnFailure: func(err error) { failures = append(failures, err) },
+				OnApply:   func(uint64, *machine.Effects, survival.Tick) { applied++ },
+			})
+			mustApply(t, f, logOf(t, 10, setup()))
+			before, image := fingerprint(f), persisted(t, f)
+			err, _ := f.Apply(&raft.Log{Index: 11, Term: 2, Data: tt.data}).(error)
+			if !errors.Is(err, tt.want) || !strings.Contains(err.Error(), "log entry 11 of term 2") {
+				t.Errorf("error: %v; want %v", err, tt.want)
+			}
+			if again := f.Apply(good); again != err {
+				t.Errorf("the entry behind the bad one: %v", again)
+			}
+			if len(failures) != 1 || failures[0] != err || applied != 1 {
+				t.Errorf("OnFailure was told %v, OnApply called %d times", failures, applied)
+			}
+			if s, err := f.Snapshot(); s != nil || !errors.Is(err, tt.want) {
+				t.Errorf("a snapshot of a state with a gap: %v, %v", s, err)
+			}
+			if err := f.Restore(io.NopCloser(bytes.NewReader(image))); !errors.Is(err, tt.want) {
+				t.Errorf("restored over a failure: %v", err)
+			}
+			if fingerprint(f) != before {
+				t.Error("the state has changed")
+			}
+		})
+	}
+	if err, _ := New(Config{}).Apply(&raft.Log{}).(error); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("without OnFailure: %v", err)
+	}
+}
+
+func TestRestoreIsAllOrNothing(t *testing.T) {
+	source := New(Config{})
+	mustApply(t, source, logOf(t, 1, setup()))
+	begin := machine.Begin{ID: id(1), Timeout: time.Second, Expiry: 90, Branches: []machine.Branch{{Participant: "stock"}}}
+	mustApply(t, source, logOf(t, 2, machine.Entry{Tick: 33, Commands: []machine.Command{begin}}))
+	data := persisted(t, source)
+
+	var ticks []survival.Tick
+	f := New(Config{OnRestore: func(tick survival.Tick) { ticks = append(ticks, tick) }})
+	mustApply(t, f, logOf(t, 1, machine.Entry{Tick: 5, Commands: []machine.Command{machine.Bootstrap{Cluster: "other", Interval: 1}}}))
+	before := fingerprint(f)
+	for cut := range data {
+		c := &closer{Reader: bytes.NewReader(data[:cut])}
+		if err := f.Restore(c); !errors.Is(err, ErrCorrupt) || !c.closed {
+			t.Fatalf("cut to %d of %d bytes: %v (closed: %v)", cut, len(data), err, c.closed)
+		}
+	}
+	if fingerprint(f) != before || ticks != nil {
+		t.Fatalf("the state was changed by snapshots that were refused (OnRestore: %v)", ticks)
+	}
+	c := &closer{Reader: bytes.NewReader(data)}
+	if err := f.Restore(c); err != nil || !c.closed {
+		t.Fatalf("%v (closed: %v)", err, c.closed)
+	}
+	if fingerprint(f) != fingerprint(source) || len(ticks) != 1 || ticks[0] != 33 {
+		t.Errorf("restored otherwise (OnRestore: %v)", ticks)
+	}
+}
+
+type closer struct {
+	io.Reader
+	closed bool
+}
+
+func (c *closer) Close() error { c.closed = true; return nil }
+
+// TestPersistCancels fails the sink at every write.
+func TestPersistCancels(t *testing.T) {
+	f := New(Config{})
+	mustApply(t, f, logOf(t, 1, setup()))
+	full := errors.New("disk full")
+	for n := 0; ; n++ {
+		s, err := f.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sink := &failingSink{left: n, err: full}
+		err = s.Persist(sink)
+		s.Release()
+		if err == nil {
+			if n != 4 || sink.cancelled || !sink.closed { // magic, header, end, close
+				t.Errorf("after %d operations: %+v", n, sink)
+			}
+			return
+		}
+		if !errors.Is(err, full) || sink.cancelled == sink.closed {
+			t.Fatalf("operation %d failed: %v, %+v", n, err, sink)
+		}
+	}
+}
+
+// failingSink is a fake sink that fails after some operations.
+type failingSink struct {
+	left              int
+	err               error
+	cancelled, closed bool
+}
+
+func (s *failingSink) step() error {
+	if s.left == 0 {
+		return s.err
+	}
+	s.left--
+	return nil
+}
+
+func (s *failingSink) Write(p []byte) (int, error) {
+	if err := s.step(); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func (s *failingSink) Close() error {
+	s.closed = true
+	return s.step()
+}
+
+func (s *failingSink) ID() string    { return "failing" }
+func (s *failingSink) Cancel() error { s.cancelled = true; return nil }
+
+// TestReplay: the same bytes give the same state and the same effects; and so does, for every cut, a snapshot and the rest.
+func TestReplay(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var logs []*raft.Log
+		for i, e := range genHistory().Draw(t, "history") {
+			data, err := EncodeEntry(e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			logs = append(logs, &raft.Log{Index: uint64(i + 1), Term: 1, Data: data})
+		}
+		run := func(f *FSM, logs []*raft.Log, want []*Applied) {
+			for i, l := range logs {
+				a, ok := f.Apply(l).(*Applied)
+				if !ok {
+					t.Fatalf("entry %d was not applied", l.Index)
+				}
+				if d := cmp.Diff(want[i], a); d != "" {
+					t.Fatalf("entry %d, replayed otherwise (-want +got):\n%s", l.Index, d)
+				}
+			}
+		}
+		f, second := New(Config{}), New(Config{})
+		var images [][]byte
+		var answers []*Applied
+		for _, l := range logs {
+			images = append(images, snapshotOf(t, f))
+			a, ok := f.Apply(l).(*Applied)
+			if !ok {
+				t.Fatalf("entry %d was not applied", l.Index)
+			}
+			answers = append(answers, a)
+		}
+		run(second, logs, answers)
+		if fingerprint(second) != fingerprint(f) {
+			t.Fatal("the same entries gave another state")
+		}
+		for cut, image := range images {
+			g := New(Config{})
+			if err := g.Restore(io.NopCloser(bytes.NewReader(image))); err != nil {
+				t.Fatalf("cut before entry %d: %v", cut+1, err)
+			}
+			run(g, logs[cut:], answers[cut:])
+			if fingerprint(g) != fingerprint(f) {
+				t.Fatalf("cut before entry %d: another state", cut+1)
+			}
+			var err error
+			if g.View(func(m *machine.Machine) { err = m.Check() }); err != nil {
+				t.Fatalf("cut before entry %d: %v", cut+1, err)
+			}
+		}
+	})
+}
+
+func snapshotOf(t *rapid.T, f *FSM) []byte {
+	s, err := f.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Release()
+	var b bytes.Buffer
+	inner := s.(*snapshot)
+	if err := writeSnapshot(&b, inner.Header(), inner.Transactions()); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// genHistory gives entries as a leader may write them: few ids, so that commands meet, and short times, so that deadlines
+// and retention do too.
+func genHistory() *rapid.Generator[[]machine.Entry] {
+	return rapid.Custom(func(t *rapid.T) []machine.Entry {
+		entries := []machine.Entry{setup()}
+		tick := entries[0].Tick
+		for range rapid.IntRange(1, 40).Draw(t, "entries") {
+			tick += survival.Tick(rapid.SampledFrom([]int{0, 0, 1, 1, 2, 5}).Draw(t, "ticks"))
+			stamp := tick - survival.Tick(rapid.SampledFrom([]int{0, 0, 0, 1}).Draw(t, "behind"))
+			entries = append(entries, machine.Entry{
+				Tick: stamp, Wall: int64(1000 * tick),
+				Commands: rapid.SliceOfN(genStep(stamp), 0, 5).Draw(t, "commands"),
+			})
+		}
+		return entries
+	})
+}
+
+func genStep(now survival.Tick) *rapid.Generator[machine.Command] {
+	names := rapid.SampledFrom([]string{"orders", "stock", "web", "web", "nobody"})
+	return rapid.Custom(func(t *rapid.T) machine.Command {
+		id := id(rapid.ByteRange(1, 4).Draw(t, "id"))
+		expiry := now + survival.Tick(rapid.IntRange(0, 20).Draw(t, "expiry"))
+		n := rapid.SampledFrom([]int{0, 1, 2, 2, 2, 3}).Draw(t, "n")
+		switch rapid.IntRange(0, 10).Draw(t, "kind") {
+		case 0, 1, 2:
+			b := machine.Begin{ID: id, Name: "n", Timeout: time.Second, Survival: 1, Expiry: expiry, Labels: []machine.Label{{Key: "k", Value: "v"}}}
+			for _, p := range []string{"orders", "web", "stock"}[:n] {
+				b.Branches = append(b.Branches, machine.Branch{Participant: p, Payload: []byte("payload of " + p + ", which takes some cells"), Session: "s"})
+			}
+			return b
+		case 3:
+			return machine.Enlist{ID: id, Branch: machine.Branch{Participant: names.Draw(t, "name"), Session: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "session")}}
+		case 4, 5:
+			c := machine.Commit{ID: id, OwnPhaseTwo: rapid.Bool().Draw(t, "own")}
+			for i := range n {
+				vote := rapid.SampledFrom([]txn.Vote{1, 1, 1, 1, 1, 1, txn.VoteReadOnly, txn.VoteNo, 0}).Draw(t, "vote")
+				c.Votes = append(c.Votes, txn.BranchVote{Branch: txn.BranchID(i + 1), Vote: vote})
+			}
+			return c
+		case 6:
+			return machine.Rollback{ID: id, Cause: txn.Cause(rapid.ByteRange(0, 6).Draw(t, "cause")), Reason: "because"}
+		case 7:
+			return machine.Extend{ID: id, Timeout: time.Minute, Survival: 5, Expiry: expiry + 2}
+		case 8:
+			d := machine.Done{ID: id}
+			state := rapid.SampledFrom([]txn.BranchState{txn.BranchCommitted, txn.BranchRolledBack}).Draw(t, "state")
+			for i := range n {
+				d.Acks = append(d.Acks, txn.Ack{Branch: txn.BranchID(i + 1), State: state})
+			}
+			return d
+		case 9:
+			if n == 0 {
+				return machine.Forget{ID: id, Reason: "seen to"}
+			}
+			return machine.Hazard{ID: id, Branch: txn.BranchID(n), Hazard: txn.Hazard(rapid.ByteRange(1, 4).Draw(t, "hazard")), Detail: "detail"}
+		default:
+			p := txn.Participant{Name: names.Draw(t, "name"), Kind: "postgres", Settings: map[string]string{"n": string(rune('0' + n))}}
+			if n == 0 {
+				return machine.RemoveParticipant{Name: p.Name}
+			}
+			return machine.AddParticipant{Participant: p}
+		}
+	})
+}

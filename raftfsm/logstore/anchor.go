@@ -1,0 +1,50 @@
+package logstore
+
+import (
+	"github.com/hashicorp/raft"
+	"go.etcd.io/bbolt"
+)
+
+// anchorType is the type of an entry that stands for the end of a snapshot. raft refuses to apply it (it
+// panics), which is right: there is nothing to apply, and to go on without it would be to skip an entry.
+const anchorType = raft.LogType(255)
+
+// anchor answers for the last entry of a snapshot that raft has installed: log gets its index and term.
+//
+// A follower that has installed a snapshot up to index S has no entry S. As long as it has none after S either,
+// raft compares a leader's "my entries follow S, of term T" with the snapshot. But once it has stored S+1 it
+// looks for entry S in the log, does not find it, and refuses; and if only the answer to that one append was
+// lost, the leader asks again, and sends the snapshot again, without end. With the term of S at hand the
+// follower simply agrees.
+//
+// The answer is given only where it can mean nothing else: S+1 is stored, S and S-1 are not, and a snapshot
+// ends at S. A leader can not send the anchor on as an entry, since for that it would need entry S-1.
+func (s *Store) anchor(index uint64, log *raft.Log) error {
+	if s.opts.Snapshots == nil || index < 2 || index >= s.last.Load() {
+		return raft.ErrLogNotFound
+	}
+	edge := false
+	err := s.view("read a log entry", func(tx *bbolt.Tx) error {
+		b := tx.Bucket(bucketLog)
+		before, at, after := indexKey(index-1), indexKey(index), indexKey(index+1)
+		edge = storedEntry(b, before[:]) == nil && storedEntry(b, at[:]) == nil && storedEntry(b, after[:]) != nil
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if !edge {
+		return raft.ErrLogNotFound
+	}
+	metas, err := s.opts.Snapshots.List()
+	if err != nil {
+		return err
+	}
+	for _, m := range metas {
+		if m.Index == index {
+			*log = raft.Log{Index: index, Term: m.Term, Type: anchorType}
+			return nil
+		}
+	}
+	return raft.ErrLogNotFound
+}

@@ -1,0 +1,241 @@
+package logstore
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/raft"
+)
+
+// process is a running child.
+type process struct {
+	report
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	lines *bufio.Scanner
+	errs  bytes.Buffer
+}
+
+// start runs the test binary as a child, under wrap if that is given.
+func start(t *testing.T, mode, path string, wrap ...string) *process {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := append(wrap, self)
+	p := &process{cmd: exec.Command(args[0], args[1:]...)}
+	p.cmd.Env = append(os.Environ(), childMode+"="+mode, childPath+"="+path)
+	p.cmd.Stderr = &p.errs
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p.lines = bufio.NewScanner(out)
+	p.lines.Buffer(nil, 1<<20)
+	return p
+}
+
+// next reads one line of what the child says; false at the end.
+func (p *process) next() bool {
+	if !p.lines.Scan() {
+		return false
+	}
+	p.read(p.lines.Text())
+	return true
+}
+
+// end ends the child's input, reads what it still says and waits for it.
+func (p *process) end() error {
+	p.in.Close()
+	for p.next() {
+	}
+	err := p.cmd.Wait()
+	p.text += p.errs.String()
+	return err
+}
+
+func needStrace(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("strace"); err != nil {
+		t.Fatal("this test needs strace: apt-get install strace")
+	}
+}
+
+// traceKill runs a command that is killed when it enters the given system call for the when-th time.
+func traceKill(call string, when int) []string {
+	return []string{
+		"strace", "-f", "-qq", "-o", os.DevNull, "-e", "trace=" + call,
+		"-e", fmt.Sprintf("inject=%s:signal=SIGKILL:when=%d", call, when),
+	}
+}
+
+// A process is killed at any moment, again and again, with the same file. Whatever it was told is durable is
+// there.
+func TestKill(t *testing.T) {
+	path := newPath(t)
+	rng := rand.New(rand.NewPCG(3, 4))
+	total := uint64(0)
+	for round := range 12 {
+		p := start(t, modeWrite, path)
+		for n := rng.IntN(80); n >= 0; n-- {
+			if !p.next() {
+				t.Fatalf("round %d: the child ended by itself:\n%s%s", round, p.text, p.errs.String())
+			}
+		}
+		if err := p.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.end(); err == nil || !p.opened {
+			t.Fatalf("round %d: %v\n%s", round, err, p.text)
+		}
+		if p.acks == 0 { // killed so early that nothing was new
+			p.acked = total
+		}
+		total = p.wantAcked(t, path)
+	}
+	if total < 200 {
+		t.Errorf("only %d entries in all rounds", total)
+	}
+}
+
+// One failed system call, and the store acknowledges nothing any more: not even where bbolt would, and after
+// every failure it would.
+func TestFirstErrorStops(t *testing.T) {
+	needStrace(t)
+	cases := []struct{ call, fault, text string }{
+		{"pwrite64", "ENOSPC", "no space left on device"},
+		{"pwrite64", "EIO", "input/output error"},
+		{"fdatasync", "EIO", "input/output error"},
+	}
+	for _, c := range cases {
+		for _, when := range []int{1, 2, 5, 8, 31} {
+			t.Run(fmt.Sprintf("%s/%s/%d", c.call, c.fault, when), func(t *testing.T) {
+				path := newPath(t)
+				closeStore(t, open(t, path, Options{}))
+				p := start(t, modeFail, path, "strace", "-f", "-qq", "-o", os.DevNull, "-e", "trace="+c.call,
+					"-e", fmt.Sprintf("inject=%s:error=%s:when=%d", c.call, c.fault, when))
+				if err := p.end(); err != nil {
+					t.Fatalf("%v\n%s", err, p.text)
+				}
+				if !p.opened || !p.stopped || p.late || p.failures != 1 || p.errors != 1 || !strings.Contains(p.text, c.text) {
+					t.Errorf("opened %v, stopped %v, acknowledged after the error %v, OnFailure called %d times:\n%s",
+						p.opened, p.stopped, p.late, p.failures, p.text)
+				}
+				if want := uint64(when-1) / 2; c.call == "fdatasync" && p.acks != want {
+					t.Errorf("%d acknowledged before the failing fdatasync, want %d: each costs two", p.acks, want)
+				}
+				p.wantAcked(t, path)
+			})
+		}
+	}
+}
+
+// What the kernel holds of the file must reach the disk before raft may rely on it.
+func TestOpenSyncs(t *testing.T) {
+	needStrace(t)
+	path := newPath(t)
+	closeStore(t, open(t, path, Options{}))
+	p := start(t, modeHold, path, "strace", "-f", "-qq", "-o", os.DevNull, "-e", "trace=fsync", "-e", "inject=fsync:error=EIO:when=1")
+	if err := p.end(); err == nil || p.opened || !strings.Contains(p.text, "input/output error") || !strings.Contains(p.text, path) {
+		t.Errorf("%v, want a failed Open:\n%s", err, p.text)
+	}
+}
+
+func TestDiskFull(t *testing.T) {
+	path := newPath(t)
+	closeStore(t, open(t, path, Options{}))
+	p := start(t, modeFull, path)
+	if err := p.end(); err != nil {
+		t.Fatalf("%v\n%s", err, p.text)
+	}
+	if !p.stopped || p.late || p.failures != 1 || p.acks < 10 || !strings.Contains(p.text, "file too large") {
+		t.Errorf("stopped %v, acknowledged after the error %v, %d before it, OnFailure called %d times:\n%s",
+			p.stopped, p.late, p.acks, p.failures, p.text)
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() > fullBytes {
+		t.Fatalf("%v, %v", info.Size(), err)
+	}
+	last := p.wantAcked(t, path)
+	s := open(t, path, Options{}) // there is space again
+	store(t, s, entries(last+1, last+500, 1, childSize)...)
+}
+
+// fillAndDelete makes a file that is mostly free, and returns what it still holds.
+func fillAndDelete(t testing.TB, path string) (kept uint64) {
+	t.Helper()
+	s := open(t, path, Options{CompactFreeBytes: -1})
+	for i := uint64(1); i < 800; i += 20 {
+		var logs []*raft.Log
+		for j := i; j < i+20; j++ {
+			logs = append(logs, childEntry(j))
+		}
+		store(t, s, logs...)
+	}
+	if err := errors.Join(s.DeleteRange(1, 780), s.SetUint64([]byte("CurrentTerm"), 9)); err != nil {
+		t.Fatal(err)
+	}
+	closeStore(t, s)
+	return 800
+}
+
+// A compaction is cut off before each of its system calls. The file is whole afterwards, and the next Open
+// finishes the work.
+func TestKillCompaction(t *testing.T) {
+	needStrace(t)
+	template := newPath(t)
+	last := fillAndDelete(t, template)
+	image, err := os.ReadFile(template)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := 0
+	for _, call := range []string{"openat", "pwrite64", "ftruncate", "fdatasync", "fsync", "renameat,rename,renameat2"} {
+		for when := 1; ; when++ {
+			path := newPath(t)
+			if err := os.WriteFile(path, image, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			p := start(t, modeShrink, path, traceKill(call, when)...)
+			err := p.end()
+			if err == nil { // no call was left to cut off
+				if when == 1 {
+					t.Errorf("%s was never called:\n%s", call, p.text)
+				}
+				break
+			}
+			if when > 60 {
+				t.Fatalf("%s: the child still dies at call %d: %v\n%s", call, when, err, p.text)
+			}
+			cut++
+			p.acked, p.term, p.first = last, 9, 781
+			p.wantAcked(t, path)
+			for _, suffix := range []string{suffixCompact, suffixNew} {
+				if _, err := os.Lstat(path + suffix); !errors.Is(err, os.ErrNotExist) {
+					t.Errorf("%s at call %d: %s is left over (%v)", call, when, suffix, err)
+				}
+			}
+			s := open(t, path, Options{CompactFreeBytes: 1})
+			if st, err := s.Stats(); err != nil || st.Compaction != nil || st.FileBytes > int64(len(image))/4 {
+				t.Errorf("%s at call %d: not compacted afterwards: %+v, %v", call, when, st, err)
+			}
+			closeStore(t, s)
+			p.wantAcked(t, path)
+		}
+	}
+	t.Logf("cut off at %d points", cut)
+}

@@ -1,0 +1,219 @@
+package logstore
+
+import (
+	"fmt"
+	"os"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hashicorp/raft"
+	"go.etcd.io/bbolt"
+)
+
+// Store is a raft.LogStore, raft.StableStore and raft.CommitTrackingLogStore in one bbolt file. Make one with
+// [Open]. All methods are safe for concurrent use.
+//
+// It is deliberately not a raft.MonotonicLogStore; the package documentation says why.
+type Store struct {
+	path string
+	opts Options
+	lock *os.File
+	db   *bbolt.DB
+
+	// life is held shared by every call and exclusively by Close, so that the file is not unmapped under a
+	// reader. It guards closed.
+	life   sync.RWMutex
+	closed bool
+
+	// mu serializes changes. It is taken after life and guards the fields below, up to the blank line.
+	mu     sync.Mutex
+	now    state    // what the file holds
+	staged uint64   // commit index for the next StoreLogs
+	buf    []byte   // encoded entries of one StoreLogs
+	doomed []doomed // entries of one step of DeleteRange
+
+	// Copies of now for readers, written under mu after a commit.
+	first, last, commit, entries, commits atomic.Uint64
+
+	failed      atomic.Pointer[failure]
+	panicked    atomic.Bool // bbolt's own locks may still be held
+	compactFail error       // written by Open alone
+}
+
+var (
+	_ raft.LogStore               = (*Store)(nil)
+	_ raft.StableStore            = (*Store)(nil)
+	_ raft.CommitTrackingLogStore = (*Store)(nil)
+)
+
+// state is the content of the file as far as it is kept in memory.
+type state struct {
+	record
+	first, last uint64
+}
+
+// change is the body of one transaction. It updates next to what the file will hold.
+type change func(tx *bbolt.Tx, next *state) error
+
+// FirstIndex returns the lowest stored index, 0 for an empty log.
+func (s *Store) FirstIndex() (uint64, error) { return s.first.Load(), s.usable() }
+
+// LastIndex returns the highest stored index, 0 for an empty log.
+func (s *Store) LastIndex() (uint64, error) { return s.last.Load(), s.usable() }
+
+// GetLog fills log with a copy of the entry. An index that is not stored gives raft.ErrLogNotFound, with one
+// exception: see [Options].Snapshots.
+func (s *Store) GetLog(index uint64, log *raft.Log) error {
+	if err := s.usable(); err != nil {
+		return err
+	}
+	if index < s.first.Load() || index > s.last.Load() {
+		return s.anchor(index, log)
+	}
+	found := false
+	err := s.view("read a log entry", func(tx *bbolt.Tx) error {
+		key := indexKey(index)
+		v := storedEntry(tx.Bucket(bucketLog), key[:])
+		if v == nil {
+			return nil
+		}
+		found = true
+		if err := decodeEntry(index, v, log); err != nil {
+			return &CorruptError{File: s.path, Bucket: string(bucketLog), Key: indexName(index), Reason: err.Error()}
+		}
+		return nil
+	})
+	if err == nil && !found {
+		return s.anchor(index, log)
+	}
+	return err
+}
+
+// storedEntry returns the stored form of an entry, nil if there is none. It points into the mapped file.
+func storedEntry(log *bbolt.Bucket, key []byte) []byte {
+	if v := log.Get(key); v != nil {
+		return v
+	}
+	if large := log.Bucket(key); large != nil {
+		return large.Get(keyLarge)
+	}
+	return nil
+}
+
+// usable returns the failure of the store, if it has one, or ErrClosed.
+func (s *Store) usable() error {
+	if f := s.failed.Load(); f != nil {
+		return f
+	}
+	s.life.RLock()
+	defer s.life.RUnlock()
+	if s.closed {
+		return ErrClosed
+	}
+	return nil
+}
+
+// view runs a read transaction. Whatever fn returns is a failure of the store.
+func (s *Store) view(op string, fn func(*bbolt.Tx) error) error {
+	return s.announce(func() (*failure, error) {
+		s.life.RLock()
+		defer s.life.RUnlock()
+		if err := s.usableLocked(); err != nil {
+			return nil, err
+		}
+		return s.failLocked(op, s.guard(func() error { return s.db.View(fn) }))
+	})
+}
+
+// change plans a change and carries it out in one transaction, all under mu. What plan returns as an error
+// refuses the call and harms nobody; a nil change means that there is nothing to do. Any error after that is a
+// failure of the store: it may or may not have reached the disk, and bbolt would acknowledge the next one as if
+// nothing had happened.
+func (s *Store) change(op string, plan func() (change, error)) error {
+	return s.announce(func() (*failure, error) {
+		s.life.RLock()
+		defer s.life.RUnlock()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if err := s.usableLocked(); err != nil {
+			return nil, err
+		}
+		fn, err := plan()
+		if err != nil || fn == nil {
+			return nil, err
+		}
+		next := s.now
+		err = s.guard(func() error {
+			return s.db.Update(func(tx *bbolt.Tx) error {
+				if err := fn(tx, &next); err != nil {
+					return err
+				}
+				return next.put(tx)
+			})
+		})
+		if err != nil {
+			return s.failLocked(op, err)
+		}
+		s.publishLocked(next)
+		s.commits.Add(1)
+		return nil, nil
+	})
+}
+
+// announce runs fn and then, without any lock, tells the owner if it was fn that made the store fail.
+func (s *Store) announce(fn func() (*failure, error)) error {
+	mine, err := fn()
+	if mine != nil && s.opts.OnFailure != nil {
+		s.opts.OnFailure(mine)
+	}
+	return err
+}
+
+func (s *Store) usableLocked() error {
+	if f := s.failed.Load(); f != nil {
+		return f
+	}
+	if s.closed {
+		return ErrClosed
+	}
+	return nil
+}
+
+// failLocked makes err the failure of the store, unless it is nil. The first result is set for the first
+// failure only.
+func (s *Store) failLocked(op string, err error) (*failure, error) {
+	if err == nil {
+		return nil, nil
+	}
+	f := &failure{op: op, cause: err}
+	if s.failed.CompareAndSwap(nil, f) {
+		return f, f
+	}
+	return nil, s.failed.Load()
+}
+
+// publishLocked makes a committed state the one that readers see.
+func (s *Store) publishLocked(next state) {
+	if next.last < s.now.last {
+		s.staged = min(s.staged, next.last) // it may have been about entries that are gone
+	}
+	s.now = next
+	s.first.Store(next.first)
+	s.last.Store(next.last)
+	s.commit.Store(next.commit)
+	s.entries.Store(next.entries)
+}
+
+// guard turns a panic of bbolt, and a fault while it touches the mapped file (a read error of the disk is
+// delivered as SIGBUS), into an error.
+func (s *Store) guard(fn func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			s.panicked.Store(true)
+			err = fmt.Errorf("bbolt panicked on %s: %v", s.path, r)
+		}
+	}()
+	return fn()
+}

@@ -1,0 +1,167 @@
+package raftfsm
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/txmgr/txmgr/internal/failpoint"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// magic begins every snapshot; its last byte is the version of the format.
+const (
+	magic           = "txmgrsn"
+	snapshotVersion = 1
+)
+
+// snapshot is the state at one moment, on its way to disk. Its Release lets the machine write in place again.
+type snapshot struct{ *machine.Snapshot }
+
+// Persist writes the snapshot while the machine goes on. It keeps one block in memory.
+func (s *snapshot) Persist(sink raft.SnapshotSink) error {
+	err := writeSnapshot(sink, s.Header(), s.Transactions())
+	if err != nil {
+		_ = sink.Cancel() // the first error is the one to tell
+		return fmt.Errorf("snapshot: %w", err)
+	}
+	if err := sink.Close(); err != nil {
+		return fmt.Errorf("snapshot: close: %w", err)
+	}
+	return nil
+}
+
+func writeSnapshot(w io.Writer, h machine.Header, txs iter.Seq[*machine.Transaction]) error {
+	b := newBlockWriter(w)
+	if err := b.write(append([]byte(magic), snapshotVersion)); err != nil {
+		return err
+	}
+	b.buf = appendSnapshotHeader(b.buf, &h)
+	if err := b.flush(blockHeader); err != nil {
+		return err
+	}
+	count := uint64(0)
+	for t := range txs {
+		failpoint.Hit("snapshot half written")
+		b.buf = appendTransaction(b.buf, t)
+		count++
+		if len(b.buf) >= blockFull {
+			if err := b.flush(blockTransactions); err != nil {
+				return err
+			}
+		}
+	}
+	if len(b.buf) > blockHead {
+		if err := b.flush(blockTransactions); err != nil {
+			return err
+		}
+	}
+	b.buf = b.sum.Sum(binary.AppendUvarint(b.buf, count))
+	return b.flush(blockEnd)
+}
+
+// readSnapshot makes a machine of a stream, which has to end with the snapshot.
+func readSnapshot(r io.Reader) (*machine.Machine, error) {
+	b := newBlockReader(r)
+	h, err := readPreamble(b)
+	if err != nil {
+		return nil, fmt.Errorf("snapshot: %w", err)
+	}
+	m, err := machine.Restore(h, readTransactions(b))
+	if err != nil {
+		return nil, fmt.Errorf("snapshot: %w", err)
+	}
+	return m, nil
+}
+
+// readPreamble reads what precedes the transactions.
+func readPreamble(b *blockReader) (h machine.Header, err error) {
+	if err := b.read(len(magic) + 1); err != nil {
+		return h, err
+	}
+	switch version := b.buf[len(magic)]; {
+	case string(b.buf[:len(magic)]) != magic:
+		return h, fmt.Errorf("%w: it begins with %q; want %q", ErrCorrupt, b.buf[:len(magic)], magic)
+	case version > snapshotVersion:
+		return h, fmt.Errorf("%w: version %d, the newest known here is %d: this node is older than what it reads; upgrade it", ErrUnknownVersion, version, snapshotVersion)
+	case version < snapshotVersion:
+		return h, fmt.Errorf("%w: there is no version %d", ErrCorrupt, version)
+	}
+	kind, body, err := b.next()
+	if err != nil {
+		return h, err
+	}
+	if kind != blockHeader {
+		return h, b.corrupt("kind %d stands where the header should", kind)
+	}
+	r := newReader(body)
+	h = r.snapshotHeader()
+	if err := r.end(); err != nil {
+		return h, fmt.Errorf("block %d: %w", b.number, err)
+	}
+	return h, nil
+}
+
+// readTransactions gives the transactions, and at last the faults of the end. The yielded value is used again.
+func readTransactions(b *blockReader) iter.Seq2[*machine.Transaction, error] {
+	return func(yield func(*machine.Transaction, error) bool) {
+		var t machine.Transaction
+		count := uint64(0)
+		for {
+			kind, body, err := b.next()
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			r := newReader(body)
+			switch kind {
+			case blockTransactions:
+				for r.left() > 0 {
+					r.transaction(&t)
+					if r.err != nil {
+						yield(nil, fmt.Errorf("block %d: %w", b.number, r.err))
+						return
+					}
+					count++
+					if !yield(&t, nil) {
+						return
+					}
+				}
+			case blockEnd:
+				if err := b.checkEnd(&r, count); err != nil {
+					yield(nil, err)
+				}
+				return
+			case 0, blockHeader:
+				yield(nil, b.corrupt("kind %d stands behind the header", kind))
+				return
+			default:
+				r.unknown("a block", kind, blockEnd)
+				yield(nil, fmt.Errorf("block %d: %w", b.number, r.err))
+				return
+			}
+		}
+	}
+}
+
+// checkEnd compares what was read with what was written, and wants the stream to be at its end.
+func (b *blockReader) checkEnd(r *reader, count uint64) error {
+	if want := r.uvarint(); r.err == nil && count != want {
+		return b.corrupt("%d transactions were read; want %d", count, want)
+	}
+	if got := b.sum.Sum(nil); !bytes.Equal(got, r.data[r.at:]) {
+		return b.corrupt("the checksum of the whole is %x; want %x", got, r.data[r.at:])
+	}
+	switch _, err := io.ReadFull(b.r, make([]byte, 1)); {
+	case err == nil:
+		return b.corrupt("more bytes stand behind the end")
+	case !errors.Is(err, io.EOF):
+		return fmt.Errorf("block %d: read: %w", b.number, err)
+	}
+	return nil
+}

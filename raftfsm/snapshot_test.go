@@ -1,0 +1,422 @@
+package raftfsm
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// small is the state in testdata/snapshot.golden.
+func small() (machine.Header, []machine.Transaction) {
+	h := machine.Header{
+		Bootstrap: machine.Bootstrap{Cluster: "k7q", Interval: 100 * time.Millisecond, Retention: time.Hour, Retain: 1000},
+		Tick:      500, Seq: 9, Committed: 3, RolledBack: 2, TimedOut: 1,
+		Participants: []machine.Registration{
+			{Participant: txn.Participant{Name: "orders", Kind: "postgres", Settings: map[string]string{"dsn": "env:ORDERS"}}},
+			{Participant: txn.Participant{Name: "web", Kind: "http", CoordinatorPrepares: true}},
+			{Participant: txn.Participant{Name: "gone", Kind: "ledger"}, Removed: true},
+		},
+	}
+	txs := []machine.Transaction{
+		{
+			ID: id(1), Name: "transfer", State: txn.Active, Timeout: 30 * time.Second, Survival: 301, Expiry: 701,
+			Began: 1763740800123, Sum: 0x0123456789abcdef, Seq: 4, Labels: []machine.Label{{Key: "app", Value: "bank"}},
+			Branches: []machine.TransactionBranch{
+				{Participant: "orders", Payload: []byte{0, 0xff}, Session: "4711/1763740800", State: txn.BranchEnlisted},
+				{Participant: "web", State: txn.BranchPrepared, Vote: txn.VotePrepared},
+			},
+		},
+		{
+			ID: id(2), State: txn.Committed, Hazard: txn.HazardMixed, Timeout: time.Second, Survival: 11, Expiry: 111, Began: -1,
+			Sum: math.MaxUint64, Seq: 2, Ended: 110, OwnPhaseTwo: true,
+			Branches: []machine.TransactionBranch{
+				{Participant: "gone", State: txn.BranchCommitted, Vote: txn.VotePrepared},
+				{Participant: "orders", State: txn.BranchHazard, Vote: txn.VotePrepared, Hazard: txn.HazardRolledBack, Detail: "by hand"},
+			},
+		},
+		{ID: id(3), State: txn.RolledBack, Cause: txn.CauseOperator, Reason: "stuck", Timeout: 1, Survival: 1, Expiry: 2, Seq: 9, Ended: 499},
+	}
+	return h, txs
+}
+
+func pointers(txs []machine.Transaction) iter.Seq[*machine.Transaction] {
+	return func(yield func(*machine.Transaction) bool) {
+		for i := range txs {
+			if !yield(&txs[i]) {
+				return
+			}
+		}
+	}
+}
+
+func written(t testing.TB, h machine.Header, txs iter.Seq[*machine.Transaction]) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := writeSnapshot(&b, h, txs); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func image(t testing.TB, m *machine.Machine) []byte {
+	t.Helper()
+	s := m.Snapshot()
+	defer s.Release()
+	return written(t, s.Header(), s.Transactions())
+}
+
+// blocks takes a snapshot apart: what precedes the blocks, and the blocks.
+func blocks(data []byte) (parts [][]byte) {
+	parts = append(parts, data[:len(magic)+1])
+	for data = data[len(magic)+1:]; len(data) > 0; {
+		n := blockHead + int(binary.LittleEndian.Uint32(data[1:]))
+		parts = append(parts, data[:n])
+		data = data[n:]
+	}
+	return parts
+}
+
+// assemble makes a stream of blocks with any contents, all of whose checksums are good.
+func assemble(t testing.TB, count uint64, kinds []byte, bodies ...[]byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	b := newBlockWriter(&out)
+	err := b.write(append([]byte(magic), snapshotVersion))
+	for i, body := range bodies {
+		b.buf = append(b.buf, body...)
+		err = errors.Join(err, b.flush(kinds[i]))
+	}
+	b.buf = b.sum.Sum(binary.AppendUvarint(b.buf, count))
+	if err := errors.Join(err, b.flush(blockEnd)); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// assembleEnd gives data another end, whose own checksum is good.
+func assembleEnd(t testing.TB, data []byte, body ...[]byte) []byte {
+	t.Helper()
+	parts := blocks(data)
+	var end bytes.Buffer
+	b := newBlockWriter(&end)
+	b.number = uint64(len(parts) - 2)
+	b.buf = append(b.buf, bytes.Join(body, nil)...)
+	if err := b.flush(blockEnd); err != nil {
+		t.Fatal(err)
+	}
+	return append(bytes.Join(parts[:len(parts)-1], nil), end.Bytes()...)
+}
+
+func TestSnapshotGolden(t *testing.T) {
+	h, txs := small()
+	equalGolden(t, "snapshot", written(t, h, pointers(txs)))
+	m, err := readSnapshot(bytes.NewReader(golden(t, "snapshot")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	equalGolden(t, "snapshot", image(t, m))
+	for _, want := range txs {
+		got, ok := m.Get(want.ID)
+		if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); !ok || d != "" {
+			t.Errorf("%v restored otherwise (-want +got):\n%s", want.ID, d)
+		}
+	}
+	if err := m.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestEmptySnapshot(t *testing.T) {
+	m, err := readSnapshot(bytes.NewReader(image(t, machine.New())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Hash() != machine.New().Hash() {
+		t.Error("the empty machine came back otherwise")
+	}
+}
+
+func TestSnapshotRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h := machine.Header{
+			Bootstrap: machine.Bootstrap{
+				Cluster: rapid.String().Draw(t, "cluster"), Interval: genDuration().Draw(t, "interval"),
+				Retention: genDuration().Draw(t, "retention"), Retain: rapid.Uint64().Draw(t, "retain"),
+			},
+			Tick: genTick().Draw(t, "tick"), Seq: rapid.Uint64().Draw(t, "seq"), Committed: rapid.Uint64().Draw(t, "committed"),
+			RolledBack: rapid.Uint64().Draw(t, "rolled back"), TimedOut: rapid.Uint64().Draw(t, "timed out"),
+			Participants: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) machine.Registration {
+				return machine.Registration{Participant: genParticipant().Draw(t, "participant"), Removed: rapid.Bool().Draw(t, "removed")}
+			}), 0, 5).Draw(t, "participants"),
+		}
+		txs := rapid.SliceOfN(genTransaction(), 0, 8).Draw(t, "transactions")
+		var data bytes.Buffer
+		if err := writeSnapshot(&data, h, pointers(txs)); err != nil {
+			t.Fatal(err)
+		}
+		b := newBlockReader(&data)
+		gotHeader, err := readPreamble(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(h, gotHeader, cmpopts.EquateEmpty()); d != "" {
+			t.Fatalf("header (-want +got):\n%s", d)
+		}
+		n := 0
+		for got, err := range readTransactions(b) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(&txs[n], got, cmpopts.EquateEmpty()); d != "" {
+				t.Fatalf("transaction %d (-want +got):\n%s", n, d)
+			}
+			n++
+		}
+		if n != len(txs) {
+			t.Fatalf("%d transactions; want %d", n, len(txs))
+		}
+	})
+}
+
+func genTransaction() *rapid.Generator[machine.Transaction] {
+	return rapid.Custom(func(t *rapid.T) machine.Transaction {
+		b := func(name string) byte { return rapid.Byte().Draw(t, name) }
+		return machine.Transaction{
+			ID: genID().Draw(t, "id"), Name: rapid.String().Draw(t, "name"), State: txn.State(b("state")), Cause: txn.Cause(b("cause")),
+			Hazard: txn.Hazard(b("hazard")), Reason: rapid.String().Draw(t, "reason"), Timeout: genDuration().Draw(t, "timeout"),
+			Survival: rapid.Uint64().Draw(t, "survival"), Expiry: genTick().Draw(t, "expiry"), Began: rapid.Int64().Draw(t, "began"),
+			Sum: rapid.Uint64().Draw(t, "sum"), Seq: rapid.Uint64().Draw(t, "seq"), Ended: genTick().Draw(t, "ended"),
+			OwnPhaseTwo: rapid.Bool().Draw(t, "own"), Labels: genLabels().Draw(t, "labels"),
+			Branches: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) machine.TransactionBranch {
+				e := genBranch().Draw(t, "branch")
+				return machine.TransactionBranch{
+					Participant: e.Participant, Payload: e.Payload, Session: e.Session, Vote: txn.Vote(rapid.Byte().Draw(t, "vote")),
+					State:  txn.BranchState(rapid.Byte().Draw(t, "state")),
+					Hazard: txn.Hazard(rapid.Byte().Draw(t, "hazard")), Detail: rapid.String().Draw(t, "detail"),
+				}
+			}), 0, 5).Draw(t, "branches"),
+		}
+	})
+}
+
+// many is a machine whose snapshot has several blocks, one of them a giant.
+func many(t testing.TB) *machine.Machine {
+	t.Helper()
+	m := machine.New()
+	apply := func(cs ...machine.Command) {
+		for i, r := range m.Apply(machine.Entry{Commands: cs}).Results {
+			if r.Code != machine.OK {
+				t.Fatalf("%T: code %d", cs[i], r.Code)
+			}
+		}
+	}
+	apply(machine.Bootstrap{Cluster: "k7q", Interval: time.Second, Retention: time.Hour})
+	giant := machine.Begin{ID: id(1), Timeout: time.Second, Expiry: 5}
+	for i := range 40 {
+		p := fmt.Sprintf("p%d", i)
+		apply(machine.AddParticipant{Participant: txn.Participant{Name: p, Kind: "ledger"}})
+		giant.Branches = append(giant.Branches, machine.Branch{Participant: p, Payload: bytes.Repeat([]byte(p), txn.MaxPayload/3)})
+	}
+	for n := range uint64(2000) {
+		if n == 1000 {
+			apply(giant)
+		}
+		begin, commit, _ := pair(n)
+		b, c := begin.(machine.Begin), commit.(machine.Commit)
+		b.Branches[0].Participant, b.Branches[1].Participant = "p1", "p2"
+		b.Branches[1].Payload = make([]byte, n%200)
+		if apply(b); n%3 == 0 {
+			apply(c)
+		}
+	}
+	return m
+}
+
+func TestSnapshotOfManyBlocks(t *testing.T) {
+	m := many(t)
+	data := image(t, m)
+	parts := blocks(data)
+	if len(parts) < 6 {
+		t.Fatalf("only %d parts", len(parts))
+	}
+	for name, r := range map[string]io.Reader{"at once": bytes.NewReader(data), "bit by bit": iotest.HalfReader(bytes.NewReader(data)), "EOF with the last byte": iotest.DataErrReader(bytes.NewReader(data))} {
+		got, err := readSnapshot(r)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if !bytes.Equal(image(t, got), data) {
+			t.Errorf("%s: the state came back otherwise", name)
+		}
+	}
+	full := 0
+	for _, p := range parts[2 : len(parts)-2] {
+		if len(p) < blockFull {
+			t.Errorf("a block of %d bytes was written before it was full", len(p))
+		}
+		if len(p) < 2*blockFull {
+			full++
+		}
+	}
+	if full == 0 {
+		t.Error("no block of ordinary size")
+	}
+}
+
+func TestSnapshotNamesTheBlock(t *testing.T) {
+	data := image(t, many(t))
+	parts := blocks(data)
+	join := func(ps ...[][]byte) []byte { return bytes.Join(slices.Concat(ps...), nil) }
+	last := len(parts) - 1
+	flipped := bytes.Clone(data)
+	flipped[len(parts[0])+len(parts[1])+len(parts[2])+len(parts[3])/2] ^= 4
+	tests := []struct {
+		name, want string
+		data       []byte
+	}{
+		{"bit flip in block 3", "block 3: its checksum is", flipped},
+		{"block 3 missing", "block 3: its checksum is", join(parts[:3], parts[4:])},
+		{"block 3 twice", "block 4: its checksum is", join(parts[:4], parts[3:])},
+		{"blocks 2 and 3 swapped", "block 2: its checksum is", join(parts[:2], parts[3:4], parts[2:3], parts[4:])},
+		{"end missing", fmt.Sprintf("block %d: the snapshot is cut short", last), join(parts[:last])},
+		{"no block at all", "block 1: the snapshot is cut short", parts[0]},
+		{"nothing", "the snapshot is cut short", nil},
+		{"two snapshots", fmt.Sprintf("block %d: more bytes stand behind the end", last), join(parts, parts)},
+	}
+	for _, tt := range tests {
+		_, err := readSnapshot(bytes.NewReader(tt.data))
+		if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v; want ErrCorrupt: %s", tt.name, err, tt.want)
+		}
+	}
+}
+
+func TestSnapshotFlipsAndCuts(t *testing.T) {
+	data := golden(t, "snapshot")
+	for i := range data {
+		if _, err := readSnapshot(bytes.NewReader(data[:i])); !errors.Is(err, ErrCorrupt) {
+			t.Fatalf("cut to %d of %d bytes: %v", i, len(data), err)
+		}
+		for bit := range 8 {
+			data[i] ^= 1 << bit
+			_, err := readSnapshot(bytes.NewReader(data))
+			if !errors.Is(err, ErrCorrupt) && !(i == len(magic) && errors.Is(err, ErrUnknownVersion)) {
+				t.Fatalf("byte %d, bit %d: %v", i, bit, err)
+			}
+			data[i] ^= 1 << bit
+		}
+	}
+	if _, err := readSnapshot(bytes.NewReader(data)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSnapshotRefuses has contents that are wrong under good checksums.
+func TestSnapshotRefuses(t *testing.T) {
+	h, txs := small()
+	header := appendSnapshotHeader(nil, &h)
+	one := appendTransaction(nil, &txs[0])
+	both := []byte{blockHeader, blockTransactions}
+	crowded := txs[0]
+	crowded.Branches = slices.Repeat(crowded.Branches, txn.MaxBranches)
+	labelled := txs[0]
+	labelled.Labels = slices.Repeat(labelled.Labels, txn.MaxLabels+1)
+	crowd := h
+	crowd.Participants = slices.Repeat(crowd.Participants, txn.MaxParticipants)
+	newer := append([]byte(magic), snapshotVersion+1)
+	short := bytes.Clone(header[:len(header)-1])
+	tests := []struct {
+		name string
+		data []byte
+		want error
+	}{
+		{"newer version", newer, ErrUnknownVersion},
+		{"version 0", append([]byte(magic), 0), ErrCorrupt},
+		{"something else", []byte("SQLite format 3\x00"), ErrCorrupt},
+		{"no header", assemble(t, 1, []byte{blockTransactions}, one), ErrCorrupt},
+		{"two headers", assemble(t, 0, []byte{blockHeader, blockHeader}, header, header), ErrCorrupt},
+		{"block of kind 0", assemble(t, 1, []byte{blockHeader, 0}, header, one), ErrCorrupt},
+		{"block of the next kind", assemble(t, 1, []byte{blockHeader, blockEnd + 1}, header, one), ErrUnknownKind},
+		{"header cut short", assemble(t, 0, []byte{blockHeader}, short), ErrCorrupt},
+		{"header too long", assemble(t, 0, []byte{blockHeader}, append(bytes.Clone(header), 0)), ErrCorrupt},
+		{"too many participants", assemble(t, 0, []byte{blockHeader}, appendSnapshotHeader(nil, &crowd)), ErrCorrupt},
+		{"transaction cut short", assemble(t, 1, both, header, one[:len(one)-1]), ErrCorrupt},
+		{"one transaction too many", assemble(t, 0, both, header, one), ErrCorrupt},
+		{"one transaction too few", assemble(t, 2, both, header, one), ErrCorrupt},
+		{"too many branches", assemble(t, 1, both, header, appendTransaction(nil, &crowded)), ErrCorrupt},
+		{"too many labels", assemble(t, 1, both, header, appendTransaction(nil, &labelled)), ErrCorrupt},
+		{"block of 128 MiB in 9 bytes", append(append([]byte(magic), snapshotVersion), 1, 0, 0, 0, 8, 0, 0, 0, 0), ErrCorrupt},
+	}
+	for _, tt := range tests {
+		if _, err := readSnapshot(bytes.NewReader(tt.data)); !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v; want %v", tt.name, err, tt.want)
+		}
+	}
+	if _, err := readSnapshot(bytes.NewReader(assemble(t, 2, both, header, slices.Concat(one, one)))); err == nil {
+		t.Error("a transaction that is there twice was restored")
+	}
+	huge := append(append([]byte(magic), snapshotVersion), 1, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0)
+	if _, err := readSnapshot(bytes.NewReader(huge)); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "at most") {
+		t.Errorf("block of 4 GiB: %v", err)
+	}
+	other := assembleEnd(t, assemble(t, 1, both, header, one), binary.AppendUvarint(nil, 1), make([]byte, 32))
+	if _, err := readSnapshot(bytes.NewReader(other)); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "checksum of the whole") {
+		t.Errorf("wrong checksum of the whole: %v", err)
+	}
+	broken := errors.New("disk is gone")
+	for _, n := range []int{0, 3, 8, 12, 40, len(newer) + 200} {
+		r := io.MultiReader(bytes.NewReader(golden(t, "snapshot")[:n]), iotest.ErrReader(broken))
+		if _, err := readSnapshot(r); !errors.Is(err, broken) || errors.Is(err, ErrCorrupt) {
+			t.Errorf("reading fails after %d bytes: %v", n, err)
+		}
+	}
+}
+
+func FuzzReadSnapshot(f *testing.F) {
+	f.Add(golden(f, "snapshot"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		_, err := readSnapshot(bytes.NewReader(data))
+		if err == nil && !bytes.Equal(data, golden(t, "snapshot")) {
+			t.Fatalf("chance has made a snapshot with good checksums: %x", data)
+		}
+	})
+}
+
+// FuzzReadBlocks gets behind the checksums: what can be restored can be written and restored again.
+func FuzzReadBlocks(f *testing.F) {
+	h, txs := small()
+	var body []byte
+	for i := range txs {
+		body = appendTransaction(body, &txs[i])
+	}
+	f.Add(appendSnapshotHeader(nil, &h), body, uint64(len(txs)))
+	f.Fuzz(func(t *testing.T, header, body []byte, count uint64) {
+		m, err := readSnapshot(bytes.NewReader(assemble(t, count, []byte{blockHeader, blockTransactions}, header, body)))
+		if err != nil {
+			return
+		}
+		again, err := readSnapshot(bytes.NewReader(image(t, m)))
+		if err != nil {
+			t.Fatalf("restored once, not twice: %v", err)
+		}
+		if again.Hash() != m.Hash() {
+			t.Fatal("restored otherwise the second time")
+		}
+		again.Apply(machine.Entry{Tick: again.Tick() + 1})
+	})
+}
