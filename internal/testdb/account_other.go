@@ -1,0 +1,15 @@
+//go:build !linux
+
+package testdb
+
+import "syscall"
+
+// account is the user that a server runs as: ourselves. Where root runs it, the
+// server itself refuses.
+type account struct{}
+
+func newAccount(...string) (*account, error) { return &account{}, nil }
+
+func (*account) sysProcAttr() *syscall.SysProcAttr { return nil }
+
+func (*account) own(string) error { return nil }

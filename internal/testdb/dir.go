@@ -1,0 +1,68 @@
+package testdb
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// serverDir is the directory of one server. Its file "owner" is locked as long
+// as the program lives that made it, so that what a killed program left behind
+// can be told from what is in use.
+type serverDir struct {
+	path  string
+	owner *os.File
+}
+
+// ripe is how old a directory without an owner has to be: its maker may be about
+// to lock it.
+const ripe = time.Minute
+
+// newDir makes a directory, which the account that the server runs under owns,
+// and removes those that programs left behind that are no more.
+func newDir(parent, name string, a *account) (*serverDir, error) {
+	if parent == "" {
+		parent = os.TempDir()
+	}
+	removeOrphans(filepath.Join(parent, "txmgr-"+name+"-*"))
+	path, err := os.MkdirTemp(parent, "txmgr-"+name+"-")
+	if err != nil {
+		return nil, fmt.Errorf("make a directory for %s: %w", name, err)
+	}
+	d := &serverDir{path: path}
+	if d.owner, err = os.Create(filepath.Join(path, "owner")); err == nil {
+		err = errors.Join(tryLock(d.owner), a.own(path))
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("make a directory for %s: %w", name, err), d.remove())
+	}
+	return d, nil
+}
+
+// remove removes the directory. It may be repeated.
+func (d *serverDir) remove() error {
+	err := os.RemoveAll(d.path)
+	if d.owner != nil {
+		_ = d.owner.Close() // nothing was written to it
+	}
+	return err
+}
+
+// removeOrphans does what it can: a directory that it cannot remove is not in the
+// way of a new one.
+func removeOrphans(pattern string) {
+	all, _ := filepath.Glob(pattern) // the pattern is well-formed
+	for _, path := range all {
+		owner, err := os.OpenFile(filepath.Join(path, "owner"), os.O_RDWR, 0)
+		if err != nil {
+			continue // somebody else's
+		}
+		info, err := owner.Stat()
+		if err == nil && time.Since(info.ModTime()) > ripe && tryLock(owner) == nil {
+			_ = os.RemoveAll(path)
+		}
+		_ = owner.Close()
+	}
+}

@@ -1,0 +1,55 @@
+package testdb
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+)
+
+// ErrMissing is what every error of a program that is not installed wraps. The
+// text says what to install.
+var ErrMissing = errors.New("database server is not installed")
+
+// findPrograms looks for a directory that holds all the programs: first where
+// PATH leads, then in the directories that match the pattern, newest version
+// first.
+func findPrograms(pattern, install string, programs ...string) (string, error) {
+	var candidates []string
+	if p, err := exec.LookPath(programs[0]); err == nil {
+		if p, err = filepath.EvalSymlinks(p); err == nil {
+			candidates = append(candidates, filepath.Dir(p))
+		}
+	}
+	packaged, err := filepath.Glob(pattern)
+	if err != nil {
+		return "", fmt.Errorf("look for %s in %s: %w", programs[0], pattern, err)
+	}
+	slices.SortFunc(packaged, func(a, b string) int { return version(b) - version(a) })
+	for _, dir := range append(candidates, packaged...) {
+		if holds(dir, programs) {
+			return dir, nil
+		}
+	}
+	return "", fmt.Errorf("%w: no %q in PATH or %s; install it: %s", ErrMissing, programs, pattern, install)
+}
+
+func holds(dir string, programs []string) bool {
+	for _, p := range programs {
+		if _, err := exec.LookPath(filepath.Join(dir, p)); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// version reads the major version out of a path like /usr/lib/postgresql/15/bin.
+func version(bin string) int {
+	n, err := strconv.Atoi(filepath.Base(filepath.Dir(bin)))
+	if err != nil {
+		return 0
+	}
+	return n
+}

@@ -1,0 +1,52 @@
+package testdb
+
+import (
+	"context"
+	"sync/atomic"
+)
+
+// TB is what the helpers need of a *testing.T or *testing.B.
+type TB interface {
+	Helper()
+	Fatalf(format string, args ...any)
+	Cleanup(f func())
+	Context() context.Context
+}
+
+// OpenPostgres is [StartPostgres] for a test that needs a server of its own. It
+// is closed with the test.
+func OpenPostgres(tb TB, c PostgresConfig) *Postgres {
+	tb.Helper()
+	p, err := StartPostgres(tb.Context(), c)
+	if err != nil {
+		tb.Fatalf("%v", err)
+	}
+	tb.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			tb.Fatalf("%v", err)
+		}
+	})
+	return p
+}
+
+var databases atomic.Uint64
+
+// NewDatabase makes a database for one test and gives its name, which begins as
+// told and is never used again in this process.
+func (p *Postgres) NewDatabase(tb TB, begins string) string {
+	tb.Helper()
+	name := begins + "_" + letters(databases.Add(1))
+	if err := p.CreateDatabase(tb.Context(), name); err != nil {
+		tb.Fatalf("%v", err)
+	}
+	return name
+}
+
+// letters writes a number with letters alone: names that need no quoting.
+func letters(n uint64) string {
+	var b []byte
+	for ; n > 0; n /= 26 {
+		b = append(b, byte('a'+n%26))
+	}
+	return string(b)
+}

@@ -1,0 +1,169 @@
+package ledger
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/txmgr/txmgr/participant"
+)
+
+// refusal is an answer, not a failure: the ledger looked and says no.
+type refusal struct{ why string }
+
+func (r refusal) Error() string { return r.why }
+
+func refuse(format string, args ...any) error { return refusal{fmt.Sprintf(format, args...)} }
+
+// work is what a session wants to have done: reads by the version that was seen,
+// and changes.
+type work struct {
+	reads   map[string]uint64
+	changes map[string]change
+}
+
+// check refuses work that cannot be promised, for a branch or for nobody ("").
+func check(tx *bbolt.Tx, w work) error {
+	for _, name := range sortedKeys(w.reads) {
+		if err := unlocked(tx, name); err != nil {
+			return err
+		}
+		a, err := loadAccount(tx, name)
+		if err != nil {
+			return err
+		}
+		if a.version != w.reads[name] {
+			return refuse("account %s has changed since it was read", name)
+		}
+	}
+	for _, name := range sortedKeys(w.changes) {
+		if err := unlocked(tx, name); err != nil {
+			return err
+		}
+		if _, err := changed(tx, name, w.changes[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func unlocked(tx *bbolt.Tx, name string) error {
+	holder, locked, err := load(tx, bucketLocks, name, decodeText)
+	if err == nil && locked {
+		return refuse("account %s is locked by the prepared branch %s", name, holder)
+	}
+	return err
+}
+
+// changed is what an account would be after a change.
+func changed(tx *bbolt.Tx, name string, c change) (account, error) {
+	a, err := loadAccount(tx, name)
+	if err != nil {
+		return account{}, err
+	}
+	before := a.balance
+	if c.set {
+		before = 0
+	}
+	switch {
+	case c.amount > 0 && before > math.MaxInt64-c.amount:
+		return account{}, refuse("account %s would go above %d", name, int64(math.MaxInt64))
+	case before < 0 || c.amount < -before:
+		return account{}, refuse("account %s would go below zero: %d%+d", name, before, c.amount)
+	}
+	return account{version: a.version + 1, balance: before + c.amount}, nil
+}
+
+// prepare promises the work under a name and locks what it changes.
+func prepare(tx *bbolt.Tx, xid string, w work, now time.Time) error {
+	e, ended, err := load(tx, bucketEnds, xid, decodeEnd)
+	if err != nil {
+		return err
+	}
+	if ended {
+		return refuse("branch %s has ended already: %v", xid, e.ending)
+	}
+	_, found, err := load(tx, bucketPrepared, xid, decodeBranch)
+	if err != nil {
+		return err
+	}
+	if found {
+		return refuse("branch %s is prepared already", xid)
+	}
+	if err := check(tx, w); err != nil {
+		return err
+	}
+	br := branch{since: now, changes: w.changes}
+	for _, name := range br.accounts() {
+		if err := put(tx, bucketLocks, []byte(name), []byte(xid)); err != nil {
+			return err
+		}
+	}
+	return put(tx, bucketPrepared, []byte(xid), br.encode())
+}
+
+// apply makes changes; whoever calls it has checked them, or has them locked.
+func apply(tx *bbolt.Tx, changes map[string]change) error {
+	after := make(map[string]account, len(changes))
+	for name, c := range changes {
+		a, err := changed(tx, name, c)
+		if err != nil {
+			return err
+		}
+		after[name] = a
+	}
+	for _, name := range sortedKeys(after) {
+		if err := put(tx, bucketAccounts, []byte(name), after[name].encode()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// commit finishes a prepared branch, or says how it ended before. It is
+// [participant.Unknown] when nothing is known of the branch.
+func commit(tx *bbolt.Tx, xid string, now time.Time) (participant.Ending, error) {
+	br, prepared, err := load(tx, bucketPrepared, xid, decodeBranch)
+	if err != nil {
+		return 0, err
+	}
+	if !prepared {
+		e, known, err := load(tx, bucketEnds, xid, decodeEnd)
+		if err != nil || known {
+			return e.ending, err
+		}
+		return participant.Unknown, nil
+	}
+	if err := apply(tx, br.changes); err != nil {
+		return 0, fmt.Errorf("%w: branch %s: %w", ErrCorrupt, xid, err) // it was checked and locked
+	}
+	return participant.Committed, finish(tx, xid, br, participant.Committed, now)
+}
+
+// rollback undoes a prepared branch, or says how it ended before. A branch that
+// is not known is remembered as rolled back.
+func rollback(tx *bbolt.Tx, xid string, now time.Time) (participant.Ending, error) {
+	br, _, err := load(tx, bucketPrepared, xid, decodeBranch)
+	if err != nil {
+		return 0, err
+	}
+	e, known, err := load(tx, bucketEnds, xid, decodeEnd)
+	if err != nil || known {
+		return e.ending, err
+	}
+	return participant.RolledBack, finish(tx, xid, br, participant.RolledBack, now)
+}
+
+func finish(tx *bbolt.Tx, xid string, br branch, ending participant.Ending, now time.Time) error {
+	for _, name := range br.accounts() {
+		if err := tx.Bucket(bucketLocks).Delete([]byte(name)); err != nil {
+			return err
+		}
+	}
+	if err := tx.Bucket(bucketPrepared).Delete([]byte(xid)); err != nil {
+		return err
+	}
+	return remember(tx, xid, ending, now)
+}

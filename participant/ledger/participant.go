@@ -1,0 +1,87 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Kind is the kind of participant under which a ledger is registered.
+const Kind = "ledger"
+
+// Opener makes the coordinator's side of a ledger. Its only setting is "path",
+// the absolute path of the file, which every node has to reach. It implements
+// [participant.Opener].
+func Opener(_ context.Context, p txn.Participant, cluster string) (participant.Participant, error) {
+	for key := range p.Settings {
+		if key != "path" {
+			return nil, fmt.Errorf("%w: ledger %s: unknown setting %q; the only one is path", txn.ErrInvalid, p.Name, key)
+		}
+	}
+	path := p.Settings["path"]
+	if !filepath.IsAbs(path) {
+		return nil, fmt.Errorf("%w: ledger %s: path %q: want an absolute path, which means the same to every node", txn.ErrInvalid, p.Name, path)
+	}
+	return &resource{name: p.Name, prefix: txn.ClusterPrefix(cluster), store: newStore(path)}, nil
+}
+
+// resource is the coordinator's side.
+type resource struct {
+	name   string
+	prefix string
+	store  *store
+}
+
+// Commit implements [participant.Participant].
+func (r *resource) Commit(ctx context.Context, b participant.Branch) (participant.Result, error) {
+	return r.finish(ctx, b, commit)
+}
+
+// Rollback implements [participant.Participant]. A session of the application
+// holds no lock before it has prepared, so there is nothing to fence off; what it
+// prepares later is refused.
+func (r *resource) Rollback(ctx context.Context, b participant.Branch) (participant.Result, error) {
+	return r.finish(ctx, b, rollback)
+}
+
+func (r *resource) finish(ctx context.Context, b participant.Branch, how finisher) (participant.Result, error) {
+	if !strings.HasPrefix(b.XID, r.prefix) {
+		return participant.Result{}, fmt.Errorf("%w: ledger %s: branch %q is not of this cluster", txn.ErrInvalid, r.name, b.XID)
+	}
+	ending, err := r.store.finish(ctx, b.XID, how)
+	if err != nil {
+		return participant.Result{}, err
+	}
+	detail := "the ledger's own record"
+	if ending == participant.Unknown {
+		detail = "not prepared, and no end is on record"
+	}
+	return participant.Result{Ending: ending, Detail: detail}, nil
+}
+
+// Prepared implements [participant.Participant].
+func (r *resource) Prepared(ctx context.Context, prefix string) ([]participant.Prepared, error) {
+	all, err := r.store.prepared(ctx)
+	var list []participant.Prepared
+	for _, p := range all {
+		if strings.HasPrefix(p.XID, prefix) {
+			list = append(list, participant.Prepared{XID: p.XID, Since: p.Since, Owner: "accounts " + strings.Join(p.Accounts, ", ")})
+		}
+	}
+	return list, err
+}
+
+// Check implements [participant.Participant]: the file can be opened, locked and
+// written.
+func (r *resource) Check(ctx context.Context) error {
+	return r.store.update(ctx, func(*bbolt.Tx) error { return nil })
+}
+
+// Close implements [participant.Participant]. Nothing is held between calls.
+func (*resource) Close() error { return nil }

@@ -1,0 +1,90 @@
+package participant
+
+import (
+	"context"
+	"time"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Branch is what a participant has to know to drive one branch.
+type Branch struct {
+	TX          txn.ID
+	ID          txn.BranchID
+	XID         string // the name it is, or would be, prepared under
+	Vote        txn.Vote
+	Payload     []byte
+	Session     string // the application's session as given at enlist; may be empty
+	OwnPhaseTwo bool   // the application may have finished the branch itself
+	// Attempts is how often the coordinator has tried before, as far as this
+	// leader knows, with a result that was never learnt.
+	Attempts int
+}
+
+// Ending is how a branch is known to have ended.
+type Ending uint8
+
+const (
+	// Committed: its effects are durable.
+	Committed Ending = iota + 1
+	// RolledBack: it has, and will have, no effect.
+	RolledBack
+	// Unknown: it is not there any more, and no proof of its end can be had.
+	Unknown
+)
+
+// String gives the ending's name.
+func (e Ending) String() string {
+	switch e {
+	case Committed:
+		return "committed"
+	case RolledBack:
+		return "rolled back"
+	case Unknown:
+		return "unknown"
+	}
+	return "none"
+}
+
+// Result is what Commit and Rollback learnt.
+type Result struct {
+	Ending Ending
+	// Detail says for people how that is known, for example "pg_xact_status".
+	Detail string
+}
+
+// Prepared is a branch that a participant holds prepared.
+type Prepared struct {
+	XID   string
+	Since time.Time // by the participant's clock; zero when it does not say
+	Owner string    // for people: user, database
+}
+
+// Participant is the coordinator's side of a resource.
+type Participant interface {
+	// Commit drives the branch to committed and says how it ended. A Result
+	// other than [Committed] is a hazard. An error means try again.
+	Commit(ctx context.Context, b Branch) (Result, error)
+	// Rollback drives the branch to rolled back, ends the application's session
+	// if that still holds the branch's work (and only then), and says how it
+	// ended. [RolledBack] is also right for a branch that never prepared, since
+	// a prepare that comes later is found by the sweep. An error means try again.
+	Rollback(ctx context.Context, b Branch) (Result, error)
+	// Prepared lists what is prepared there under names that begin with prefix.
+	Prepared(ctx context.Context, prefix string) ([]Prepared, error)
+	// Check tries whether the resource can take part at all: reachable,
+	// allowed, configured. The error says what to do about it.
+	Check(ctx context.Context) error
+	// Close releases what the Participant holds. Calls in flight may fail.
+	Close() error
+}
+
+// Preparer is implemented by a Participant that the coordinator itself asks for
+// votes.
+type Preparer interface {
+	Prepare(ctx context.Context, b Branch) (txn.Vote, error)
+}
+
+// Opener makes a Participant from its registration. cluster is the tag in the
+// XIDs that it may touch.
+type Opener func(ctx context.Context, p txn.Participant, cluster string) (Participant, error)

@@ -1,0 +1,185 @@
+package participanttest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Coordinator is a small [txn.Manager] that works, without a log and without a
+// clock: it decides, times out and drives branches when the test says so. For
+// tests of a participant's application side.
+type Coordinator struct {
+	cluster      string
+	participants map[string]participant.Participant
+
+	mu  sync.Mutex // guards all below
+	all map[txn.ID]*global
+}
+
+type global struct {
+	state    txn.State
+	cause    txn.Cause
+	branches []participant.Branch
+	at       []string
+	ended    []txn.BranchState
+}
+
+// NewCoordinator gives a coordinator of a cluster's participants, by their names.
+func NewCoordinator(cluster string, participants map[string]participant.Participant) *Coordinator {
+	return &Coordinator{cluster: cluster, participants: participants, all: map[txn.ID]*global{}}
+}
+
+// Begin implements [txn.Manager].
+func (c *Coordinator) Begin(_ context.Context, o txn.Options) (txn.Begun, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	id := txn.NewID(time.UnixMilli(int64(1500000000000+len(c.all))), [10]byte{2})
+	c.all[id] = &global{state: txn.Active}
+	if o.Timeout == 0 {
+		o.Timeout = time.Minute
+	}
+	return txn.Begun{ID: id, Timeout: o.Timeout}, nil
+}
+
+// Enlist implements [txn.Manager].
+func (c *Coordinator) Enlist(_ context.Context, id txn.ID, e txn.Enlistment) (txn.Branch, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g := c.all[id]
+	if g.state != txn.Active {
+		return txn.Branch{}, &txn.Error{Op: "enlist", ID: id, Err: txn.ErrNotActive}
+	}
+	n := txn.BranchID(len(g.branches) + 1)
+	xid := txn.XID(c.cluster, id, n)
+	g.branches = append(g.branches, participant.Branch{TX: id, ID: n, XID: xid, Session: e.Session})
+	g.at, g.ended = append(g.at, e.Participant), append(g.ended, txn.BranchEnlisted)
+	return txn.Branch{ID: n, Participant: e.Participant, XID: xid}, nil
+}
+
+// Commit implements [txn.Manager].
+func (c *Coordinator) Commit(_ context.Context, id txn.ID, m txn.Commitment) (txn.Outcome, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g := c.all[id]
+	if g.state == txn.RollingBack {
+		return txn.Outcome{}, &txn.Error{Op: "commit", ID: id, State: g.state, Cause: g.cause, Err: txn.ErrRolledBack}
+	}
+	for _, v := range m.Votes {
+		g.branches[v.Branch-1].Vote = v.Vote
+		g.branches[v.Branch-1].OwnPhaseTwo = m.OwnPhaseTwo
+		if v.Vote == txn.VoteReadOnly {
+			g.ended[v.Branch-1] = txn.BranchCommitted
+		}
+	}
+	g.state = txn.Committing
+	return txn.Outcome{State: g.state}, nil
+}
+
+// Rollback implements [txn.Manager].
+func (c *Coordinator) Rollback(_ context.Context, id txn.ID, _ string) (txn.Outcome, error) {
+	return c.end(id, txn.CauseClient), nil
+}
+
+// TimeOut decides as the coordinator does when the transaction's time is over.
+func (c *Coordinator) TimeOut(id txn.ID) { c.end(id, txn.CauseTimeout) }
+
+func (c *Coordinator) end(id txn.ID, cause txn.Cause) txn.Outcome {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g := c.all[id]
+	if g.state == txn.Active {
+		g.state, g.cause = txn.RollingBack, cause
+	}
+	return txn.Outcome{State: g.state, Cause: g.cause}
+}
+
+// Done implements [txn.Manager].
+func (c *Coordinator) Done(_ context.Context, id txn.ID, acks ...txn.Ack) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, a := range acks {
+		c.all[id].ended[a.Branch-1] = a.State
+	}
+	return nil
+}
+
+// Extend is not supported.
+func (c *Coordinator) Extend(context.Context, txn.ID, time.Duration) (txn.Outcome, error) {
+	return txn.Outcome{}, errors.ErrUnsupported
+}
+
+// Get is not supported.
+func (c *Coordinator) Get(context.Context, txn.ID) (txn.Info, error) {
+	return txn.Info{}, errors.ErrUnsupported
+}
+
+// Wait is not supported.
+func (c *Coordinator) Wait(context.Context, txn.ID, txn.Goal) (txn.Info, error) {
+	return txn.Info{}, errors.ErrUnsupported
+}
+
+// Undone gives the branches that nobody has reported.
+func (c *Coordinator) Undone(id txn.ID) (left []txn.BranchID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, state := range c.all[id].ended {
+		if !state.Finished() {
+			left = append(left, txn.BranchID(i+1))
+		}
+	}
+	return left
+}
+
+// Branch gives what a participant would be told of a branch.
+func (c *Coordinator) Branch(id txn.ID, n txn.BranchID) participant.Branch {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.all[id].branches[n-1]
+}
+
+// Recover drives what is left of a transaction to its decision.
+func (c *Coordinator) Recover(t *testing.T, id txn.ID) {
+	t.Helper()
+	c.mu.Lock()
+	state, at := c.all[id].state, c.all[id].at
+	c.mu.Unlock()
+	for _, n := range c.Undone(id) {
+		b := &bench{t: t, p: c.participants[at[n-1]]}
+		do, want, ack := b.p.Rollback, participant.RolledBack, txn.BranchRolledBack
+		if state.Commits() {
+			do, want, ack = b.p.Commit, participant.Committed, txn.BranchCommitted
+		}
+		b.want(do, c.Branch(id, n), want)
+		if err := c.Done(t.Context(), id, txn.Ack{Branch: n, State: ack}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Last is the transaction that was begun last.
+func (c *Coordinator) Last() (last txn.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id := range c.all {
+		if id.Compare(last) > 0 {
+			last = id
+		}
+	}
+	return last
+}
+
+// CheckNothingPrepared is for the end of a test.
+func (c *Coordinator) CheckNothingPrepared(t *testing.T) {
+	t.Helper()
+	for name, p := range c.participants {
+		if left, err := p.Prepared(context.WithoutCancel(t.Context()), txn.ClusterPrefix(c.cluster)); err != nil || len(left) != 0 {
+			t.Errorf("left prepared in %s: %v, %v", name, left, err)
+		}
+	}
+}

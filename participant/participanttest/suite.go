@@ -1,0 +1,261 @@
+package participanttest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/txn"
+)
+
+const (
+	committed  = participant.Committed
+	rolledBack = participant.RolledBack
+	unknown    = participant.Unknown
+)
+
+// Run holds a participant to the suite.
+func Run(t *testing.T, h Harness) {
+	for _, c := range []struct {
+		name string
+		try  func(*bench)
+	}{
+		{"Check", check},
+		{"PrepareThenCommit", prepareThenCommit},
+		{"PrepareThenRollback", prepareThenRollback},
+		{"FinishingAgainChangesNothing", finishAgain},
+		{"ManyWorkersFinishOneBranch", manyWorkers},
+		{"NeverPrepared", neverPrepared},
+		{"UnpreparedSessionIsNotCommitted", commitUnprepared},
+		{"RollbackTakesTheLocksOfAHangingSession", rollbackHanging},
+		{"FinishedByHand", finishedByHand},
+		{"OnlyOwnPrefixIsListed", prefix},
+		{"ForeignBranchIsRefused", foreign},
+		{"EndedContext", endedContext},
+		{"RestartKeepsWhatIsPrepared", restart},
+		{"PreparedBranchKeepsItsLocks", locks},
+		{"LatePrepareIsRefusedOrFound", latePrepare},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.try(newBench(t, h)) })
+	}
+}
+
+func check(b *bench) {
+	if err := b.p.Check(b.t.Context()); err != nil {
+		b.t.Error(err)
+	}
+}
+
+func prepareThenCommit(b *bench) {
+	br, key := b.prepared()
+	b.wantValue(key, 0)
+	b.wantListed(txn.ClusterPrefix(b.Cluster), br.XID, true)
+	b.want(b.p.Commit, br, committed)
+	b.wantValue(key, 7)
+	b.wantListed(txn.ClusterPrefix(b.Cluster), br.XID, false)
+}
+
+func prepareThenRollback(b *bench) {
+	br, key := b.prepared()
+	b.want(b.p.Rollback, br, rolledBack)
+	b.wantValue(key, 0)
+	b.wantListed(txn.ClusterPrefix(b.Cluster), br.XID, false)
+}
+
+func finishAgain(b *bench) {
+	br, key := b.prepared()
+	b.want(b.p.Commit, br, committed)
+	br.Attempts++
+	b.want(b.p.Commit, br, committed)
+	b.want(b.open().Commit, br, committed) // by a coordinator that knows nothing of the first
+	b.want(b.p.Rollback, br, committed, unknown)
+	b.wantValue(key, 7)
+
+	br, key = b.prepared()
+	b.want(b.p.Rollback, br, rolledBack)
+	b.want(b.p.Rollback, br, rolledBack)
+	b.want(b.open().Rollback, br, rolledBack)
+	b.want(b.p.Commit, br, rolledBack, unknown)
+	b.wantValue(key, 0)
+}
+
+func manyWorkers(b *bench) {
+	for _, end := range []participant.Ending{committed, rolledBack} {
+		br, key := b.prepared()
+		var wg sync.WaitGroup
+		for range 4 {
+			p := b.open()
+			do := p.Commit
+			if end == rolledBack {
+				do = p.Rollback
+			}
+			for range 4 {
+				wg.Go(func() { b.want(do, br, end) })
+			}
+		}
+		wg.Wait()
+		if end == committed {
+			b.wantValue(key, 7)
+		} else {
+			b.wantValue(key, 0)
+		}
+	}
+}
+
+func neverPrepared(b *bench) {
+	br, _ := b.branch()
+	b.want(b.p.Commit, br, rolledBack, unknown)
+	b.want(b.p.Rollback, br, rolledBack)
+	br, _ = b.branch()
+	b.want(b.p.Rollback, br, rolledBack)
+	b.want(b.p.Commit, br, rolledBack, unknown)
+}
+
+func commitUnprepared(b *bench) {
+	br, key := b.branch()
+	s, info := b.Work(b.t, br.XID, key, 7)
+	defer s.Release()
+	br.Session = info
+	if r, err := b.p.Commit(b.t.Context(), br); err == nil && r.Ending == committed {
+		b.t.Errorf("an unprepared branch is said to be committed: %v", r)
+	}
+	if err := s.Rollback(b.t.Context()); err != nil {
+		b.t.Error(err)
+	}
+	b.want(b.p.Commit, br, rolledBack, unknown)
+	b.wantValue(key, 0)
+}
+
+func rollbackHanging(b *bench) {
+	br, key := b.branch()
+	s, info := b.Work(b.t, br.XID, key, 7)
+	defer s.Release()
+	br.Session = info
+	b.want(b.p.Rollback, br, rolledBack)
+	if err := b.write(key, 8, Patience); err != nil {
+		b.t.Errorf("the session still has its locks: %v", err)
+	}
+	if vote, err := s.Prepare(b.t.Context()); vote == txn.VotePrepared {
+		b.t.Errorf("the session voted %v, %v after its rollback", vote, err)
+	}
+	b.wantValue(key, 8)
+}
+
+func finishedByHand(b *bench) {
+	br, key := b.prepared()
+	b.FinishByHand(b.t, br.XID, true)
+	b.want(b.p.Rollback, br, committed, unknown)
+	b.want(b.p.Commit, br, committed, unknown)
+	b.wantValue(key, 7)
+
+	br, key = b.prepared()
+	b.FinishByHand(b.t, br.XID, false)
+	b.want(b.p.Commit, br, rolledBack, unknown)
+	b.want(b.p.Rollback, br, rolledBack)
+	b.wantValue(key, 0)
+}
+
+// prefix prepares names that a careless search would take for the cluster's.
+func prefix(b *bench) {
+	own, _ := b.prepared()
+	mine := txn.ClusterPrefix(b.Cluster)
+	var others []string
+	for _, name := range []string{
+		txn.ClusterPrefix(b.Cluster+"x") + "1",
+		"x" + mine + "1",
+		"TXM_" + b.Cluster + "_1",
+		"txm-" + b.Cluster + "-1", // '_' is a wildcard to LIKE
+		"somebody's own",
+	} {
+		br, key := b.branch()
+		br.XID = name
+		b.prepare(&br, key)
+		others = append(others, name)
+	}
+	b.wantListed(mine, own.XID, true)
+	for _, name := range others {
+		b.wantListed(mine, name, false)
+		b.wantListed("", name, true)
+	}
+	b.wantListed(mine+"%", own.XID, false)
+	b.want(b.p.Rollback, own, rolledBack)
+	for _, name := range others {
+		b.wantListed("", name, true)
+		b.FinishByHand(b.t, name, false)
+	}
+}
+
+func foreign(b *bench) {
+	br, key := b.branch()
+	br.XID = txn.XID(b.Cluster+"x", br.TX, br.ID)
+	b.prepare(&br, key)
+	for name, do := range map[string]call{"commit": b.p.Commit, "rollback": b.p.Rollback} {
+		if r, err := do(b.t.Context(), br); !errors.Is(err, txn.ErrInvalid) {
+			b.t.Errorf("%s of another cluster's branch: %v, %v", name, r, err)
+		}
+	}
+	b.wantListed("", br.XID, true)
+	b.FinishByHand(b.t, br.XID, false)
+}
+
+func endedContext(b *bench) {
+	br, key := b.prepared()
+	ctx, cancel := context.WithCancel(b.t.Context())
+	cancel()
+	_, errCommit := b.p.Commit(ctx, br)
+	_, errRollback := b.p.Rollback(ctx, br)
+	_, errPrepared := b.p.Prepared(ctx, "")
+	for name, err := range map[string]error{"commit": errCommit, "rollback": errRollback, "prepared": errPrepared, "check": b.p.Check(ctx)} {
+		if !errors.Is(err, context.Canceled) {
+			b.t.Errorf("%s: %v, want %v", name, err, context.Canceled)
+		}
+	}
+	b.want(b.p.Commit, br, committed)
+	b.wantValue(key, 7)
+}
+
+func restart(b *bench) {
+	toCommit, key := b.prepared()
+	toRollback, other := b.prepared()
+	b.Restart(b.t)
+	b.wantValue(key, 0)
+	b.want(b.p.Commit, toCommit, committed)
+	b.want(b.p.Rollback, toRollback, rolledBack)
+	b.wantValue(key, 7)
+	b.wantValue(other, 0)
+	b.Restart(b.t)
+	b.want(b.p.Commit, toCommit, committed)
+	b.want(b.p.Rollback, toRollback, rolledBack)
+}
+
+func locks(b *bench) {
+	for _, do := range []call{b.p.Commit, b.p.Rollback} {
+		br, key := b.prepared()
+		if err := b.write(key, 8, 200*time.Millisecond); err == nil {
+			b.t.Error("somebody wrote what a prepared branch has locked")
+		}
+		b.drive(do, br)
+		if err := b.write(key, 9, Patience); err != nil {
+			b.t.Errorf("still locked after the end: %v", err)
+		}
+		b.wantValue(key, 9)
+	}
+}
+
+func latePrepare(b *bench) {
+	br, key := b.branch()
+	b.want(b.p.Rollback, br, rolledBack) // before the session even began
+	s, info := b.Work(b.t, br.XID, key, 7)
+	vote, err := s.Prepare(b.t.Context())
+	s.Release()
+	b.wantListed(txn.ClusterPrefix(b.Cluster), br.XID, vote == txn.VotePrepared)
+	if vote != txn.VotePrepared && err == nil {
+		b.t.Error("refused without a reason")
+	}
+	br.Session = info
+	b.want(b.p.Rollback, br, rolledBack)
+	b.wantValue(key, 0)
+}

@@ -1,0 +1,136 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// DB is the application's side of one database. A transaction's first use of it
+// takes a connection of the pool, begins a transaction there and enlists it;
+// later uses get the same, until the global transaction has ended.
+//
+// A DB is safe for concurrent use; what it does for one transaction is not, as
+// with [pgx.Tx].
+type DB struct {
+	// TxOptions say how transactions begin: isolation, and with [pgx.ReadOnly]
+	// that nothing is changed, which saves the prepare. Not to be changed after
+	// the first use. Defaults to what the server does.
+	TxOptions pgx.TxOptions
+
+	name string
+	pool *pgxpool.Pool
+}
+
+// New gives the database that the pool connects to. name is the participant's
+// name at the coordinator. The pool remains the caller's.
+func New(name string, pool *pgxpool.Pool) *DB { return &DB{name: name, pool: pool} }
+
+// Exec runs a statement in the transaction.
+func (db *DB) Exec(ctx context.Context, tx *txn.Tx, sql string, args ...any) (pgconn.CommandTag, error) {
+	b, err := db.branch(ctx, tx)
+	if err != nil {
+		return pgconn.CommandTag{}, err
+	}
+	return b.guard.Exec(ctx, sql, args...)
+}
+
+// Query runs a query in the transaction. The rows have to be closed before the
+// next statement.
+func (db *DB) Query(ctx context.Context, tx *txn.Tx, sql string, args ...any) (pgx.Rows, error) {
+	b, err := db.branch(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	return b.guard.Query(ctx, sql, args...)
+}
+
+// QueryRow runs a query of which only the first row matters. Errors come with
+// Scan.
+func (db *DB) QueryRow(ctx context.Context, tx *txn.Tx, sql string, args ...any) pgx.Row {
+	b, err := db.branch(ctx, tx)
+	if err != nil {
+		return failed{err}
+	}
+	return b.guard.QueryRow(ctx, sql, args...)
+}
+
+// Tx gives the transaction's own [pgx.Tx], for libraries that want one. Its
+// Commit and Rollback answer [txn.ErrManaged]; those of a nested one (Begin) work.
+// Nothing may be done with it, nor with its Conn, after the end of the global
+// transaction.
+func (db *DB) Tx(ctx context.Context, tx *txn.Tx) (pgx.Tx, error) {
+	b, err := db.branch(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	return b.guard, nil
+}
+
+func (db *DB) branch(ctx context.Context, tx *txn.Tx) (*branch, error) {
+	return txn.Join(ctx, tx, db.name, db.begin)
+}
+
+// begin opens the session of a branch and enlists it, before anything is done
+// in it.
+func (db *DB) begin(ctx context.Context, enlist txn.Enlister) (_ *branch, err error) {
+	conn, err := db.pool.Acquire(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("postgres %s: take a connection: %w", db.name, err)
+	}
+	b := &branch{name: db.name, conn: conn, readOnly: db.TxOptions.AccessMode == pgx.ReadOnly}
+	defer func() {
+		if err != nil {
+			b.Release() // nothing was done in it yet
+		}
+	}()
+	inner, err := conn.BeginTx(ctx, db.TxOptions)
+	if err != nil {
+		return nil, fmt.Errorf("postgres %s: begin: %w", db.name, err)
+	}
+	b.guard = &guard{inner: inner, over: &b.over, top: true}
+	session := ""
+	if !b.readOnly {
+		if b.session, err = identify(ctx, inner); err != nil {
+			return nil, fmt.Errorf("postgres %s: identify the session: %w", db.name, err)
+		}
+		session = b.session.String()
+	}
+	enlisted, err := enlist(ctx, session, nil)
+	if err != nil {
+		return nil, err
+	}
+	b.xid = enlisted.XID
+	return b, nil
+}
+
+// identify asks a transaction which session it is, and makes the server give it
+// its number.
+func identify(ctx context.Context, tx pgx.Tx) (s Session, err error) {
+	var pid int32
+	var xid, system string
+	err = tx.QueryRow(ctx, `
+		SELECT pid, backend_start, pg_current_xact_id()::text, (SELECT system_identifier::text FROM pg_control_system())
+		FROM pg_stat_get_activity(pg_backend_pid())`).Scan(&pid, &s.Start, &xid, &system)
+	if err != nil {
+		return Session{}, err
+	}
+	s.PID = uint32(pid)
+	var errXID, errSystem error
+	s.XID, errXID = strconv.ParseUint(xid, 10, 64)
+	s.System, errSystem = strconv.ParseUint(system, 10, 64)
+	return s, errors.Join(errXID, errSystem)
+}
+
+// failed is a row that could not be asked for.
+type failed struct{ err error }
+
+// Scan implements [pgx.Row].
+func (f failed) Scan(...any) error { return f.err }

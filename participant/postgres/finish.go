@@ -1,0 +1,221 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Commit implements [participant.Participant].
+func (r *resource) Commit(ctx context.Context, b participant.Branch) (_ participant.Result, err error) {
+	ctx, fail := r.call(ctx, "commit "+clip(b.XID))
+	defer fail(&err)
+	found, err := r.finish(ctx, commitPrepared, b)
+	if err != nil {
+		return participant.Result{}, err
+	}
+	if found {
+		return participant.Result{Ending: participant.Committed, Detail: commitPrepared}, nil
+	}
+	return r.commitGone(ctx, b)
+}
+
+// commitGone finds out how a branch ended that is not prepared.
+func (r *resource) commitGone(ctx context.Context, b participant.Branch) (participant.Result, error) {
+	why := "no session is on record"
+	if s, err := ParseSession(b.Session); err == nil {
+		// A branch that voted yes was on disk with its number: restarts matter not.
+		status, _, err := r.evidence(ctx, s)
+		switch {
+		case err != nil:
+			return participant.Result{}, err
+		case status == xactCommitted:
+			return participant.Result{Ending: participant.Committed, Detail: proof(s, status)}, nil
+		case status == xactAborted:
+			return participant.Result{Ending: participant.RolledBack, Detail: proof(s, status)}, nil
+		case status == xactInProgress:
+			return participant.Result{}, fmt.Errorf("it is not prepared under this name, and transaction %d is still in progress: its vote was wrong, or its work is prepared under another name", s.XID)
+		}
+		why = "the server does not know transaction " + fmt.Sprint(s.XID) + " any more"
+	}
+	if b.Attempts > 0 || b.OwnPhaseTwo {
+		return participant.Result{Ending: participant.Committed, Detail: "presumed: an earlier attempt's answer was lost; " + why}, nil
+	}
+	return participant.Result{Ending: participant.Unknown, Detail: "it is not prepared; " + why}, nil
+}
+
+// The statements that finish a branch, which are also their command tags.
+const (
+	commitPrepared   = "COMMIT PREPARED"
+	rollbackPrepared = "ROLLBACK PREPARED"
+)
+
+// finish runs one of the statements. found is false when the branch is not
+// prepared; an error means that it may or may not have been finished.
+func (r *resource) finish(ctx context.Context, statement string, b participant.Branch) (found bool, err error) {
+	if err := r.own(b); err != nil {
+		return false, err
+	}
+	err = finishPrepared(ctx, r.pool, statement, b.XID)
+	switch stateOf(err) {
+	case "":
+		return err == nil, err
+	case stateNotFound:
+		return false, nil
+	case stateElsewhere:
+		return false, fmt.Errorf("it is prepared in another database of the server; register that database: %w", err)
+	case stateNotAllowed:
+		return false, fmt.Errorf("connect as the user that prepared it, or as a superuser: %w", err)
+	case stateBusy:
+		return false, fmt.Errorf("somebody else is finishing it: %w", err)
+	}
+	return false, err
+}
+
+// execer is a pool or a connection.
+type execer interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}
+
+func finishPrepared(ctx context.Context, on execer, statement, xid string) error {
+	name, err := literal(xid)
+	if err != nil {
+		return err
+	}
+	tag, err := on.Exec(ctx, statement+" "+name, pgx.QueryExecModeSimpleProtocol)
+	if err == nil && tag.String() != statement {
+		return fmt.Errorf("%s was answered by %q", statement, tag)
+	}
+	return err
+}
+
+// The words of pg_xact_status, and two of ours.
+const (
+	xactCommitted  = "committed"
+	xactAborted    = "aborted"
+	xactInProgress = "in progress"
+	xactForgotten  = ""              // the commit log does not reach back so far
+	xactFuture     = "not given out" // the number was never given out, or lost in a crash
+)
+
+func proof(s Session, status string) string {
+	return fmt.Sprintf("pg_xact_status(%d) = %s", s.XID, status)
+}
+
+// evidence asks the server for the end of a session's transaction. restarted
+// says that the server started, or recovered from a crash, after the session
+// began: the number of a transaction that never prepared may have been given to
+// another since. Statistics are reset by a recovery; a reset by hand looks the
+// same and only costs the proof.
+func (r *resource) evidence(ctx context.Context, s Session) (status string, restarted bool, err error) {
+	var system string
+	err = r.pool.QueryRow(ctx, `
+		SELECT (SELECT system_identifier::text FROM pg_control_system()),
+			greatest(pg_postmaster_start_time(), (SELECT stats_reset FROM pg_stat_archiver)) > $1::timestamptz`,
+		s.Start).Scan(&system, &restarted)
+	if err != nil {
+		return "", false, err
+	}
+	if system != fmt.Sprint(s.System) {
+		return "", false, fmt.Errorf("the application's session was on another server (system identifier %d, not %s); register the server that the application uses", s.System, system)
+	}
+	var known *string
+	err = r.pool.QueryRow(ctx, `SELECT pg_xact_status($1::text::xid8)`, fmt.Sprint(s.XID)).Scan(&known)
+	switch {
+	case stateOf(err) == stateInvalid:
+		return xactFuture, restarted, nil
+	case err != nil:
+		return "", false, err
+	case known == nil:
+		return xactForgotten, restarted, nil
+	}
+	return *known, restarted, nil
+}
+
+// fencePatience bounds one call's wait for a session to end, and lookAgain is
+// how often it looks.
+const (
+	fencePatience = 10 * time.Second
+	lookAgain     = 5 * time.Millisecond
+)
+
+// errStillOpen is why a rollback is not over when its patience is.
+var errStillOpen = errors.New("its session still holds its work")
+
+// Rollback implements [participant.Participant].
+func (r *resource) Rollback(ctx context.Context, b participant.Branch) (_ participant.Result, err error) {
+	ctx, fail := r.call(ctx, "rollback "+clip(b.XID))
+	defer fail(&err)
+	ctx, cancel := context.WithTimeout(ctx, fencePatience)
+	defer cancel()
+	again := time.NewTicker(lookAgain)
+	defer again.Stop()
+	var why error
+	for {
+		result, stillOpen, err := r.rollback(ctx, b)
+		switch {
+		case stillOpen != nil:
+			why = stillOpen
+		case err != nil && ctx.Err() != nil:
+			return participant.Result{}, errors.Join(why, err) // what stood in the way, if that was seen
+		default:
+			return result, err
+		}
+		select {
+		case <-ctx.Done():
+			return participant.Result{}, why
+		case <-again.C:
+		}
+	}
+}
+
+// rollback looks once. stillOpen says why it has to look again.
+func (r *resource) rollback(ctx context.Context, b participant.Branch) (_ participant.Result, stillOpen, err error) {
+	// This comes first each time: the session may have prepared meanwhile.
+	found, err := r.finish(ctx, rollbackPrepared, b)
+	if err != nil {
+		return participant.Result{}, nil, err
+	}
+	if found {
+		return participant.Result{Ending: participant.RolledBack, Detail: rollbackPrepared}, nil, nil
+	}
+	return r.rollbackGone(ctx, b)
+}
+
+// rollbackGone finds out how a branch ended that is not prepared, and ends its
+// session when that still has it.
+func (r *resource) rollbackGone(ctx context.Context, b participant.Branch) (_ participant.Result, stillOpen, err error) {
+	never := participant.Result{Ending: participant.RolledBack, Detail: "it is not prepared; no session is on record"}
+	s, err := ParseSession(b.Session)
+	if err != nil {
+		return never, nil, nil
+	}
+	status, restarted, err := r.evidence(ctx, s)
+	switch {
+	case err != nil:
+		return participant.Result{}, nil, err
+	case status == xactAborted:
+		return participant.Result{Ending: participant.RolledBack, Detail: proof(s, status)}, nil, nil
+	case restarted && b.Vote != txn.VotePrepared:
+		// Its session is gone with the old server; its number may be another's now.
+		never.Detail = "it is not prepared; the server has restarted since its session began"
+		return never, nil, nil
+	case status == xactCommitted:
+		return participant.Result{Ending: participant.Committed, Detail: proof(s, status)}, nil, nil
+	case status == xactInProgress && r.fenced:
+		stillOpen, err = r.fence(ctx, s)
+		return participant.Result{}, stillOpen, err
+	case status == xactInProgress:
+		never.Detail = "it is not prepared; its session is still open and not to be fenced off"
+		return never, nil, nil
+	}
+	never.Detail = "it is not prepared; the server does not know its transaction number"
+	return never, nil, nil
+}

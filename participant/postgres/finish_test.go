@@ -1,0 +1,266 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"pgregory.net/rapid"
+
+	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/txn"
+)
+
+func literalXID(s Session) string { return strconv.FormatUint(s.XID, 10) }
+
+// prepared is a branch that did a statement and voted yes.
+func (b *bank) prepared(t testing.TB, sql string, args ...any) participant.Branch {
+	t.Helper()
+	br := newBranch()
+	w := b.work(t, br.XID, sql, args...)
+	defer w.Release()
+	vote, err := w.Prepare(t.Context())
+	if vote != txn.VotePrepared {
+		t.Fatal(vote, err)
+	}
+	br.Vote, br.Session = vote, w.session.String()
+	return br
+}
+
+// TestBranchInAnotherDatabaseOfTheServerIsAnErrorThatSaysSo: pg_prepared_xacts
+// lists all databases of a server, and only the right one can finish a branch.
+func TestBranchInAnotherDatabaseOfTheServerIsAnErrorThatSaysSo(t *testing.T) {
+	right, wrong := newBank(t), newBank(t)
+	atRight, atWrong := right.opened(t, nil), wrong.opened(t, nil)
+	br := right.prepared(t, "INSERT INTO account VALUES ('alice', 1)")
+	for name, do := range map[string]func(context.Context, participant.Branch) (participant.Result, error){"commit": atWrong.Commit, "rollback": atWrong.Rollback} {
+		if r, err := do(t.Context(), br); err == nil || !strings.Contains(err.Error(), "register that database") {
+			t.Errorf("%s: %v, %v", name, r, err)
+		}
+	}
+	if list, err := atWrong.Prepared(t.Context(), txn.ClusterPrefix("test")); err != nil || len(list) != 0 {
+		t.Errorf("lists branches of another database: %v, %v", list, err)
+	}
+	list, err := atRight.Prepared(t.Context(), txn.ClusterPrefix("test"))
+	if err != nil || len(list) != 1 || list[0].XID != br.XID || list[0].Owner != "user postgres, database "+right.name || list[0].Since.IsZero() {
+		t.Errorf("got %v, %v", list, err)
+	}
+	r, err := atRight.Commit(t.Context(), br)
+	wantEnd(t, r, err, participant.Committed)
+}
+
+// TestSessionOfAnotherServerProvesNothing: transaction numbers of two servers
+// have nothing to do with each other.
+func TestSessionOfAnotherServerProvesNothing(t *testing.T) {
+	bank := newBank(t)
+	p := bank.opened(t, nil)
+	done := bank.prepared(t, "INSERT INTO account VALUES ('alice', 1)")
+	_, err := p.Commit(t.Context(), done)
+	check(t, err)
+	s, err := ParseSession(done.Session)
+	check(t, err)
+	s.System++
+	br := newBranch()
+	br.Session = s.String()
+	for name, do := range map[string]func(context.Context, participant.Branch) (participant.Result, error){"commit": p.Commit, "rollback": p.Rollback} {
+		if r, err := do(t.Context(), br); err == nil || !strings.Contains(err.Error(), "was on another server") {
+			t.Errorf("%s: %v, %v", name, r, err)
+		}
+	}
+}
+
+// TestCommitOfABranchThatIsGone: what is said without a prepared transaction.
+func TestCommitOfABranchThatIsGone(t *testing.T) {
+	bank := newBank(t)
+	p := bank.opened(t, nil)
+	committed := bank.prepared(t, "INSERT INTO account VALUES ('alice', 1)")
+	check(t, finishPrepared(t.Context(), bank.pool, commitPrepared, committed.XID))
+	aborted := bank.prepared(t, "INSERT INTO account VALUES ('bob', 1)")
+	check(t, finishPrepared(t.Context(), bank.pool, rollbackPrepared, aborted.XID))
+	future, err := ParseSession(committed.Session)
+	check(t, err)
+	future.XID += 1 << 40
+	for _, c := range []struct {
+		name   string
+		branch participant.Branch
+		want   participant.Ending
+		detail string
+	}{
+		{"proved committed", participant.Branch{Session: committed.Session}, participant.Committed, "pg_xact_status"},
+		{"proved aborted", participant.Branch{Session: aborted.Session}, participant.RolledBack, "pg_xact_status"},
+		{"proved aborted beats a lost answer", participant.Branch{Session: aborted.Session, Attempts: 3, OwnPhaseTwo: true}, participant.RolledBack, "pg_xact_status"},
+		{"no session, first attempt", participant.Branch{}, participant.Unknown, "no session is on record"},
+		{"no session, an answer was lost", participant.Branch{Attempts: 1}, participant.Committed, "presumed"},
+		{"no session, the application may have", participant.Branch{OwnPhaseTwo: true}, participant.Committed, "presumed"},
+		{"unreadable session", participant.Branch{Session: "pid=1"}, participant.Unknown, "no session is on record"},
+		{"number of the future", participant.Branch{Session: future.String()}, participant.Unknown, "does not know"},
+		{"number of the future, an answer was lost", participant.Branch{Session: future.String(), Attempts: 1}, participant.Committed, "presumed"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.branch.XID = newBranch().XID
+			r, err := p.Commit(t.Context(), c.branch)
+			wantEnd(t, r, err, c.want)
+			if !strings.Contains(r.Detail, c.detail) {
+				t.Errorf("detail %q, want %q", r.Detail, c.detail)
+			}
+		})
+	}
+}
+
+// TestServerKilledDuringPhaseTwo, again and again: every branch ends as told, once.
+func TestServerKilledDuringPhaseTwo(t *testing.T) {
+	bank := newBank(t)
+	p := bank.opened(t, nil)
+	const rounds, each = 3, 24
+	for round := range rounds {
+		phaseTwo(t, bank, p, each, func() { crash(t) })
+		if n := bank.balance(t, "total"); n != int64(each*(round+1)) {
+			t.Errorf("%d of %d branches are committed", n, each*(round+1))
+		}
+	}
+}
+
+// TestBackendTerminatedDuringPhaseTwo: 57P01 at any moment of COMMIT PREPARED is
+// an unknown end, to be tried again.
+func TestBackendTerminatedDuringPhaseTwo(t *testing.T) {
+	bank := newBank(t)
+	p := bank.opened(t, nil)
+	terminate := func() (n int) {
+		check(t, bank.pool.QueryRow(t.Context(), "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'txmgr' AND datname = current_database()").Scan(&n))
+		return n
+	}
+	check(t, p.Check(t.Context()))
+	if terminate() != 1 { // the first commit finds this one dead, however quick all are
+		t.Error("the coordinator has no session")
+	}
+	const each = 60
+	phaseTwo(t, bank, p, each, func() {
+		for range 40 {
+			terminate()
+		}
+	})
+	if n := bank.balance(t, "total"); n != each {
+		t.Errorf("%d of %d branches are committed", n, each)
+	}
+}
+
+// phaseTwo prepares branches, commits them while disturb runs, and leaves in the
+// account total how many are committed of all that there ever were.
+func phaseTwo(t *testing.T, bank *bank, p participant.Participant, n int, disturb func()) {
+	t.Helper()
+	bank.exec(t, "CREATE TABLE IF NOT EXISTS part (id text PRIMARY KEY)")
+	var all []participant.Branch
+	for range n {
+		all = append(all, bank.prepared(t, "INSERT INTO part VALUES ($1)", newBranch().XID))
+	}
+	begun, ends := make(chan struct{}, n), make(chan error, n)
+	var wg sync.WaitGroup
+	for _, br := range all {
+		wg.Go(func() {
+			begun <- struct{}{}
+			var r participant.Result
+			eventually(t, func() (err error) {
+				r, err = p.Commit(t.Context(), br)
+				br.Attempts++
+				return err
+			})
+			if r.Ending != participant.Committed || strings.Contains(r.Detail, "presumed") {
+				ends <- fmt.Errorf("%s: %v (%s)", br.XID, r.Ending, r.Detail)
+			}
+		})
+	}
+	for range n / 2 {
+		<-begun
+	}
+	disturb()
+	wg.Wait()
+	bank.pool.Reset()
+	close(ends)
+	for err := range ends {
+		t.Error(err)
+	}
+	eventually(t, func() error {
+		_, err := bank.pool.Exec(t.Context(), "INSERT INTO account SELECT 'total', count(*) FROM part ON CONFLICT (id) DO UPDATE SET balance = excluded.balance")
+		return err
+	})
+}
+
+// TestCallsEndWhenTheParticipantIsClosed, also one that waits for a server that
+// does not answer.
+func TestCallsEndWhenTheParticipantIsClosed(t *testing.T) {
+	bank := newBank(t)
+	p := bank.open(t, nil)
+	check(t, p.Check(t.Context()))
+	var pid int
+	check(t, bank.pool.QueryRow(t.Context(), "SELECT pid FROM pg_stat_activity WHERE application_name = 'txmgr' AND datname = current_database()").Scan(&pid))
+	check(t, syscall.Kill(pid, syscall.SIGSTOP))
+	ended := make(chan error, 1)
+	go func() { ended <- p.Check(context.Background()) }()
+	eventually(t, func() error {
+		if p.(*resource).pool.Stat().AcquiredConns() != 1 {
+			return errors.New("it does not wait yet")
+		}
+		return nil
+	})
+	closed := make(chan error, 1)
+	go func() { closed <- p.Close() }()
+	select {
+	case err := <-ended:
+		if err == nil || !strings.Contains(err.Error(), "closed") {
+			t.Errorf("got %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the call goes on")
+	}
+	check(t, syscall.Kill(pid, syscall.SIGCONT))
+	check(t, <-closed)
+}
+
+// TestNamesAreQuoted with both meanings of a backslash.
+func TestNamesAreQuoted(t *testing.T) {
+	conn, err := pgx.Connect(t.Context(), server.DSN("postgres"))
+	check(t, err)
+	defer func() { check(t, conn.Close(context.Background())) }()
+	for _, conforming := range []string{"on", "off"} {
+		_, err := conn.Exec(t.Context(), "SET standard_conforming_strings = "+conforming+"; SET escape_string_warning = off", pgx.QueryExecModeSimpleProtocol)
+		check(t, err)
+		rapid.Check(t, func(rt *rapid.T) {
+			want := rapid.OneOf(rapid.StringMatching(`['\\a]{0,8}`), rapid.StringOf(rapid.RuneFrom([]rune("'\\\"$;-/*\n é漢b")))).Draw(rt, "text")
+			quoted, err := literal(want)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			results, err := conn.PgConn().Exec(context.Background(), "SELECT "+quoted).ReadAll()
+			if err != nil || string(results[0].Rows[0][0]) != want {
+				rt.Fatalf("%q, quoted %s: %v", want, quoted, err)
+			}
+		})
+	}
+	if _, err := literal("a\x00b"); err == nil {
+		t.Error("a zero byte is taken")
+	}
+	bank := newBank(t)
+	for _, name := range []string{`it's`, `back\slash`, `'; DROP TABLE account; --`, `\'`, strings.Repeat("x", 199)} {
+		b := bank.work(t, name, "INSERT INTO account VALUES ($1, 1)", name)
+		if vote, err := b.Prepare(t.Context()); vote != txn.VotePrepared {
+			t.Fatalf("%q: %v, %v", name, vote, err)
+		}
+		check(t, b.Commit(t.Context()))
+		b.Release()
+		if bank.balance(t, name) != 1 {
+			t.Errorf("%q is not committed", name)
+		}
+	}
+	b := bank.work(t, strings.Repeat("x", 200), "SELECT 1")
+	if vote, err := b.Prepare(t.Context()); vote != txn.VoteNo {
+		t.Errorf("a name that is too long: %v, %v", vote, err)
+	}
+	b.Release()
+}

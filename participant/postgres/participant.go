@@ -1,0 +1,136 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Kind is the kind of participant under which a database is registered.
+const Kind = "postgres"
+
+// oldest is the first server_version_num that has pg_current_xact_id.
+const oldest = 130000
+
+// Opener makes the coordinator's side of one database. It does not connect. Each
+// database of a server is registered by itself. It implements
+// [participant.Opener]. The settings, of which the first three exclude each
+// other:
+//
+//	dsn_file  a file on each node that holds the connection string; read at each connect
+//	dsn_env   an environment variable of each node that does
+//	dsn       the connection string itself, without a password
+//	fence     on or off: whether a rollback terminates the application's session; defaults to on
+func Opener(_ context.Context, p txn.Participant, cluster string) (participant.Participant, error) {
+	s, err := readSettings(p)
+	if err != nil {
+		return nil, err
+	}
+	// The pool outlives the call that opens it.
+	pool, err := s.pool(context.Background())
+	if err != nil {
+		return nil, fmt.Errorf("postgres %s: %w", p.Name, err)
+	}
+	closing, closed := context.WithCancelCause(context.Background())
+	return &resource{
+		name: p.Name, prefix: txn.ClusterPrefix(cluster), fenced: s.fence,
+		pool: pool, closing: closing, closed: closed,
+	}, nil
+}
+
+// resource is the coordinator's side of one database.
+type resource struct {
+	name    string
+	prefix  string
+	fenced  bool
+	pool    *pgxpool.Pool
+	closing context.Context // ends with Close
+	closed  context.CancelCauseFunc
+}
+
+// call bounds a call by the life of the resource, and names the resource in its
+// error. fail has to be deferred with the address of the error.
+func (r *resource) call(ctx context.Context, what string) (_ context.Context, fail func(*error)) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(r.closing, func() { cancel(context.Cause(r.closing)) })
+	return ctx, func(err *error) {
+		if *err != nil {
+			*err = fmt.Errorf("postgres %s: %s: %w", r.name, what, *err)
+			if cause := context.Cause(ctx); cause != nil && !errors.Is(*err, cause) {
+				*err = fmt.Errorf("%w: %w", *err, cause)
+			}
+		}
+		stop()
+		cancel(nil)
+	}
+}
+
+// own refuses branches of others.
+func (r *resource) own(b participant.Branch) error {
+	if !strings.HasPrefix(b.XID, r.prefix) {
+		return fmt.Errorf("%w: branch %q is not of this cluster", txn.ErrInvalid, clip(b.XID))
+	}
+	return nil
+}
+
+// Prepared implements [participant.Participant].
+func (r *resource) Prepared(ctx context.Context, prefix string) (list []participant.Prepared, err error) {
+	ctx, fail := r.call(ctx, "list prepared transactions")
+	defer fail(&err)
+	rows, err := r.pool.Query(ctx, `
+		SELECT gid, prepared, 'user ' || owner || ', database ' || database
+		FROM pg_prepared_xacts
+		WHERE database = current_database() AND left(gid, length($1::text)) = $1::text
+		ORDER BY gid`, prefix)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (p participant.Prepared, err error) {
+		err = row.Scan(&p.XID, &p.Since, &p.Owner)
+		return p, err
+	})
+}
+
+// Check implements [participant.Participant].
+func (r *resource) Check(ctx context.Context) (err error) {
+	ctx, fail := r.call(ctx, "check")
+	defer fail(&err)
+	var (
+		version, slots    int
+		standby, super    bool
+		user, foreignUser string
+	)
+	err = r.pool.QueryRow(ctx, `
+		SELECT current_setting('server_version_num')::int, current_setting('max_prepared_transactions')::int,
+			pg_is_in_recovery(), current_setting('is_superuser') = 'on', current_user::text,
+			coalesce((SELECT min(owner::text) FROM pg_prepared_xacts
+				WHERE database = current_database() AND left(gid, length($1::text)) = $1::text AND owner <> current_user), '')`,
+		r.prefix).Scan(&version, &slots, &standby, &super, &user, &foreignUser)
+	switch {
+	case err != nil:
+		return err
+	case version < oldest:
+		return fmt.Errorf("the server is PostgreSQL %d; 13 or later is needed", version/10000)
+	case standby:
+		return errors.New("the server is a standby, which cannot finish transactions; connect to the primary, for example with target_session_attrs=read-write")
+	case slots == 0:
+		return errors.New("the server takes no prepared transactions; run ALTER SYSTEM SET max_prepared_transactions = 200 and restart it")
+	case foreignUser != "" && !super:
+		return fmt.Errorf("user %s prepared branches here, which %s may not finish; connect as %s or as a superuser", foreignUser, user, foreignUser)
+	}
+	return nil
+}
+
+// Close implements [participant.Participant]. Calls in flight end with an error.
+func (r *resource) Close() error {
+	r.closed(fmt.Errorf("postgres %s: closed", r.name))
+	r.pool.Close()
+	return nil
+}

@@ -1,0 +1,190 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/goleak"
+
+	"github.com/txmgr/txmgr/internal/testdb"
+	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/participanttest"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// server is shared by the tests of the package, each of which has databases of
+// its own. It may do without fsync: what is killed here is the server, never
+// the machine, which keeps what the server has written.
+var server *testdb.Postgres
+
+func TestMain(m *testing.M) {
+	var err error
+	if server, err = testdb.StartPostgres(context.Background(), testdb.PostgresConfig{NoFsync: true}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	if err := errors.Join(server.Close(), goleak.Find()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func TestConformance(t *testing.T) {
+	bank := newBank(t)
+	participanttest.Run(t, participanttest.Harness{
+		Cluster: "test",
+		Open:    func(t *testing.T) participant.Participant { return bank.open(t, nil) },
+		Work: func(t *testing.T, xid, key string, value int64) (txn.Session, string) {
+			b := bank.work(t, xid, "INSERT INTO account VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET balance = $2", key, value)
+			return b, b.session.String()
+		},
+		Write: func(ctx context.Context, key string, value int64) error {
+			_, err := bank.pool.Exec(ctx, "INSERT INTO account VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET balance = $2", key, value)
+			return err
+		},
+		Read: bank.balance,
+		FinishByHand: func(t *testing.T, xid string, commit bool) {
+			statement := rollbackPrepared
+			if commit {
+				statement = commitPrepared
+			}
+			check(t, finishPrepared(t.Context(), bank.pool, statement, xid))
+		},
+		Restart: func(t *testing.T) {
+			crash(t)
+			bank.pool.Reset()
+		},
+	})
+}
+
+// bank is a database of one test.
+type bank struct {
+	name, dsn string
+	pool      *pgxpool.Pool
+	db        *DB
+}
+
+func newBank(t testing.TB) *bank {
+	t.Helper()
+	return newBankOn(t, server)
+}
+
+func newBankOn(t testing.TB, s *testdb.Postgres) *bank {
+	t.Helper()
+	b := &bank{name: s.NewDatabase(t, "bank")}
+	b.dsn = s.DSN(b.name)
+	pool, err := pgxpool.New(t.Context(), b.dsn)
+	check(t, err)
+	t.Cleanup(pool.Close)
+	b.pool, b.db = pool, New("bank", pool)
+	b.exec(t, "CREATE TABLE account (id text PRIMARY KEY, balance bigint NOT NULL CHECK (balance >= 0))")
+	return b
+}
+
+// open opens the coordinator's side with further settings.
+func (b *bank) open(t testing.TB, settings map[string]string) participant.Participant {
+	t.Helper()
+	all := map[string]string{"dsn": b.dsn}
+	for k, v := range settings {
+		all[k] = v
+	}
+	p, err := Opener(t.Context(), txn.Participant{Name: "bank", Kind: Kind, Settings: all}, "test")
+	check(t, err)
+	return p
+}
+
+// opened is open for a test that does not close it itself.
+func (b *bank) opened(t testing.TB, settings map[string]string) participant.Participant {
+	t.Helper()
+	p := b.open(t, settings)
+	t.Cleanup(func() { check(t, p.Close()) })
+	return p
+}
+
+// work begins a branch and does a statement in it.
+func (b *bank) work(t testing.TB, xid, sql string, args ...any) *branch {
+	t.Helper()
+	return workIn(t, b.db, xid, sql, args...)
+}
+
+func workIn(t testing.TB, db *DB, xid, sql string, args ...any) *branch {
+	t.Helper()
+	br, err := db.begin(t.Context(), func(context.Context, string, []byte) (txn.Branch, error) { return txn.Branch{ID: 1, XID: xid}, nil })
+	check(t, err)
+	_, err = br.guard.Exec(t.Context(), sql, args...)
+	check(t, err)
+	return br
+}
+
+func (b *bank) exec(t testing.TB, sql string, args ...any) {
+	t.Helper()
+	_, err := b.pool.Exec(t.Context(), sql, args...)
+	check(t, err)
+}
+
+func (b *bank) balance(t *testing.T, id string) (n int64) {
+	t.Helper()
+	err := b.pool.QueryRow(t.Context(), "SELECT balance FROM account WHERE id = $1", id).Scan(&n)
+	if !errors.Is(err, pgx.ErrNoRows) {
+		check(t, err)
+	}
+	return n
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// crash kills the shared server and starts it again.
+func crash(t *testing.T) {
+	t.Helper()
+	check(t, server.Kill(t.Context()))
+	check(t, server.Start(t.Context()))
+}
+
+var branches int
+
+// newBranch names a branch of the cluster "test".
+func newBranch() participant.Branch {
+	branches++
+	id := txn.NewID(time.UnixMilli(1600000000000+int64(branches)), [10]byte{1})
+	return participant.Branch{TX: id, ID: 1, XID: txn.XID("test", id, 1)}
+}
+
+// eventually tries until something works.
+func eventually(t *testing.T, try func() error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for {
+		err := try()
+		if err == nil {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			t.Fatalf("still: %v", err)
+		}
+	}
+}
+
+func wantEnd(t *testing.T, r participant.Result, err error, want participant.Ending) {
+	t.Helper()
+	if err != nil || r.Ending != want {
+		t.Errorf("ended as %v (%s), %v; want %v", r.Ending, r.Detail, err, want)
+	}
+}

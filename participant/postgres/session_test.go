@@ -1,0 +1,78 @@
+package postgres
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// TestFormOfASession must never be rewritten: logs hold this text.
+func TestFormOfASession(t *testing.T) {
+	s := Session{PID: 1234, Start: time.Date(2026, 11, 21, 10, 30, 0, 123456789, time.FixedZone("CET", 3600)), XID: 789, System: 7710685338195144677}
+	const want = "pid=1234 start=2026-11-21T09:30:00.123456Z xid=789 system=7710685338195144677"
+	if got := s.String(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	got, err := ParseSession(want)
+	if s.Start = s.Start.UTC().Truncate(time.Microsecond); got != s || err != nil {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+func TestParseSessionTakesNoOtherForm(t *testing.T) {
+	for _, text := range []string{
+		"",
+		"pid=1",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789",
+		"pid=0 start=2026-11-21T09:30:00.123456Z xid=789 system=1",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=0 system=1",
+		"pid=01 start=2026-11-21T09:30:00.123456Z xid=789 system=1",
+		"pid=+1 start=2026-11-21T09:30:00.123456Z xid=789 system=1",
+		"pid=-1 start=2026-11-21T09:30:00.123456Z xid=789 system=1",
+		"pid=1 start=2026-11-21T09:30:00.12345Z xid=789 system=1",
+		"pid=1 start=2026-11-21T09:30:00.1234567Z xid=789 system=1",
+		"pid=1 start=2026-02-30T09:30:00.123456Z xid=789 system=1",
+		"pid=1 start=2026-11-21T09:30:00.123456+01:00 xid=789 system=1",
+		"pid=1 xid=789 start=2026-11-21T09:30:00.123456Z system=1",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=18446744073709551616 system=1",
+		"pid=4294967296 start=2026-11-21T09:30:00.123456Z xid=1 system=1",
+		"1 2026-11-21T09:30:00.123456Z 789 1",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 ",
+		"pid=1  start=2026-11-21T09:30:00.123456Z xid=789 system=1",
+	} {
+		if s, err := ParseSession(text); !errors.Is(err, txn.ErrInvalid) {
+			t.Errorf("%q: %v, %v", text, s, err)
+		}
+	}
+}
+
+func TestEverySessionIsReadAsItWasWritten(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := Session{
+			PID:    rapid.Uint32Min(1).Draw(t, "pid"),
+			Start:  time.UnixMicro(rapid.Int64Range(0, 4e15).Draw(t, "start")).UTC(),
+			XID:    rapid.Uint64Min(1).Draw(t, "xid"),
+			System: rapid.Uint64().Draw(t, "system"),
+		}
+		if got, err := ParseSession(want.String()); got != want || err != nil {
+			t.Errorf("%v: got %v, %v", want, got, err)
+		}
+		if len(want.String()) > txn.MaxSession {
+			t.Errorf("%q has %d bytes", want, len(want.String()))
+		}
+	})
+}
+
+func FuzzParseSession(f *testing.F) {
+	f.Add("pid=1234 start=2026-11-21T09:30:00.123456Z xid=789 system=7710685338195144677")
+	f.Add("pid=1 start=0000-01-01T00:00:00.000000Z xid=1 system=0")
+	f.Fuzz(func(t *testing.T, text string) {
+		if s, err := ParseSession(text); err == nil && s.String() != text {
+			t.Errorf("%q is read as %q", text, s)
+		}
+	})
+}

@@ -1,0 +1,142 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Limits of the coordinator's own pool.
+const (
+	maxConns       = 8
+	connectTimeout = 5 * time.Second
+	idleTime       = 5 * time.Minute
+)
+
+// settings is a registration, read.
+type settings struct {
+	source string // for people: where the connection string comes from
+	dsn    func() (string, error)
+	fence  bool
+}
+
+func readSettings(p txn.Participant) (settings, error) {
+	s := settings{fence: true}
+	for key, value := range p.Settings {
+		source := key + " " + value
+		switch key {
+		case "dsn":
+			source = "its settings"
+			if holdsPassword(value) {
+				return s, fmt.Errorf("%w: postgres %s: dsn holds a password, and settings are replicated and shown; put the connection string into a file on each node and give dsn_file", txn.ErrInvalid, p.Name)
+			}
+			s.add(source, func() (string, error) { return value, nil })
+		case "dsn_file":
+			s.add(source, func() (string, error) {
+				b, err := os.ReadFile(value)
+				return strings.TrimSpace(string(b)), err
+			})
+		case "dsn_env":
+			s.add(source, func() (string, error) {
+				dsn, found := os.LookupEnv(value)
+				if !found {
+					return "", fmt.Errorf("environment variable %s is not set", value)
+				}
+				return dsn, nil
+			})
+		case "fence":
+			if value != "on" && value != "off" {
+				return s, fmt.Errorf("%w: postgres %s: fence is %q: want on or off", txn.ErrInvalid, p.Name, value)
+			}
+			s.fence = value == "on"
+		default:
+			return s, fmt.Errorf("%w: postgres %s: unknown setting %q: want one of dsn_file, dsn_env, dsn; and fence", txn.ErrInvalid, p.Name, key)
+		}
+	}
+	if s.dsn == nil || s.source == "" {
+		return s, fmt.Errorf("%w: postgres %s: want exactly one of the settings dsn_file, dsn_env and dsn", txn.ErrInvalid, p.Name)
+	}
+	return s, nil
+}
+
+// add takes a source; a second one makes none.
+func (s *settings) add(source string, dsn func() (string, error)) {
+	if s.dsn != nil {
+		source = ""
+	}
+	s.source, s.dsn = source, dsn
+}
+
+var passwordWord = regexp.MustCompile(`(?i)(^|\s)(ssl)?password\s*=`)
+
+// holdsPassword reports whether a connection string may hold a password. One
+// that cannot be read may.
+func holdsPassword(dsn string) bool {
+	if !strings.HasPrefix(dsn, "postgres://") && !strings.HasPrefix(dsn, "postgresql://") {
+		return passwordWord.MatchString(dsn)
+	}
+	u, err := url.Parse(dsn)
+	if err != nil {
+		return true
+	}
+	if _, has := u.User.Password(); has {
+		return true
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	for key := range query {
+		if lower := strings.ToLower(key); lower == "password" || lower == "sslpassword" {
+			return true
+		}
+	}
+	return err != nil
+}
+
+// config reads the connection string anew. What is wrong with it is not shown:
+// the text that the parser complains of may hold the password.
+func (s settings) config() (*pgx.ConnConfig, error) {
+	dsn, err := s.dsn()
+	if err != nil {
+		return nil, fmt.Errorf("connection string: %w", err)
+	}
+	c, err := pgxpool.ParseConfig(dsn) // which knows pool_... words that a copied string may have
+	if err != nil {
+		return nil, fmt.Errorf("%w: the connection string in %s is malformed (it is not shown because it may hold a password); try it with psql", txn.ErrInvalid, s.source)
+	}
+	conn := c.ConnConfig
+	if conn.ConnectTimeout == 0 || conn.ConnectTimeout > connectTimeout {
+		conn.ConnectTimeout = connectTimeout
+	}
+	if conn.RuntimeParams["application_name"] == "" {
+		conn.RuntimeParams["application_name"] = "txmgr"
+	}
+	// No statement outlives its use in the server: a pooler may stand between.
+	conn.DefaultQueryExecMode = pgx.QueryExecModeExec
+	return conn, nil
+}
+
+// pool makes the pool. It connects when first used, each time as the settings
+// then say.
+func (s settings) pool(ctx context.Context) (*pgxpool.Pool, error) {
+	c, err := pgxpool.ParseConfig("host=127.0.0.1")
+	if err != nil {
+		return nil, fmt.Errorf("environment variables of PostgreSQL (PG...): %w", err)
+	}
+	c.MaxConns, c.MinConns, c.MaxConnIdleTime = maxConns, 0, idleTime
+	c.BeforeConnect = func(_ context.Context, conn *pgx.ConnConfig) error {
+		fresh, err := s.config()
+		if err == nil {
+			*conn = *fresh
+		}
+		return err
+	}
+	return pgxpool.NewWithConfig(ctx, c)
+}

@@ -1,0 +1,47 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// The SQLSTATEs that mean something here.
+const (
+	stateNotFound   = "42704" // undefined_object: no such prepared transaction
+	stateElsewhere  = "0A000" // feature_not_supported: it belongs to another database
+	stateNotAllowed = "42501" // insufficient_privilege
+	stateBusy       = "55000" // object_not_in_prerequisite_state: somebody is at it
+	stateFull       = "53200" // out_of_memory: no free slot for a prepared transaction
+	stateInvalid    = "22023" // invalid_parameter_value: a transaction number of the future
+)
+
+// stateOf gives the SQLSTATE of an error, "" when it has none.
+func stateOf(err error) string {
+	if pg := new(pgconn.PgError); errors.As(err, &pg) {
+		return pg.Code
+	}
+	return ""
+}
+
+// answered reports whether an error is an answer of a session that lives on: the
+// statement failed, and that is all.
+func answered(err error) bool {
+	pg := new(pgconn.PgError)
+	return errors.As(err, &pg) && (pg.SeverityUnlocalized == "ERROR" || pg.SeverityUnlocalized == "" && pg.Severity == "ERROR")
+}
+
+// literal quotes a text for a statement that takes no parameters, whatever
+// standard_conforming_strings says.
+func literal(s string) (string, error) {
+	if strings.ContainsRune(s, 0) {
+		return "", fmt.Errorf("text %q has a zero byte", clip(s))
+	}
+	quoted := "'" + strings.ReplaceAll(s, "'", "''") + "'"
+	if strings.Contains(s, `\`) {
+		return " E" + strings.ReplaceAll(quoted, `\`, `\\`), nil
+	}
+	return quoted, nil
+}
