@@ -1,0 +1,71 @@
+package recovery
+
+import "time"
+
+// breaker keeps calls from something that fails: after some failures in a row it
+// opens; from time to time it lets one probe through; a success closes it.
+// Times are on recovery's monotonic scale. Guarded by the owner's lock.
+type breaker struct {
+	after int // failures in a row that open it
+	waits backoff
+
+	fails   int // in a row, while closed
+	opens   int // failed probes in a row, plus one; zero means closed
+	until   time.Duration
+	probing bool
+}
+
+// closed reports whether calls pass freely.
+func (b *breaker) closed() bool { return b.opens == 0 }
+
+// ready reports whether a call may begin now.
+func (b *breaker) ready(now time.Duration) bool {
+	return b.closed() || (!b.probing && now >= b.until)
+}
+
+// begin notes that a call begins; probe is to be handed back with its result.
+func (b *breaker) begin() (probe bool) {
+	b.probing = !b.closed()
+	return b.probing
+}
+
+// success closes the breaker. The answer of a call that began before it opened
+// counts as well: it shows life.
+func (b *breaker) success() {
+	b.fails, b.opens, b.until, b.probing = 0, 0, 0, false
+}
+
+// failure counts, opens, or keeps open. Failures of calls that began before it
+// opened say nothing new.
+func (b *breaker) failure(now time.Duration, probe bool) {
+	switch {
+	case b.closed():
+		b.fails++
+		if b.fails < b.after {
+			return
+		}
+	case !probe:
+		return
+	}
+	b.opens++
+	b.until = now + b.waits.half(b.opens)
+	b.probing = false
+}
+
+// release takes a call back that brought no verdict.
+func (b *breaker) release(probe bool) {
+	if probe {
+		b.probing = false
+	}
+}
+
+// hint says that a probe is worth its while now.
+func (b *breaker) hint(now time.Duration) { b.until = min(b.until, now) }
+
+// nextProbe is when the next call may begin; zero when closed.
+func (b *breaker) nextProbe() time.Duration {
+	if b.closed() {
+		return 0
+	}
+	return b.until
+}

@@ -1,0 +1,319 @@
+package recovery
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// fakeLog is a log that works, in memory: it decides by votes, finishes by
+// acknowledgements, and calls Add under its own lock like a state machine that
+// tells its effects.
+type fakeLog struct {
+	mu        sync.Mutex
+	rec       *Recovery
+	txs       map[txn.ID]*fakeTx
+	parts     map[string]participant.Participant
+	reports   map[txn.ID][][]Report // accepted ones
+	left      int                   // undone transactions
+	allDone   chan struct{}         // closed when left falls to zero
+	undone    int                   // calls of Undone
+	lookups   int                   // calls of Lookup
+	delay     time.Duration         // of Report
+	reportErr func(id txn.ID, call int) error
+	calls     int // of Report
+	lookupErr error
+	openErr   map[string]error
+}
+
+type fakeTx struct {
+	state    txn.State
+	cause    txn.Cause
+	own      bool
+	deadline time.Time
+	branches []*fakeBranch
+}
+
+type fakeBranch struct {
+	participant string
+	vote        txn.Vote
+	finished    bool
+	hazard      txn.Hazard
+}
+
+func newLog() *fakeLog {
+	return &fakeLog{
+		txs:     make(map[txn.ID]*fakeTx),
+		parts:   make(map[string]participant.Participant),
+		reports: make(map[txn.ID][][]Report),
+		openErr: make(map[string]error),
+		allDone: make(chan struct{}),
+	}
+}
+
+func (l *fakeLog) setRecovery(r *Recovery) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rec = r
+}
+
+// put adds a transaction with one unfinished branch at each participant; the
+// branches of decided ones are prepared there.
+func (l *fakeLog) put(id txn.ID, state txn.State, participants ...string) *fakeTx {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	x := &fakeTx{state: state}
+	for i, name := range participants {
+		x.branches = append(x.branches, &fakeBranch{participant: name})
+		if res, ok := l.parts[name].(*resource); ok && state.Decided() {
+			res.prepare(txn.XID(cluster, id, txn.BranchID(i+1)))
+		}
+	}
+	l.txs[id] = x
+	l.left++
+	return x
+}
+
+// putOwn is put for a transaction whose application finishes its own branches.
+func (l *fakeLog) putOwn(id txn.ID, state txn.State, cause txn.Cause, participants ...string) {
+	x := l.put(id, state, participants...)
+	l.with(func() { x.own, x.cause = true, cause })
+}
+
+// asked is how often Undone was called.
+func (l *fakeLog) asked() (n int) {
+	l.with(func() { n = l.undone })
+	return n
+}
+
+func (l *fakeLog) Undone(id txn.ID) (Work, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.undone++
+	x := l.txs[id]
+	if x == nil {
+		return Work{}, false
+	}
+	w := Work{ID: id, State: x.state, Cause: x.cause, OwnPhaseTwo: x.own}
+	switch x.state {
+	case txn.Preparing:
+		w.TimeLeft = time.Until(x.deadline)
+	case txn.Committing, txn.RollingBack:
+	default:
+		return Work{}, false
+	}
+	for i, b := range x.branches {
+		if b.finished || (x.state == txn.Preparing && b.vote != 0) {
+			continue
+		}
+		w.Branches = append(w.Branches, Branch{b.participant, x.branch(id, i)})
+	}
+	return w, true
+}
+
+func (x *fakeTx) branch(id txn.ID, i int) participant.Branch {
+	n := txn.BranchID(i + 1)
+	return participant.Branch{
+		TX: id, ID: n, XID: txn.XID(cluster, id, n), Vote: x.branches[i].vote,
+		Session: "s" + n.String(), OwnPhaseTwo: x.own,
+	}
+}
+
+func (l *fakeLog) Report(ctx context.Context, id txn.ID, rs []Report) error {
+	l.mu.Lock()
+	delay, fail := l.delay, l.reportErr
+	l.calls++
+	call := l.calls
+	l.mu.Unlock()
+	if !sleep(ctx, delay) {
+		return ctx.Err()
+	}
+	if fail != nil {
+		if err := fail(id, call); err != nil {
+			return err
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.reports[id] = append(l.reports[id], slices.Clone(rs))
+	return l.applyLocked(id, rs)
+}
+
+func (l *fakeLog) applyLocked(id txn.ID, rs []Report) error {
+	x := l.txs[id]
+	if x == nil {
+		return txn.ErrNotFound
+	}
+	for _, rep := range rs {
+		b := x.branches[rep.Branch-1]
+		switch {
+		case rep.Vote != 0:
+			if x.state == txn.Preparing {
+				b.vote = rep.Vote
+				b.finished = rep.Vote != txn.VotePrepared
+			}
+		case x.state == txn.Committing && rep.State == txn.BranchRolledBack,
+			x.state == txn.RollingBack && rep.State == txn.BranchCommitted:
+			return fmt.Errorf("%w: %v is %v", txn.ErrConflict, id, x.state)
+		default:
+			b.finished, b.hazard = true, rep.Hazard
+		}
+	}
+	l.advanceLocked(id, x)
+	return nil
+}
+
+// advanceLocked decides when all have voted, and finishes when all have ended.
+func (l *fakeLog) advanceLocked(id txn.ID, x *fakeTx) {
+	if x.state == txn.Preparing {
+		no := slices.ContainsFunc(x.branches, func(b *fakeBranch) bool { return b.vote == txn.VoteNo })
+		missing := slices.ContainsFunc(x.branches, func(b *fakeBranch) bool { return b.vote == 0 })
+		switch {
+		case no:
+			l.decideLocked(id, x, txn.RollingBack, txn.CauseVoteNo)
+		case !missing:
+			l.decideLocked(id, x, txn.Committing, 0)
+		}
+	}
+	if slices.ContainsFunc(x.branches, func(b *fakeBranch) bool { return !b.finished }) {
+		return
+	}
+	switch x.state {
+	case txn.Committing:
+		x.state = txn.Committed
+	case txn.RollingBack:
+		x.state = txn.RolledBack
+	default:
+		return
+	}
+	if l.left--; l.left > 0 {
+		return
+	}
+	select {
+	case <-l.allDone:
+	default:
+		close(l.allDone)
+	}
+}
+
+func (l *fakeLog) decideLocked(id txn.ID, x *fakeTx, state txn.State, cause txn.Cause) {
+	x.state, x.cause = state, cause
+	l.rec.Add(id) // under the lock, as documented
+}
+
+// decide decides from outside, for example by a timeout.
+func (l *fakeLog) decide(id txn.ID, state txn.State, cause txn.Cause) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.decideLocked(id, l.txs[id], state, cause)
+}
+
+// ack is the application's Done for all its branches.
+func (l *fakeLog) ack(id txn.ID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	x := l.txs[id]
+	for _, b := range x.branches {
+		b.finished = true
+	}
+	l.advanceLocked(id, x)
+}
+
+func (l *fakeLog) Lookup(_ context.Context, keys []Key) ([]Known, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lookups++
+	if l.lookupErr != nil {
+		return nil, l.lookupErr
+	}
+	known := make([]Known, len(keys))
+	for i, k := range keys {
+		x := l.txs[k.TX]
+		if x == nil {
+			continue
+		}
+		known[i].State = x.state
+		if n := int(k.Branch); n <= len(x.branches) {
+			known[i].Branch = x.branch(k.TX, n-1)
+			known[i].Unfinished = (x.state == txn.Committing || x.state == txn.RollingBack) && !x.branches[n-1].finished
+		}
+	}
+	return known, nil
+}
+
+func (l *fakeLog) Participant(_ context.Context, name string) (participant.Participant, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.openErr[name]; err != nil {
+		return nil, err
+	}
+	p := l.parts[name]
+	if p == nil {
+		return nil, fmt.Errorf("participant %q: %w", name, txn.ErrNotFound)
+	}
+	return p, nil
+}
+
+func (l *fakeLog) Participants() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var names []string
+	for name := range l.parts {
+		names = append(names, name)
+	}
+	return names
+}
+
+// failReports says which reports are refused.
+func (l *fakeLog) failReports(f func(id txn.ID, call int) error) { l.with(func() { l.reportErr = f }) }
+
+// told is how often Report was called.
+func (l *fakeLog) told() (n int) {
+	l.with(func() { n = l.calls })
+	return n
+}
+
+// renew makes allDone wait for what is put from now on.
+func (l *fakeLog) renew() { l.with(func() { l.allDone = make(chan struct{}) }) }
+
+// with changes or reads the log in peace.
+func (l *fakeLog) with(do func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	do()
+}
+
+// state gives where a transaction is.
+func (l *fakeLog) state(id txn.ID) txn.State {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.txs[id].state
+}
+
+// hazards gives the hazard of each branch.
+func (l *fakeLog) hazards(id txn.ID) []txn.Hazard {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var hs []txn.Hazard
+	for _, b := range l.txs[id].branches {
+		hs = append(hs, b.hazard)
+	}
+	return hs
+}
+
+// accepted gives the reports that were recorded for a transaction.
+func (l *fakeLog) accepted(id txn.ID) [][]Report {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.reports[id])
+}
+
+// forgetfulLog accepts reports and does nothing about them.
+type forgetfulLog struct{ *fakeLog }
+
+func (l *forgetfulLog) Report(context.Context, txn.ID, []Report) error { return nil }

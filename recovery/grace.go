@@ -1,0 +1,80 @@
+package recovery
+
+import (
+	"time"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+const (
+	graceChunk = 253 // ids in one block: 4 KiB with what the allocator adds
+	// graceWindow is how long a chunk may be filled before the next is begun.
+	graceWindow = 10 * time.Millisecond
+)
+
+// graces holds the transactions whose application finishes its own branches. The
+// wait is the same for all, so that a queue does for an order, and ids that come
+// within one window share one due time: an id costs its 16 bytes, putting it in
+// a store. An id waits for the grace and at most a window longer.
+type graces struct {
+	wait       time.Duration
+	head, tail *graceBlock
+	spare      *graceBlock
+	n          int
+}
+
+type graceBlock struct {
+	next *graceBlock
+	due  time.Duration
+	shut time.Duration // from then on the block takes no more
+	n    int
+	ids  [graceChunk]txn.ID
+}
+
+// push adds an id. It reports whether the queue was empty, in which case
+// somebody has to be told when it is due.
+func (g *graces) push(id txn.ID, now time.Duration) (first bool) {
+	first = g.head == nil
+	if first || g.tail.n == graceChunk || now >= g.tail.shut {
+		b := g.spare
+		if b == nil {
+			b = new(graceBlock)
+		}
+		g.spare = nil
+		b.next, b.n, b.shut = nil, 0, now+graceWindow
+		b.due = b.shut + g.wait
+		if first {
+			g.head = b
+		} else {
+			g.tail.next = b
+		}
+		g.tail = b
+	}
+	g.tail.ids[g.tail.n] = id
+	g.tail.n++
+	g.n++
+	return first
+}
+
+// due appends the ids of at most one block whose grace is over.
+func (g *graces) due(dst []txn.ID, now time.Duration) []txn.ID {
+	b := g.head
+	if b == nil || b.due > now {
+		return dst
+	}
+	g.head = b.next
+	if g.head == nil {
+		g.tail = nil
+	}
+	g.n -= b.n
+	g.spare = b
+	return append(dst, b.ids[:b.n]...)
+}
+
+// next is when the first block is due; false when there is none.
+func (g *graces) next() (time.Duration, bool) {
+	if g.head == nil {
+		return 0, false
+	}
+	return g.head.due, true
+}

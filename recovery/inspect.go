@@ -1,0 +1,97 @@
+package recovery
+
+import (
+	"time"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Attempt says for one unfinished branch what was tried and what it waits for.
+type Attempt struct {
+	Branch      txn.BranchID
+	Participant string
+	Verb        Verb
+	Count       int           // failed attempts of this leader
+	LastError   string        // of the last of them; at most 300 bytes
+	Running     bool          // a call is under way, or its result being recorded
+	Hold        Hold          // why it has to wait
+	NextTry     time.Duration // from now; 0 when it waits for a worker only
+}
+
+// Attempts says why a transaction is not finished: one Attempt for each
+// unfinished branch. It is nil when nothing is left to be done.
+func (r *Recovery) Attempts(id txn.ID) []Attempt {
+	w, ok := r.log.Undone(id)
+	if !ok {
+		return nil
+	}
+	w.ID = id
+	now := r.now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := r.tasks[id]
+	steps := Plan(w, View{
+		Now:       now,
+		Graced:    t.graced || t.state != 0 || r.graces.wait == 0,
+		NextTry:   r.nextTryLocked,
+		NextProbe: r.nextProbeLocked,
+	})
+	as := make([]Attempt, len(steps))
+	for i, s := range steps {
+		as[i] = Attempt{Branch: s.Branch, Participant: s.Participant, Verb: s.Verb, Hold: s.Hold, NextTry: s.Wait}
+		if t := r.tries[item{Key{id, s.Branch}, s.Verb}]; t != nil {
+			as[i].Count, as[i].LastError = t.count, t.lastErr
+			if t.state == trying || t.state == reporting {
+				as[i].Running, as[i].Hold, as[i].NextTry = true, Ready, 0
+			}
+		}
+	}
+	return as
+}
+
+func (r *Recovery) nextTryLocked(k Key, v Verb) time.Duration {
+	if t := r.tries[item{k, v}]; t != nil && t.state == parked {
+		return t.next
+	}
+	return 0
+}
+
+func (r *Recovery) nextProbeLocked(participant string) time.Duration {
+	if l := r.lanes[participant]; l != nil {
+		return l.br.nextProbe()
+	}
+	return 0
+}
+
+// Health is how a participant looks from here.
+type Health struct {
+	Healthy   bool          // the breaker is closed and the last sweep saw what is prepared
+	LastError string        // since the last success; at most 300 bytes
+	NextTry   time.Duration // until the next probe of one that is not healthy
+	Queued    int           // branches that wait for a worker, or for the participant
+	Waiting   int           // branches that wait for their next try after a failure
+	Running   int           // calls under way
+}
+
+// Health tells how a participant does. One that was never needed is healthy.
+func (r *Recovery) Health(participant string) Health {
+	now := r.now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.lanes[participant]
+	if l == nil {
+		return Health{Healthy: true}
+	}
+	h := Health{
+		Healthy:   l.br.closed() && !l.blind,
+		LastError: l.lastErr,
+		NextTry:   max(0, l.br.nextProbe()-now),
+		Queued:    l.queued(),
+		Waiting:   l.parked,
+		Running:   l.running,
+	}
+	if h.LastError == "" {
+		h.LastError = l.swept
+	}
+	return h
+}

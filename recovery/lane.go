@@ -1,0 +1,128 @@
+package recovery
+
+import (
+	"slices"
+	"time"
+)
+
+// item is one branch in a queue: what costs memory when much is undone.
+// Branch zero, verb zero stands for the transaction's reports to the log.
+type item struct {
+	Key
+	verb Verb
+}
+
+// The classes of work in a lane, in order of precedence: the three verbs, then
+// what a sweep found.
+const (
+	classJobs = int(Rollback)
+	classes   = classJobs + 1
+)
+
+func (v Verb) class() int { return int(v) - 1 }
+
+// priorities of the classes at the pool.
+var priorities = [classes]int{PriorityCommit, PriorityCommit, PriorityRollback, PriorityProbe}
+
+// lane is what waits for one participant. Guarded by Recovery.mu.
+type lane struct {
+	name    string
+	queues  [classJobs]fifo[item]
+	jobs    []*job
+	running int // calls that hold a worker
+	parked  int // branches that wait for their next try
+	br      breaker
+	lastErr string // of the last failed call since the last success
+	blind   bool   // the last sweep could not see what is prepared
+	swept   string // why the last sweep failed; empty when it did not
+	active  bool   // in Recovery.active
+
+	sweeping chan struct{} // held by the sweep that is under way
+}
+
+func (l *lane) has(class int) bool {
+	if class == classJobs {
+		return len(l.jobs) > 0
+	}
+	return l.queues[class].len() > 0
+}
+
+// queued is the number of branches that wait for a worker.
+func (l *lane) queued() int {
+	n := len(l.jobs)
+	for i := range l.queues {
+		n += l.queues[i].len()
+	}
+	return n
+}
+
+// laneLocked gives the lane of a participant; mu is held.
+func (r *Recovery) laneLocked(name string) *lane {
+	l := r.lanes[name]
+	if l == nil {
+		l = &lane{
+			name:     name,
+			br:       breaker{after: r.cfg.BreakerAfter, waits: r.probes},
+			sweeping: make(chan struct{}, 1),
+		}
+		r.lanes[name] = l
+	}
+	return l
+}
+
+// activateLocked makes the dispatcher look at the lane; mu is held.
+func (r *Recovery) activateLocked(l *lane) {
+	if !l.active {
+		l.active = true
+		r.active = append(r.active, l)
+	}
+}
+
+// queueLocked puts an item at the end of its queue; mu is held.
+func (r *Recovery) queueLocked(l *lane, it item) {
+	l.queues[it.verb.class()].push(it)
+	r.activateLocked(l)
+}
+
+// restLocked takes a lane without work off the dispatcher's list; mu is held.
+func (r *Recovery) restLocked(l *lane) {
+	if l.queued() > 0 {
+		return
+	}
+	l.active = false
+	if i := slices.Index(r.active, l); i >= 0 {
+		r.active = slices.Delete(r.active, i, i+1)
+	}
+}
+
+// dropLanesLocked forgets lanes of participants that are not registered any more
+// and have nothing to do; mu is held.
+func (r *Recovery) dropLanesLocked(registered map[string]bool) {
+	for name, l := range r.lanes {
+		if !registered[name] && l.queued()+l.running+l.parked == 0 && len(l.sweeping) == 0 {
+			delete(r.lanes, name)
+		}
+	}
+}
+
+// pickLocked chooses the lane and class whose turn it is: by precedence, in turns
+// between the lanes. Every eighth time precedence is upside down, so that a
+// stream of commits keeps no rollback waiting for ever; mu is held.
+func (r *Recovery) pickLocked(now time.Duration) (l *lane, class int, ok bool) {
+	n := len(r.active)
+	for i := range classes {
+		class = i
+		if r.turn%8 == 7 {
+			class = classes - 1 - i
+		}
+		for j := range n {
+			at := (r.cursor + j) % n
+			l = r.active[at]
+			if l.has(class) && l.running < r.cfg.PerParticipant && l.br.ready(now) {
+				r.cursor = at + 1
+				return l, class, true
+			}
+		}
+	}
+	return nil, 0, false
+}

@@ -1,0 +1,80 @@
+package recovery
+
+import (
+	"context"
+	"time"
+
+	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Work is what is left to do for one transaction, as the log has it now.
+type Work struct {
+	ID    txn.ID
+	State txn.State // Preparing, Committing or RollingBack
+	Cause txn.Cause // of a rollback
+	// OwnPhaseTwo says that the application finishes its branches itself, and is
+	// to be left Config.Grace for it.
+	OwnPhaseTwo bool
+	// TimeLeft is the time until the deadline of a transaction that is preparing.
+	TimeLeft time.Duration
+	// Branches are the unfinished ones; of a transaction that is preparing, those
+	// that have not voted and that the coordinator has to ask.
+	Branches []Branch
+}
+
+// Branch is one branch and where it is.
+type Branch struct {
+	Participant string
+	participant.Branch
+}
+
+// Report is what was learnt about one branch. Exactly one of State, Vote and
+// Hazard is set.
+type Report struct {
+	Branch txn.BranchID
+	State  txn.BranchState // BranchCommitted or BranchRolledBack: ended as decided
+	Vote   txn.Vote        // the answer to prepare
+	Hazard txn.Hazard      // HazardCommitted, HazardRolledBack or HazardUnknown
+	Detail string          // for people: how it is known
+}
+
+// Key names one branch of one transaction.
+type Key struct {
+	TX     txn.ID
+	Branch txn.BranchID
+}
+
+// Known is what the log knows about one branch that a sweep found.
+type Known struct {
+	// State is the transaction's. Zero: the log does not know the transaction.
+	State txn.State
+	// Unfinished says that the branch is in the transaction's undone work, so
+	// that it is driven anyway.
+	Unfinished bool
+	// Branch is the branch as enlisted, so that a participant has the session,
+	// vote and payload. Zero when the transaction has no such branch.
+	Branch participant.Branch
+}
+
+// Log is the coordinator's side of recovery: what is undone, and how findings
+// become durable. It is used by many goroutines at once.
+type Log interface {
+	// Undone gives the work that is left for a transaction; false when there is
+	// none. The slices belong to the caller; what they point to is not changed.
+	Undone(id txn.ID) (Work, bool)
+	// Report makes findings about branches of one transaction durable. After nil
+	// Undone shows them. An error means that nothing is known to be recorded; the
+	// same reports come again. Repeating a report is harmless.
+	Report(ctx context.Context, id txn.ID, rs []Report) error
+	// Lookup says what the log knows, in the order of the keys. The answer must
+	// hold everything that was committed to the log before the call, by whatever
+	// leader; when that cannot be had (leadership lost, not caught up) Lookup
+	// must fail, because a live transaction would be taken for an unknown one.
+	Lookup(ctx context.Context, keys []Key) ([]Known, error)
+	// Participant gives a registered participant, opened and shared. An error
+	// means that it cannot be had now.
+	Participant(ctx context.Context, name string) (participant.Participant, error)
+	// Participants names all registered participants.
+	Participants() []string
+}

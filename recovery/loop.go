@@ -1,0 +1,216 @@
+package recovery
+
+import (
+	"time"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+const (
+	// planBatch is how many transactions are planned between two looks at the
+	// lanes, so that workers are not kept waiting by a long inbox.
+	planBatch = 256
+	// refusedWait is when a pool without room is asked again, in case it was
+	// filled by others and no end of our own tasks tells.
+	refusedWait = 10 * time.Millisecond
+	// crowdSize is from how many transactions on the memory of their map, which
+	// never shrinks by itself, is given back when the last one is finished.
+	crowdSize = 4096
+)
+
+// plannable is a transaction on its way from the inbox to the lanes.
+type plannable struct {
+	work   Work
+	undone bool
+	graced bool
+}
+
+// loop plans what was added and wakes what was parked, until Stop.
+func (r *Recovery) loop() {
+	timer := time.NewTimer(idle)
+	defer timer.Stop()
+	var ids []txn.ID
+	var batch []plannable
+	for {
+		select {
+		case <-r.ctx.Done():
+			return
+		case <-r.bell:
+		case <-timer.C:
+		}
+		for again := true; again && r.ctx.Err() == nil; {
+			var wait time.Duration
+			if ids, batch, wait, again = r.step(ids[:0], batch[:0]); !again {
+				timer.Reset(wait)
+			}
+		}
+	}
+}
+
+// idle is how long the loop sleeps when there is nothing to wait for.
+const idle = time.Hour
+
+// step handles what is due, and says when the next thing will be.
+func (r *Recovery) step(ids []txn.ID, batch []plannable) ([]txn.ID, []plannable, time.Duration, bool) {
+	now := r.now()
+	r.mu.Lock()
+	r.fireLocked(now)
+	ids = r.graces.due(ids, now)
+	graced := len(ids)
+	for r.inbox.len() > 0 && len(ids) < planBatch {
+		ids = append(ids, r.takeLocked())
+	}
+	r.mu.Unlock()
+
+	for i, id := range ids {
+		// Without the lock: the log may be calling Add under its own.
+		w, ok := r.log.Undone(id)
+		if !ok && i < graced {
+			continue // the ordinary commit ends here
+		}
+		w.ID = id
+		batch = append(batch, plannable{w, ok, i < graced})
+	}
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range batch {
+		r.admitLocked(&batch[i], now)
+	}
+	clear(batch)
+	now = r.now()
+	r.dispatchLocked(now)
+	wait, again := r.nextLocked(now)
+	return ids, batch, wait, again
+}
+
+// takeLocked takes a transaction out of the inbox; mu is held. Whoever adds it
+// from now on puts it there again, since its work may have changed after it is
+// read.
+func (r *Recovery) takeLocked() txn.ID {
+	id := r.inbox.pop()
+	t := r.tasks[id]
+	t.queued = false
+	r.tasks[id] = t
+	return id
+}
+
+// fireLocked wakes what was parked until now; mu is held.
+func (r *Recovery) fireLocked(now time.Duration) {
+	for {
+		a, ok := r.timers.due(now)
+		if !ok {
+			return
+		}
+		if a.it.verb == 0 {
+			if b := r.outbox.bundles[a.it.TX]; b != nil && b.state == bundleParked && b.next == a.at {
+				r.requeueLocked(a.it.TX, b)
+			}
+			continue
+		}
+		if t := r.tries[a.it]; t != nil && t.state == parked && t.next == a.at {
+			r.unparkLocked(a.it, t)
+		}
+	}
+}
+
+// admitLocked plans one transaction and puts its branches into their lanes; mu
+// is held.
+func (r *Recovery) admitLocked(p *plannable, now time.Duration) {
+	id := p.work.ID
+	t := r.tasks[id]
+	t.graced = t.graced || p.graced
+	switch {
+	case !p.undone:
+		// What is still queued will be found to be stale.
+	case t.out > 0 && t.state == p.work.State:
+		// A hint for what is driven already.
+	case t.state == 0 && !t.graced && r.graces.wait > 0 && p.work.graceful():
+		if r.graces.push(id, now) {
+			r.wake()
+		}
+	default:
+		r.planLocked(&p.work, &t, now)
+	}
+	if t.out > 0 || t.queued {
+		r.tasks[id] = t
+		return
+	}
+	r.peak = max(r.peak, len(r.tasks))
+	delete(r.tasks, id)
+	if len(r.tasks) == 0 && r.peak > crowdSize {
+		r.tasks, r.peak = make(map[txn.ID]task), 0
+	}
+}
+
+// planLocked queues or parks the steps of a plan; mu is held.
+func (r *Recovery) planLocked(w *Work, t *task, now time.Duration) {
+	again := t.state == w.State
+	if !again {
+		if t.state == txn.Preparing {
+			r.endPreparesLocked(w)
+		}
+		t.state, t.round = w.State, 0
+	}
+	if again && t.round < 255 {
+		t.round++
+	}
+	for _, s := range Plan(*w, View{Now: now, Graced: true}) {
+		if s.Hold == Expired {
+			continue
+		}
+		t.out++
+		it := item{Key{w.ID, s.Branch}, s.Verb}
+		l := r.laneLocked(s.Participant)
+		if !again {
+			r.queueLocked(l, it)
+			continue
+		}
+		// The log was told, and yet shows the same work: once more, but slower
+		// every time.
+		try := &try{lane: l, fails: int(t.round), lastErr: "reported, but still undone in the log"}
+		r.tries[it] = try
+		r.parkLocked(it, try, now+r.retries.full(int(t.round)))
+	}
+}
+
+// endPreparesLocked ends calls that ask for votes nobody waits for any more; mu
+// is held.
+func (r *Recovery) endPreparesLocked(w *Work) {
+	for _, b := range w.Branches {
+		t := r.tries[item{Key{w.ID, b.ID}, Prepare}]
+		if t != nil && t.cancel != nil {
+			t.stale = true
+			t.cancel()
+		}
+	}
+}
+
+// nextLocked says when the loop has to look again, or that it should at once; mu
+// is held.
+func (r *Recovery) nextLocked(now time.Duration) (wait time.Duration, again bool) {
+	if r.inbox.len() > 0 {
+		return 0, true
+	}
+	next := now + idle
+	if at, ok := r.graces.next(); ok {
+		next = min(next, at)
+	}
+	if at, ok := r.timers.next(); ok {
+		next = min(next, at)
+	}
+	// A breaker that lets a probe through already waits for something whose end
+	// starts the dispatcher: a worker, a report.
+	for _, l := range r.active {
+		if at := l.br.nextProbe(); at > now {
+			next = min(next, at)
+		}
+	}
+	if at := r.outbox.br.nextProbe(); at > now {
+		next = min(next, at)
+	}
+	if r.refused && r.inPool == 0 {
+		next = min(next, now+refusedWait)
+	}
+	return max(0, next-now), next <= now
+}

@@ -1,0 +1,157 @@
+package recovery
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Verb is what has to be done with a branch. The order is the order of
+// precedence: a commit frees locks and somebody waits for it; a prepare runs
+// against a deadline; a rollback frees locks.
+type Verb uint8
+
+// The verbs.
+const (
+	Commit Verb = iota + 1
+	Prepare
+	Rollback
+)
+
+var verbNames = []string{"none", "commit", "prepare", "rollback"}
+
+// String gives the verb's name, for example "commit".
+func (v Verb) String() string {
+	if int(v) < len(verbNames) {
+		return verbNames[v]
+	}
+	return fmt.Sprintf("(%d)", uint8(v))
+}
+
+// Hold says why a step has to wait.
+type Hold uint8
+
+// The reasons to wait.
+const (
+	// Ready: nothing to wait for but a worker.
+	Ready Hold = iota
+	// Grace: the application is given time to finish its own branches.
+	Grace
+	// Backoff: an attempt failed; the next one is due later.
+	Backoff
+	// Unhealthy: the participant's breaker is open.
+	Unhealthy
+	// Expired: the deadline is over; a decision of the log will come.
+	Expired
+)
+
+var holdNames = []string{"ready", "grace", "backoff", "participant unhealthy", "deadline over"}
+
+// String gives the reason for people.
+func (h Hold) String() string {
+	if int(h) < len(holdNames) {
+		return holdNames[h]
+	}
+	return fmt.Sprintf("(%d)", uint8(h))
+}
+
+// Step is what has to be done with one branch, and from when on.
+type Step struct {
+	Branch      txn.BranchID
+	Participant string
+	Verb        Verb
+	Hold        Hold
+	Wait        time.Duration // from now; 0 when Hold is Ready, Grace or Expired
+}
+
+// View is what a plan depends on besides the log. Times are on recovery's
+// monotonic scale. The zero View holds nothing back but graces.
+type View struct {
+	Now time.Duration
+	// Graced: the grace is over or was waived.
+	Graced bool
+	// NextTry is when a branch may be tried again. Nil means at once.
+	NextTry func(k Key, v Verb) time.Duration
+	// NextProbe is when a participant may be called again. Nil means at once.
+	NextProbe func(participant string) time.Duration
+}
+
+// Plan says what has to be done for a transaction: one step for each unfinished
+// branch, in their order. It is pure, and empty for a state without work.
+func Plan(w Work, v View) []Step {
+	verb := w.verb()
+	if verb == 0 {
+		return nil
+	}
+	steps := make([]Step, 0, len(w.Branches))
+	for i := range w.Branches {
+		b := &w.Branches[i]
+		s := Step{Branch: b.ID, Participant: b.Participant, Verb: verb}
+		s.Hold, s.Wait = v.hold(&w, b, verb)
+		steps = append(steps, s)
+	}
+	return steps
+}
+
+func (v View) hold(w *Work, b *Branch, verb Verb) (Hold, time.Duration) {
+	switch {
+	case verb == Prepare && w.TimeLeft <= 0:
+		return Expired, 0
+	case !v.Graced && w.graceful():
+		return Grace, 0
+	}
+	if v.NextTry != nil {
+		if wait := v.NextTry(Key{w.ID, b.ID}, verb) - v.Now; wait > 0 {
+			return Backoff, wait
+		}
+	}
+	if v.NextProbe != nil {
+		if wait := v.NextProbe(b.Participant) - v.Now; wait > 0 {
+			return Unhealthy, wait
+		}
+	}
+	return Ready, 0
+}
+
+// verb gives what the branches of the transaction need; zero for nothing.
+func (w *Work) verb() Verb {
+	switch w.State {
+	case txn.Preparing:
+		return Prepare
+	case txn.Committing:
+		return Commit
+	case txn.RollingBack:
+		return Rollback
+	}
+	return 0
+}
+
+// graceful reports whether the application is expected to finish its branches
+// itself. It is not when the rollback came over it, by the clock or by a person:
+// then nobody may be there any more, and locks are to be free at the deadline.
+func (w *Work) graceful() bool {
+	if !w.OwnPhaseTwo {
+		return false
+	}
+	switch w.State {
+	case txn.Committing:
+		return true
+	case txn.RollingBack:
+		return w.Cause == txn.CauseClient || w.Cause == txn.CauseVoteNo
+	}
+	return false
+}
+
+// branch finds the branch that an item is about, if it still needs just that.
+func (w *Work) branch(it item) (Branch, bool) {
+	if w.verb() != it.verb || (it.verb == Prepare && w.TimeLeft <= 0) {
+		return Branch{}, false
+	}
+	for _, b := range w.Branches {
+		if b.ID == it.Branch {
+			return b, true
+		}
+	}
+	return Branch{}, false
+}

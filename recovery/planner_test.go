@@ -1,0 +1,133 @@
+package recovery
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/txn"
+)
+
+func TestPlan(t *testing.T) {
+	const sec = time.Second
+	branches := []Branch{
+		{"pg", participant.Branch{ID: 1}},
+		{"maria", participant.Branch{ID: 2}},
+	}
+	both := func(v Verb, h Hold, wait time.Duration) []Step {
+		return []Step{{1, "pg", v, h, wait}, {2, "maria", v, h, wait}}
+	}
+	// Branch 2 failed and is due at 13s; pg is probed at 12s.
+	troubled := View{
+		Now: 10 * sec, Graced: true,
+		NextTry: func(k Key, v Verb) time.Duration {
+			if k.Branch == 2 && v == Commit {
+				return 13 * sec
+			}
+			return 0
+		},
+		NextProbe: func(p string) time.Duration {
+			if p == "pg" {
+				return 12 * sec
+			}
+			return 0
+		},
+	}
+	for _, c := range []struct {
+		name string
+		work Work
+		view View
+		want []Step
+	}{
+		{"no state", Work{Branches: branches}, View{}, nil},
+		{"active", Work{State: txn.Active, Branches: branches}, View{}, nil},
+		{"committed", Work{State: txn.Committed, Branches: branches}, View{}, nil},
+		{"rolled back", Work{State: txn.RolledBack, Branches: branches}, View{}, nil},
+		{"no branches", Work{State: txn.Committing}, View{}, []Step{}},
+		{"committing", Work{State: txn.Committing, Branches: branches}, View{}, both(Commit, Ready, 0)},
+		{"rolling back", Work{State: txn.RollingBack, Branches: branches}, View{}, both(Rollback, Ready, 0)},
+		{"preparing", Work{State: txn.Preparing, TimeLeft: 1, Branches: branches}, View{}, both(Prepare, Ready, 0)},
+		{"preparing, too late", Work{State: txn.Preparing, Branches: branches}, View{}, both(Prepare, Expired, 0)},
+		{"grace", Work{State: txn.Committing, OwnPhaseTwo: true, Branches: branches}, View{}, both(Commit, Grace, 0)},
+		{"grace over", Work{State: txn.Committing, OwnPhaseTwo: true, Branches: branches}, View{Graced: true}, both(Commit, Ready, 0)},
+		{
+			"grace after the application's rollback",
+			Work{State: txn.RollingBack, Cause: txn.CauseClient, OwnPhaseTwo: true, Branches: branches},
+			View{},
+			both(Rollback, Grace, 0),
+		},
+		{
+			"grace after a no",
+			Work{State: txn.RollingBack, Cause: txn.CauseVoteNo, OwnPhaseTwo: true, Branches: branches},
+			View{},
+			both(Rollback, Grace, 0),
+		},
+		{
+			"no grace after a timeout",
+			Work{State: txn.RollingBack, Cause: txn.CauseTimeout, OwnPhaseTwo: true, Branches: branches},
+			View{},
+			both(Rollback, Ready, 0),
+		},
+		{
+			"no grace after an operator's rollback",
+			Work{State: txn.RollingBack, Cause: txn.CauseOperator, OwnPhaseTwo: true, Branches: branches},
+			View{},
+			both(Rollback, Ready, 0),
+		},
+		{
+			"no grace for votes",
+			Work{State: txn.Preparing, TimeLeft: 1, OwnPhaseTwo: true, Branches: branches},
+			View{},
+			both(Prepare, Ready, 0),
+		},
+		{
+			"backoff and breaker",
+			Work{State: txn.Committing, Branches: branches},
+			troubled,
+			[]Step{{1, "pg", Commit, Unhealthy, 2 * sec}, {2, "maria", Commit, Backoff, 3 * sec}},
+		},
+		{
+			"another verb's backoff does not count",
+			Work{State: txn.RollingBack, Branches: branches},
+			troubled,
+			[]Step{{1, "pg", Rollback, Unhealthy, 2 * sec}, {2, "maria", Rollback, Ready, 0}},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, Plan(c.work, c.view)); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestJudge(t *testing.T) {
+	const (
+		committed, rolledBack, unknown = participant.Committed, participant.RolledBack, participant.Unknown
+	)
+	for _, c := range []struct {
+		verb   Verb
+		ending participant.Ending
+		want   Report
+	}{
+		{Commit, committed, Report{Branch: 3, State: txn.BranchCommitted, Detail: "d"}},
+		{Commit, rolledBack, Report{Branch: 3, Hazard: txn.HazardRolledBack, Detail: "d"}},
+		{Commit, unknown, Report{Branch: 3, Hazard: txn.HazardUnknown, Detail: "d"}},
+		{Rollback, rolledBack, Report{Branch: 3, State: txn.BranchRolledBack, Detail: "d"}},
+		{Rollback, committed, Report{Branch: 3, Hazard: txn.HazardCommitted, Detail: "d"}},
+		{Rollback, unknown, Report{Branch: 3, Hazard: txn.HazardUnknown, Detail: "d"}},
+	} {
+		got, err := judge(3, c.verb, participant.Result{Ending: c.ending, Detail: "d"})
+		if err != nil || got != c.want {
+			t.Errorf("judge(%v, %v) = %+v, %v; want %+v", c.verb, c.ending, got, err, c.want)
+		}
+	}
+	for _, v := range []Verb{Commit, Rollback} {
+		for _, e := range []participant.Ending{0, 4} {
+			if got, err := judge(3, v, participant.Result{Ending: e}); err == nil {
+				t.Errorf("judge(%v, %v) = %+v, want an error", v, e, got)
+			}
+		}
+	}
+}

@@ -1,0 +1,276 @@
+package recovery
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Config tunes a [Recovery]. The zero Config is valid, but without Cluster
+// nothing is swept.
+type Config struct {
+	// Cluster is the tag in the XIDs that a sweep may touch. Without a valid tag
+	// [Recovery.Sweep] refuses.
+	Cluster string
+	// Pool runs the calls. Defaults to a pool of Workers that nobody shares.
+	Pool Pool
+	// Workers is the size of the default pool. Defaults to 32.
+	Workers int
+	// PerParticipant is how many calls one participant gets at once, and how many
+	// workers it can hold when it hangs. Defaults to a quarter of Workers, at
+	// least 1.
+	PerParticipant int
+	// Reports is how many calls the log gets at once. Defaults to 256.
+	Reports int
+	// CallTimeout limits every call to a participant and to the log. Defaults to
+	// 10s.
+	CallTimeout time.Duration
+	// Grace is how long an application that finishes its own branches is left
+	// alone; it may become up to 10ms more. Negative means none. Defaults to 1s.
+	Grace time.Duration
+	// BackoffBase and BackoffMax bound the wait after a failed attempt at a
+	// branch: full jitter below a ceiling that doubles. Default to 100ms and 30s.
+	BackoffBase, BackoffMax time.Duration
+	// BreakerAfter is how many failures in a row open a participant's breaker.
+	// Defaults to 5.
+	BreakerAfter int
+	// BreakerMax is the longest time between two probes of a participant whose
+	// breaker is open. Defaults to 5s.
+	BreakerMax time.Duration
+	// SweepEvery is the time between two sweeps of a participant, give or take a
+	// fifth. Negative means that nothing is swept unasked, which is right for a
+	// log that was restored from a backup. Defaults to 5s.
+	SweepEvery time.Duration
+	// SweepLimit is how many branches one sweep acts on, and how many findings it
+	// returns of those that it leaves. Defaults to 1,000.
+	SweepLimit int
+	// Swept is told of every branch that a periodic sweep acted on, whether it
+	// could be ended or not: for the log file and the metrics. Defaults to nobody.
+	Swept func(txn.Finding)
+	// Rand gives numbers in [0, 1) for jitter; safe for concurrent use. Defaults
+	// to math/rand/v2.
+	Rand func() float64
+}
+
+func (c Config) withDefaults() Config {
+	or(&c.Workers, 32)
+	or(&c.PerParticipant, max(1, c.Workers/4))
+	or(&c.Reports, 256)
+	or(&c.CallTimeout, 10*time.Second)
+	or(&c.BackoffBase, 100*time.Millisecond)
+	or(&c.BackoffMax, 30*time.Second)
+	or(&c.BreakerAfter, 5)
+	or(&c.BreakerMax, 5*time.Second)
+	or(&c.SweepLimit, 1000)
+	if c.Grace == 0 {
+		c.Grace = time.Second
+	}
+	if c.SweepEvery == 0 {
+		c.SweepEvery = 5 * time.Second
+	}
+	if c.Rand == nil {
+		c.Rand = rand.Float64
+	}
+	if c.Pool == nil {
+		c.Pool = &fixedPool{size: c.Workers}
+	}
+	return c
+}
+
+func or[T int | time.Duration](v *T, value T) {
+	if *v <= 0 {
+		*v = value
+	}
+}
+
+// Recovery drives undone transactions to their end and sweeps participants, for
+// one term of leadership. Safe for concurrent use.
+type Recovery struct {
+	cfg   Config
+	log   Log
+	pool  Pool
+	epoch time.Time
+
+	retries   backoff // of branches
+	probes    backoff // of breakers
+	rereports backoff // of reports; short, since the log is the leader's own
+
+	ctx    context.Context // of every call; ends with Stop
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // everything that Stop waits for
+	bell   chan struct{}  // tells the loop to look again
+
+	mu      sync.Mutex // guards everything below, and what is reached from there
+	state   runState
+	inbox   fifo[txn.ID]     // to be planned
+	graces  graces           // left to their applications
+	tasks   map[txn.ID]task  // planned, or in the inbox
+	peak    int              // the most tasks since the map was made
+	tries   map[item]*try    // tried and not finished
+	lanes   map[string]*lane // by participant
+	active  []*lane          // those with something queued
+	timers  timers           // of what is parked
+	outbox  outbox           // to be reported
+	cursor  int              // where the next turn between lanes begins
+	turn    uint             // tasks handed to the pool
+	inPool  int              // tasks handed to the pool and not ended
+	refused bool             // the pool had no room the last time
+}
+
+type runState uint8
+
+const (
+	fresh runState = iota
+	running
+	stopped
+)
+
+// task is what is remembered of a transaction while it is driven.
+type task struct {
+	state  txn.State // for which it was planned; zero: not yet
+	out    uint16    // branches that are queued, tried, parked or being reported
+	round  uint8     // how often it was planned again without a change of state
+	queued bool      // in the inbox
+	graced bool      // no grace: it is over, or was waived
+}
+
+// New makes a Recovery. It does nothing before Start, but takes work.
+func New(cfg Config, log Log) *Recovery {
+	cfg = cfg.withDefaults()
+	r := &Recovery{
+		cfg:       cfg,
+		log:       log,
+		pool:      cfg.Pool,
+		epoch:     time.Now(),
+		retries:   backoff{cfg.BackoffBase, cfg.BackoffMax, cfg.Rand},
+		probes:    backoff{min(time.Second, cfg.BreakerMax), cfg.BreakerMax, cfg.Rand},
+		rereports: backoff{cfg.BackoffBase, min(2*time.Second, cfg.BackoffMax), cfg.Rand},
+		bell:      make(chan struct{}, 1),
+		tasks:     make(map[txn.ID]task),
+		tries:     make(map[item]*try),
+		lanes:     make(map[string]*lane),
+	}
+	r.graces.wait = max(0, cfg.Grace)
+	r.outbox = outbox{limit: cfg.Reports, bundles: make(map[txn.ID]*bundle)}
+	r.outbox.br = breaker{after: cfg.BreakerAfter, waits: r.rereports}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	return r
+}
+
+// Start begins to work. A second Start, or one after Stop, does nothing.
+func (r *Recovery) Start() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state != fresh {
+		return
+	}
+	r.state = running
+	r.wake()
+	r.wg.Go(r.loop)
+	if r.cfg.SweepEvery > 0 && txn.ValidCluster(r.cfg.Cluster) {
+		r.wg.Go(r.superviseSweeps)
+	}
+}
+
+// Stop cancels the calls in flight and waits until everything that was started
+// has ended. It may be repeated. Nothing is lost: the log knows what is undone.
+func (r *Recovery) Stop() {
+	r.mu.Lock()
+	r.state = stopped
+	r.mu.Unlock()
+	r.cancel()
+	r.wg.Wait()
+}
+
+// Add tells that transactions may have undone work. It is a hint: the log is
+// asked before anything is done, and repeating it costs nothing. It never blocks
+// and may be called with the log's lock held.
+func (r *Recovery) Add(ids ...txn.ID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state == stopped {
+		return
+	}
+	for _, id := range ids {
+		r.enqueueLocked(id, false)
+	}
+}
+
+// Handoff is Add for transactions that were just decided and whose application
+// finishes the branches itself: the log is not asked before Config.Grace is over,
+// and in the ordinary case has nothing left then.
+func (r *Recovery) Handoff(ids ...txn.ID) {
+	now := r.now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state == stopped {
+		return
+	}
+	for _, id := range ids {
+		if r.graces.push(id, now) {
+			r.wake()
+		}
+	}
+}
+
+// Retry lets a transaction be tried now: it forgets its backoff and grace, and
+// probes its participants even if they are held to be unhealthy.
+func (r *Recovery) Retry(id txn.ID) {
+	w, ok := r.log.Undone(id)
+	if !ok {
+		return
+	}
+	now := r.now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state == stopped {
+		return
+	}
+	for _, b := range w.Branches {
+		r.laneLocked(b.Participant).br.hint(now)
+		it := item{Key{id, b.ID}, w.verb()}
+		if t := r.tries[it]; t != nil {
+			t.fails = 0
+			if t.state == parked {
+				r.unparkLocked(it, t)
+			}
+		}
+	}
+	if b := r.outbox.bundles[id]; b != nil && b.state == bundleParked {
+		r.requeueLocked(id, b)
+	}
+	r.enqueueLocked(id, true)
+	r.dispatchLocked(now)
+}
+
+// enqueueLocked puts a transaction into the inbox unless it is there; mu is held.
+func (r *Recovery) enqueueLocked(id txn.ID, graced bool) {
+	t := r.tasks[id]
+	t.graced = t.graced || graced
+	if !t.queued {
+		t.queued = true
+		r.inbox.push(id)
+		r.wake()
+	}
+	r.tasks[id] = t
+}
+
+// requeueLocked lets a parked report be sent again; mu is held.
+func (r *Recovery) requeueLocked(id txn.ID, b *bundle) {
+	b.state = bundleQueued
+	r.outbox.queue.push(id)
+}
+
+// now is the time on recovery's monotonic scale.
+func (r *Recovery) now() time.Duration { return time.Since(r.epoch) }
+
+// wake makes the loop look again; it never blocks.
+func (r *Recovery) wake() {
+	select {
+	case r.bell <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,296 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// lookupPage is how many branches the log is asked about in one call.
+const lookupPage = 1000
+
+// The verdicts of a sweep.
+const (
+	verdictLeave    = "leave"
+	verdictCommit   = "commit"
+	verdictRollback = "rollback"
+)
+
+// Sweep looks for branches of ours that are prepared at a participant although
+// nobody drives them, and, with apply, ends them as the log decided: a commit is
+// committed, a rollback and what the log does not know are rolled back. It returns
+// what it found: what it acts on first, then what it leaves, each at most
+// Config.SweepLimit; the next sweep finds the rest.
+//
+// The error says why it could not look; then nothing was touched. That a branch
+// could not be ended is told by its finding. When ctx ends, the findings so far
+// say what was done.
+func (r *Recovery) Sweep(ctx context.Context, name string, apply bool) ([]txn.Finding, error) {
+	if !txn.ValidCluster(r.cfg.Cluster) {
+		return nil, fmt.Errorf("sweep %s: %w: cluster tag %q: without a valid one no branch is known to be ours",
+			name, txn.ErrInvalid, r.cfg.Cluster)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(r.ctx, cancel)()
+	leave, err := r.enterSweep(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("sweep %s: %w", name, err)
+	}
+	defer leave()
+
+	jobs, left, err := r.look(ctx, name)
+	r.noteSweep(name, err)
+	if err != nil {
+		return nil, fmt.Errorf("sweep %s: %w", name, err)
+	}
+	if apply {
+		r.carryOut(ctx, name, jobs)
+	}
+	findings := make([]txn.Finding, 0, len(jobs)+len(left))
+	for _, j := range jobs {
+		findings = append(findings, j.finding)
+	}
+	return append(findings, left...), nil
+}
+
+// enterSweep lets one sweep at a time at a participant, and Stop wait for it.
+func (r *Recovery) enterSweep(ctx context.Context, name string) (leave func(), err error) {
+	r.mu.Lock()
+	if r.state != running {
+		r.mu.Unlock()
+		return nil, fmt.Errorf("%w: recovery does not run here; ask the leader", txn.ErrUnavailable)
+	}
+	r.wg.Add(1)
+	l := r.laneLocked(name)
+	r.mu.Unlock()
+	select {
+	case l.sweeping <- struct{}{}:
+		return func() { <-l.sweeping; r.wg.Done() }, nil
+	case <-ctx.Done():
+		r.wg.Done()
+		return nil, fmt.Errorf("another sweep is under way: %w", ctx.Err())
+	}
+}
+
+// sighting is one prepared branch of ours.
+type sighting struct {
+	Key
+	participant.Prepared
+}
+
+// errBlind marks the failures that are the participant's.
+var errBlind = errors.New("see what is prepared there")
+
+// look finds what is to be done. The order of its three readings is what makes
+// it safe beside live transactions: see the package's invariant 5.
+func (r *Recovery) look(ctx context.Context, name string) (jobs []*job, left []txn.Finding, err error) {
+	p, err := r.open(ctx, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	first, err := r.list(ctx, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	r.rotate(first)
+	for len(first) > 0 {
+		n := min(len(first), lookupPage)
+		known, err := r.lookup(ctx, first[:n])
+		if err != nil {
+			return nil, nil, err
+		}
+		for i, s := range first[:n] {
+			j := newJob(name, s, known[i])
+			switch {
+			case j.verb != 0 && len(jobs) < r.cfg.SweepLimit:
+				jobs = append(jobs, j)
+			case j.verb == 0 && len(left) < r.cfg.SweepLimit:
+				left = append(left, j.finding)
+			}
+			if known[i].Unfinished {
+				r.Add(s.TX) // in case the hint was lost
+			}
+		}
+		first = first[n:]
+	}
+	if len(jobs) == 0 {
+		return nil, left, nil
+	}
+	second, err := r.list(ctx, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	return seenAgain(jobs, second), left, nil
+}
+
+// rotate begins somewhere in the middle, so that branches that cannot be ended do
+// not keep those behind the limit from being found.
+func (r *Recovery) rotate(s []sighting) {
+	if len(s) <= r.cfg.SweepLimit {
+		return
+	}
+	at := int(r.cfg.Rand() * float64(len(s)))
+	copy(s, append(append([]sighting(nil), s[at:]...), s[:at]...))
+}
+
+// seenAgain keeps the jobs whose branch is still there.
+func seenAgain(jobs []*job, second []sighting) []*job {
+	there := make(map[Key]bool, len(second))
+	for _, s := range second {
+		there[s.Key] = true
+	}
+	kept := jobs[:0]
+	for _, j := range jobs {
+		if there[Key{j.branch.TX, j.branch.ID}] {
+			kept = append(kept, j)
+		}
+	}
+	return kept
+}
+
+func (r *Recovery) open(ctx context.Context, name string) (participant.Participant, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
+	defer cancel()
+	p, err := r.log.Participant(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("%w: open participant: %w", errBlind, r.late(ctx, err))
+	}
+	return p, nil
+}
+
+// list reads what is prepared there, and keeps what is ours beyond doubt,
+// whatever the participant says.
+func (r *Recovery) list(ctx context.Context, p participant.Participant) (ours []sighting, err error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
+	defer cancel()
+	defer func() {
+		if x := recover(); x != nil {
+			err = fmt.Errorf("%w: participant panicked: %v", errBlind, x)
+		}
+	}()
+	ps, err := p.Prepared(ctx, txn.ClusterPrefix(r.cfg.Cluster))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errBlind, r.late(ctx, err))
+	}
+	for _, prepared := range ps {
+		cluster, id, branch, ok := txn.ParseXID(prepared.XID)
+		if ok && cluster == r.cfg.Cluster {
+			ours = append(ours, sighting{Key{id, branch}, prepared})
+		}
+	}
+	return ours, nil
+}
+
+func (r *Recovery) lookup(ctx context.Context, page []sighting) ([]Known, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
+	defer cancel()
+	keys := make([]Key, len(page))
+	for i, s := range page {
+		keys[i] = s.Key
+	}
+	known, err := r.log.Lookup(ctx, keys)
+	if err != nil {
+		return nil, fmt.Errorf("ask the log about them: %w", err)
+	}
+	if len(known) != len(keys) {
+		return nil, fmt.Errorf("ask the log about them: %d answers to %d questions", len(known), len(keys))
+	}
+	return known, nil
+}
+
+// judgeKnown says what has to be done with a branch that is prepared; zero means
+// to leave it.
+func judgeKnown(k Known) Verb {
+	switch {
+	case k.State == 0:
+		return Rollback // forgotten since, or never begun: nobody will commit it
+	case !k.State.Decided() || k.Unfinished:
+		return 0
+	case !k.State.Commits():
+		return Rollback
+	case k.Branch.ID == 0:
+		return 0 // nobody ever voted for it: only a person can say what it is
+	}
+	return Commit
+}
+
+// noteSweep makes visible how a sweep went. One that could look is a sign of life.
+func (r *Recovery) noteSweep(name string, err error) {
+	now := r.now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.laneLocked(name)
+	switch {
+	case r.ctx.Err() != nil:
+	case err != nil:
+		l.blind, l.swept = errors.Is(err, errBlind), plain("sweep: "+err.Error())
+	default:
+		l.blind, l.swept = false, ""
+		l.br.hint(now)
+		r.dispatchLocked(now)
+		r.wake()
+	}
+}
+
+// superviseSweeps keeps one periodic sweep for every registered participant.
+func (r *Recovery) superviseSweeps() {
+	ends := make(map[string]context.CancelFunc)
+	for {
+		registered := make(map[string]bool)
+		for _, name := range r.log.Participants() {
+			registered[name] = true
+			if ends[name] == nil {
+				ctx, cancel := context.WithCancel(r.ctx)
+				ends[name] = cancel
+				r.wg.Go(func() { r.sweepForEver(ctx, name) })
+			}
+		}
+		for name, end := range ends {
+			if !registered[name] {
+				end()
+				delete(ends, name)
+			}
+		}
+		r.mu.Lock()
+		r.dropLanesLocked(registered)
+		r.mu.Unlock()
+		if !sleep(r.ctx, r.cfg.SweepEvery) {
+			return
+		}
+	}
+}
+
+// sweepForEver sweeps one participant until ctx ends. On a goroutine of its own:
+// it waits for workers, and so must not be one.
+func (r *Recovery) sweepForEver(ctx context.Context, name string) {
+	for part := r.cfg.Rand(); sleep(ctx, time.Duration(part*float64(r.cfg.SweepEvery))); part = 0.8 + 0.4*r.cfg.Rand() {
+		once, cancel := context.WithTimeout(ctx, 6*r.cfg.CallTimeout)
+		findings, _ := r.Sweep(once, name, true) // an error is kept for Health
+		cancel()
+		for _, f := range findings {
+			if f.Verdict != verdictLeave && r.cfg.Swept != nil {
+				r.cfg.Swept(f)
+			}
+		}
+	}
+}
+
+// sleep waits; it reports false when ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

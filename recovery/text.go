@@ -1,0 +1,49 @@
+package recovery
+
+import (
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxText limits every text of a participant that is kept or reported, in bytes.
+const maxText = 300
+
+// secrets are what drivers are known to put into errors: user and password of a
+// URL or a MariaDB address, settings by name, bearer tokens.
+var secrets = []struct {
+	re   *regexp.Regexp
+	with string
+}{
+	{regexp.MustCompile(`(://[^\s:/@]*):[^\s/]*@`), "$1:***@"},
+	{regexp.MustCompile(`([\w.-]+):\S*@((?:tcp|unix)\()`), "$1:***@$2"},
+	{regexp.MustCompile(`(?i)\b(bearer|basic)\s+[\w.~+/=-]{8,}`), "$1 ***"},
+	{regexp.MustCompile(`(?i)\b(\w*(?:password|passwd|pwd|secret|token|api[_-]?key))(["']?\s*[=:]\s*)("[^"]*"?|'[^']*'?|[^\s,;&]+)`), "$1$2***"},
+}
+
+// plain makes a participant's text fit to be shown: no secrets, no control
+// characters, valid UTF-8, at most maxText bytes.
+func plain(s string) string {
+	if len(s) > 8*maxText {
+		s = s[:8*maxText] // bounds the work
+	}
+	s = strings.ToValidUTF8(s, "?")
+	for _, x := range secrets {
+		s = x.re.ReplaceAllString(s, x.with)
+	}
+	s = strings.Map(func(c rune) rune {
+		if unicode.IsControl(c) {
+			return ' '
+		}
+		return c
+	}, s)
+	if len(s) <= maxText {
+		return s
+	}
+	cut := maxText - len("...")
+	for !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + "..."
+}
