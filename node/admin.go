@@ -1,0 +1,99 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// Participants shows the registered participants and how they fare here.
+func (n *Node) Participants(context.Context) ([]txn.ParticipantStatus, error) {
+	if err := n.Ready(); err != nil {
+		return nil, txn.Wrap("participant list", txn.ID{}, err)
+	}
+	out := []txn.ParticipantStatus{}
+	n.fsm.View(func(m *machine.Machine) {
+		for _, r := range m.Participants() {
+			if !r.Removed {
+				out = append(out, txn.ParticipantStatus{Participant: r.Participant, Healthy: true})
+			}
+		}
+	})
+	if r := n.recovery.Load(); r != nil {
+		for i := range out {
+			h := r.Health(out[i].Name)
+			out[i].Healthy, out[i].LastError, out[i].NextTry = h.Healthy, h.LastError, txn.Duration(h.NextTry)
+			out[i].Queued, out[i].Running = h.Queued, h.Running
+		}
+	}
+	return out, nil
+}
+
+// Scan compares what is prepared at a participant, or at all when the name is
+// empty, with the log. With apply it finishes what it may.
+func (n *Node) Scan(ctx context.Context, participant string, apply bool) ([]txn.Finding, error) {
+	r := n.recovery.Load()
+	if r == nil {
+		return nil, &txn.Error{Op: "recover scan", Err: txn.ErrUnavailable, Detail: "this node does not lead"}
+	}
+	names := []string{participant}
+	if participant == "" {
+		names = log{n}.Participants()
+	} else if _, ok := n.registration(participant); !ok {
+		return nil, &txn.Error{Op: "recover scan", Err: txn.ErrNotFound, Detail: notRegistered(participant)}
+	}
+	found := []txn.Finding{}
+	for _, name := range names {
+		f, err := r.Sweep(ctx, name, apply)
+		found = append(found, f...)
+		if err != nil {
+			return found, txn.Wrap("recover scan", txn.ID{}, fmt.Errorf("participant %q: %w", name, err))
+		}
+	}
+	return found, nil
+}
+
+// Status shows the node at a glance.
+func (n *Node) Status(ctx context.Context) (txn.Status, error) {
+	leader, leaderID := n.raft.LeaderWithID()
+	tick, _ := n.clock.now()
+	s := txn.Status{
+		Node: string(n.storage.id), Leader: n.leading.Load(), LeaderID: string(leaderID), Version: Version(),
+		Term: n.raft.CurrentTerm(), LogIndex: n.raft.LastIndex(), Tick: uint64(tick),
+		Uptime:   txn.Duration(time.Since(n.started).Round(time.Millisecond)),
+		Commands: n.batcher.commands.Load(), Entries: n.batcher.entries.Load(), TickEntries: n.batcher.tickEntries.Load(),
+	}
+	if leader == "" {
+		s.LeaderID = ""
+	}
+	n.fsm.View(func(m *machine.Machine) {
+		boot, _ := m.Bootstrap()
+		c := m.Counts()
+		s.Cluster, s.Interval = boot.Cluster, txn.Duration(boot.Interval)
+		s.Open, s.Undone, s.Finished, s.Hazards = c.Open, c.Undone, c.Finished, c.Hazards
+		s.Committed, s.RolledBack, s.TimedOut = c.Committed, c.RolledBack, c.TimedOut
+	})
+	stats, err := n.storage.log.Stats()
+	if err != nil {
+		return s, txn.Wrap("status", txn.ID{}, err)
+	}
+	s.Syncs, s.LogBytes = 2*stats.Commits, stats.FileBytes
+	if s.Leader {
+		if s.Participants, err = n.Participants(ctx); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// Version is the module's version as it was built: "devel" from a checkout.
+func Version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
+	}
+	return "devel"
+}

@@ -1,0 +1,281 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/txmgr/txmgr/internal/failpoint"
+	"github.com/txmgr/txmgr/raftfsm"
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+const (
+	// maxBatch and maxBatchBytes close a batch; one command more may overshoot
+	// the bytes, never the entry's own limit.
+	maxBatch      = 4096
+	maxBatchBytes = 1 << 20
+	// maxWaiting sheds load before it is proposed: this many batches may wait.
+	maxWaiting = 64
+)
+
+// proposal is one caller that waits for the result of its command.
+type proposal struct {
+	done chan outcome // capacity 1: an answer never waits for its caller
+}
+
+type outcome struct {
+	result machine.Result
+	err    error
+}
+
+// batch is what goes into one log entry.
+type batch struct {
+	buf      []byte
+	waiting  []*proposal
+	commands int
+	decides  bool // has a commit in it; for the crash tests
+}
+
+// batcher packs the commands of all callers that wait into one log entry while
+// the entries before it are on their way: group commit without a timer. A lone
+// caller's command leaves at once.
+type batcher struct {
+	raft  *raft.Raft
+	clock *clock
+
+	mu    sync.Mutex
+	open  bool     // guarded by mu: this node leads and is ready
+	queue []*batch // guarded by mu: filled front to back
+	tick  bool     // guarded by mu: an entry is wanted even without a command
+	room  int      // guarded by mu: bytes that the last batch needed
+
+	wake    chan struct{} // capacity 1
+	flights chan flight   // unbuffered: one is awaited, one waits here, two are on their way
+	stop    chan struct{}
+	done    sync.WaitGroup
+
+	proposals sync.Pool
+
+	commands, entries, tickEntries, bytes atomic.Uint64
+	lastEntry                             atomic.Int64 // nanoseconds since start
+	start                                 time.Time
+}
+
+// flight is an entry on its way through raft.
+type flight struct {
+	future raft.ApplyFuture
+	batch  *batch
+}
+
+func newBatcher(r *raft.Raft, c *clock) *batcher {
+	b := &batcher{
+		raft: r, clock: c, start: time.Now(),
+		wake: make(chan struct{}, 1), flights: make(chan flight), stop: make(chan struct{}),
+	}
+	b.proposals.New = func() any { return &proposal{done: make(chan outcome, 1)} }
+	b.done.Add(2)
+	go b.send()
+	go b.await()
+	return b
+}
+
+// propose waits until the command is applied. An error means that it was not,
+// or, when it is [txn.ErrInDoubt], that this is not known.
+func (b *batcher) propose(ctx context.Context, c machine.Command) (machine.Result, error) {
+	p := b.proposals.Get().(*proposal)
+	if err := b.put(c, p); err != nil {
+		b.proposals.Put(p)
+		return machine.Result{}, err
+	}
+	select {
+	case o := <-p.done:
+		b.proposals.Put(p)
+		return o.result, o.err
+	case <-ctx.Done():
+		// p is not used again: its answer may still come.
+		return machine.Result{}, fmt.Errorf("%w: %w while the command was on its way", txn.ErrInDoubt, context.Cause(ctx))
+	}
+}
+
+func (b *batcher) put(c machine.Command, p *proposal) error {
+	b.mu.Lock()
+	if !b.open {
+		b.mu.Unlock()
+		return fmt.Errorf("%w: this node does not lead", txn.ErrUnavailable)
+	}
+	last := b.last()
+	if last == nil {
+		b.mu.Unlock()
+		return fmt.Errorf("%w: too much load: %d full batches wait for the log", txn.ErrUnavailable, maxWaiting)
+	}
+	last.buf = raftfsm.AppendCommand(last.buf, c)
+	last.waiting = append(last.waiting, p)
+	last.commands++
+	if _, ok := c.(machine.Commit); ok {
+		last.decides = true
+	}
+	b.mu.Unlock()
+	b.poke()
+	return nil
+}
+
+// last gives the batch that is being filled; nil when the queue is full. The
+// caller holds mu.
+func (b *batcher) last() *batch {
+	if n := len(b.queue); n > 0 {
+		if l := b.queue[n-1]; l.commands < maxBatch && len(l.buf) < maxBatchBytes {
+			return l
+		}
+		if n == maxWaiting {
+			return nil
+		}
+	}
+	// A fresh buffer each time: raft and the decoded entry may refer to the old.
+	l := &batch{buf: raftfsm.AppendHeader(make([]byte, 0, b.room))}
+	b.queue = append(b.queue, l)
+	return l
+}
+
+// wantTick asks for an entry soon, which may be empty, to carry the tick.
+func (b *batcher) wantTick() {
+	b.mu.Lock()
+	b.tick = true
+	b.mu.Unlock()
+	b.poke()
+}
+
+func (b *batcher) poke() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// lead opens or closes the batcher to callers. On closing, those that wait for
+// their turn are refused: nothing of theirs was proposed.
+func (b *batcher) lead(open bool) {
+	b.mu.Lock()
+	b.open, b.tick = open, false
+	var refused []*batch
+	if !open {
+		refused, b.queue = b.queue, nil
+	}
+	b.mu.Unlock()
+	for _, l := range refused {
+		l.answer(nil, fmt.Errorf("%w: this node does not lead any more", txn.ErrUnavailable))
+	}
+}
+
+// send seals batch after batch, stamping each with the tick of this moment.
+func (b *batcher) send() {
+	defer b.done.Done()
+	defer close(b.flights)
+	for {
+		select {
+		case <-b.wake:
+		case <-b.stop:
+			return
+		}
+		for l := b.next(); l != nil; l = b.next() {
+			tick, _ := b.clock.now()
+			if err := raftfsm.SealEntry(l.buf, tick, time.Now().UnixMilli(), l.commands); err != nil {
+				l.answer(nil, fmt.Errorf("%w: %w", txn.ErrInvalid, err))
+				continue
+			}
+			b.count(l)
+			f := flight{b.raft.Apply(l.buf, 0), l}
+			if l.decides {
+				failpoint.Hit("decision proposed")
+			}
+			b.flights <- f
+		}
+	}
+}
+
+// next takes the front batch; nil when there is nothing to write.
+func (b *batcher) next() *batch {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.open {
+		return nil
+	}
+	if len(b.queue) == 0 {
+		if !b.tick {
+			return nil
+		}
+		b.last()
+	}
+	l := b.queue[0]
+	b.queue = append(b.queue[:0], b.queue[1:]...)
+	b.tick = false
+	b.room = len(l.buf)
+	return l
+}
+
+func (b *batcher) count(l *batch) {
+	b.commands.Add(uint64(l.commands))
+	b.entries.Add(1)
+	b.bytes.Add(uint64(len(l.buf)))
+	if l.commands == 0 {
+		b.tickEntries.Add(1)
+	}
+	b.lastEntry.Store(int64(time.Since(b.start)))
+}
+
+// sinceLastEntry is the time since this node proposed an entry.
+func (b *batcher) sinceLastEntry() time.Duration {
+	return time.Since(b.start) - time.Duration(b.lastEntry.Load())
+}
+
+// await answers the callers of each entry once it is applied, in order.
+func (b *batcher) await() {
+	defer b.done.Done()
+	for f := range b.flights {
+		if err := f.future.Error(); err != nil {
+			f.batch.answer(nil, refusal(err))
+			continue
+		}
+		switch r := f.future.Response().(type) {
+		case *raftfsm.Applied:
+			f.batch.answer(r.Effects.Results, nil)
+		case error:
+			f.batch.answer(nil, r)
+		default:
+			f.batch.answer(nil, fmt.Errorf("log entry answered %T", r))
+		}
+	}
+}
+
+// refusal says what a failed proposal means to its callers.
+func refusal(err error) error {
+	switch {
+	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipTransferInProgress), errors.Is(err, raft.ErrEnqueueTimeout):
+		return fmt.Errorf("%w: %w", txn.ErrUnavailable, err)
+	default:
+		// Appended but not known to be committed: it may be applied yet.
+		return fmt.Errorf("%w: %w", txn.ErrInDoubt, err)
+	}
+}
+
+func (l *batch) answer(results []machine.Result, err error) {
+	for i, p := range l.waiting {
+		o := outcome{err: err}
+		if err == nil {
+			o.result = results[i]
+		}
+		p.done <- o
+	}
+}
+
+// close ends the goroutines. The batcher is closed to callers before.
+func (b *batcher) close() {
+	close(b.stop)
+	b.done.Wait()
+}

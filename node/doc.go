@@ -1,0 +1,28 @@
+// Package node is one coordinator: the replicated log, the state machine that it
+// drives, the timeout thread, recovery, and the calls of [txn.Manager], wired
+// together. [Open] gives the embedded coordinator; package server puts one on the
+// network.
+//
+// # The way of a command
+//
+// A call encodes its command into the batch that is being filled and waits. The
+// batcher seals a batch with the tick of that moment and hands it to raft as one
+// log entry, at most two at a time; what arrives meanwhile goes into the next
+// one. So a lone caller never waits for a timer, and a thousand callers share one
+// write to disk. When raft has committed the entry, the state machine applies it
+// and each caller gets its own result.
+//
+// # Invariants
+//
+//  1. Nothing is decided here. The node proposes; txn/machine decides.
+//  2. A call that returned without error is durable.
+//  3. A tick is stamped on an entry only after it has begun on the leader's
+//     monotonic clock; see clock.
+//  4. On the first I/O error of the log [Config.OnFailure] is called, which ends
+//     the process unless the owner says otherwise; nothing is acknowledged after.
+//  5. Only a leader that has applied everything before its term serves calls.
+//
+// # Concurrency
+//
+// A [Node] is safe for concurrent use. Close waits for its goroutines.
+package node

@@ -1,0 +1,163 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	crand "crypto/rand"
+
+	"github.com/txmgr/txmgr/timeout/survival"
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// Begin implements [txn.Manager].
+func (n *Node) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
+	if err := o.Check(); err != nil {
+		return txn.Begun{}, txn.Wrap("begin", o.ID, err)
+	}
+	if o.ID.IsZero() {
+		o.ID = newID()
+	}
+	if o.Timeout == 0 {
+		o.Timeout = n.conf.DefaultTimeout
+	}
+	k, expiry, err := n.deadline(o.Timeout)
+	if err == nil {
+		err = n.admit()
+	}
+	if err != nil {
+		return txn.Begun{}, txn.Wrap("begin", o.ID, err)
+	}
+	c := machine.Begin{ID: o.ID, Name: o.Name, Timeout: o.Timeout, Survival: k, Expiry: expiry, Labels: labels(o.Labels)}
+	for _, e := range o.Branches {
+		c.Branches = append(c.Branches, machine.Branch(e))
+	}
+	res, err := n.call(ctx, "begin", o.ID, c)
+	if err != nil {
+		return txn.Begun{}, n.explainBegin(err, o, res)
+	}
+	b := txn.Begun{ID: o.ID, Timeout: res.Timeout, SurvivalIndex: res.Survival, ExpiryTick: uint64(res.Expiry)}
+	if len(o.Branches) > 0 {
+		cluster := n.cluster()
+		for i, e := range o.Branches {
+			id := txn.BranchID(i + 1)
+			b.Branches = append(b.Branches, txn.Branch{ID: id, Participant: e.Participant, XID: txn.XID(cluster, o.ID, id)})
+		}
+	}
+	return b, nil
+}
+
+// newID makes a transaction id for callers that brought none.
+func newID() txn.ID {
+	var chance [10]byte
+	_, _ = crand.Read(chance[:]) // never fails
+	return txn.NewID(time.Now(), chance)
+}
+
+// labels gives labels the one order that the log knows.
+func labels(m map[string]string) []machine.Label {
+	if len(m) == 0 {
+		return nil
+	}
+	out := make([]machine.Label, 0, len(m))
+	for k, v := range m {
+		out = append(out, machine.Label{Key: k, Value: v})
+	}
+	slices.SortFunc(out, func(a, b machine.Label) int { return strings.Compare(a.Key, b.Key) })
+	return out
+}
+
+// deadline computes the survival index of a timeout that begins now, and the
+// tick at which it ends.
+func (n *Node) deadline(timeout time.Duration) (k uint64, expiry survival.Tick, err error) {
+	interval := n.interval()
+	if timeout < interval || timeout > n.conf.MaxTimeout {
+		return 0, 0, fmt.Errorf("%w: timeout %v: want at least one interval of the coordinator, %v, and at most %v", txn.ErrInvalid, timeout, interval, n.conf.MaxTimeout)
+	}
+	tick, untilNext := n.clock.now()
+	i, err := survival.NewIndex(timeout, untilNext, interval)
+	if err != nil {
+		return 0, 0, fmt.Errorf("%w: %w", txn.ErrInvalid, err)
+	}
+	return uint64(i.Survival), i.Hash(tick), nil
+}
+
+// admit refuses new transactions beyond what memory was planned for.
+func (n *Node) admit() error {
+	var open int
+	n.fsm.View(func(m *machine.Machine) { open = m.Counts().Open })
+	if open >= n.conf.MaxOpen {
+		return fmt.Errorf("%w: %d transactions are open, the most that are allowed", txn.ErrUnavailable, open)
+	}
+	return nil
+}
+
+// Enlist implements [txn.Manager].
+func (n *Node) Enlist(ctx context.Context, id txn.ID, e txn.Enlistment) (txn.Branch, error) {
+	if err := e.Check(); err != nil {
+		return txn.Branch{}, txn.Wrap("enlist", id, err)
+	}
+	res, err := n.call(ctx, "enlist", id, machine.Enlist{ID: id, Branch: machine.Branch(e)})
+	if err != nil {
+		return txn.Branch{}, explainEnlist(err, e.Participant, res)
+	}
+	return txn.Branch{ID: res.Branch, Participant: e.Participant, XID: txn.XID(n.cluster(), id, res.Branch)}, nil
+}
+
+// Commit implements [txn.Manager].
+func (n *Node) Commit(ctx context.Context, id txn.ID, c txn.Commitment) (txn.Outcome, error) {
+	res, err := n.call(ctx, "commit", id, machine.Commit{ID: id, Votes: c.Votes, OwnPhaseTwo: c.OwnPhaseTwo})
+	return outcomeOf(res), err
+}
+
+// Rollback implements [txn.Manager].
+func (n *Node) Rollback(ctx context.Context, id txn.ID, reason string) (txn.Outcome, error) {
+	if len(reason) > txn.MaxReason {
+		return txn.Outcome{}, &txn.Error{Op: "rollback", ID: id, Err: txn.ErrInvalid, Detail: fmt.Sprintf("reason has %d bytes; at most %d", len(reason), txn.MaxReason)}
+	}
+	res, err := n.call(ctx, "rollback", id, machine.Rollback{ID: id, Cause: txn.CauseClient, Reason: reason})
+	return outcomeOf(res), err
+}
+
+// Extend implements [txn.Manager].
+func (n *Node) Extend(ctx context.Context, id txn.ID, timeout time.Duration) (txn.Outcome, error) {
+	k, expiry, err := n.deadline(timeout)
+	if err != nil {
+		return txn.Outcome{}, txn.Wrap("extend", id, err)
+	}
+	res, err := n.call(ctx, "extend", id, machine.Extend{ID: id, Timeout: timeout, Survival: k, Expiry: expiry})
+	return outcomeOf(res), err
+}
+
+// Done implements [txn.Manager].
+func (n *Node) Done(ctx context.Context, id txn.ID, acks ...txn.Ack) error {
+	_, err := n.call(ctx, "done", id, machine.Done{ID: id, Acks: acks})
+	return err
+}
+
+// Wait implements [txn.Manager].
+func (n *Node) Wait(ctx context.Context, id txn.ID, goal txn.Goal) (txn.Info, error) {
+	w := n.hub.park(id)
+	defer n.hub.leave(id, w)
+	for {
+		info, err := n.Get(ctx, id)
+		if err != nil || info.State.Finished() || goal == txn.DecidedGoal && info.State.Decided() {
+			return info, err
+		}
+		select {
+		case <-w.poke:
+		case <-n.closing:
+			return info, &txn.Error{Op: "wait", ID: id, State: info.State, Err: txn.ErrUnavailable, Detail: "the coordinator is stopping"}
+		case <-ctx.Done():
+			return info, &txn.Error{Op: "wait", ID: id, State: info.State, Err: txn.ErrWaitTimeout, Detail: "the transaction goes on"}
+		}
+	}
+}
+
+func outcomeOf(r machine.Result) txn.Outcome {
+	return txn.Outcome{State: r.State, Cause: r.Cause, Hazard: r.Hazard}
+}

@@ -1,0 +1,201 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/txmgr/txmgr/timeout/survival"
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// errLagging ends a watch whose consumer is too slow.
+var errLagging = fmt.Errorf("%w: the watcher fell more than %d events behind; list, then watch again", txn.ErrUnavailable, watchBuffer)
+
+// Get implements [txn.Manager].
+func (n *Node) Get(_ context.Context, id txn.ID) (txn.Info, error) {
+	if err := n.Ready(); err != nil {
+		return txn.Info{}, txn.Wrap("get", id, err)
+	}
+	var t machine.Transaction
+	var ok bool
+	n.fsm.View(func(m *machine.Machine) { t, ok = m.Get(id) })
+	if !ok {
+		return txn.Info{}, refused("get", id, machine.Result{Code: machine.NotFound})
+	}
+	return n.info(&t, true), nil
+}
+
+// info makes the public view of a transaction. detailed adds what recovery knows.
+func (n *Node) info(t *machine.Transaction, detailed bool) txn.Info {
+	i := txn.Info{
+		ID: t.ID, Name: t.Name, State: t.State, Cause: t.Cause, Reason: t.Reason, Hazard: t.Hazard,
+		Timeout: txn.Duration(t.Timeout), Began: time.UnixMilli(t.Began).UTC(),
+		SurvivalIndex: t.Survival, ExpiryTick: uint64(t.Expiry), Labels: make(map[string]string, len(t.Labels)),
+		Branches: make([]txn.BranchInfo, 0, len(t.Branches)),
+	}
+	if !t.State.Decided() {
+		tick, _ := n.clock.now()
+		i.ExpiresIn = txn.Duration(n.clock.until(t.Expiry).Round(time.Millisecond))
+		if t.Expiry > tick {
+			i.RemainingInvocations = uint64(t.Expiry - tick)
+		}
+	}
+	for _, l := range t.Labels {
+		i.Labels[l.Key] = l.Value
+	}
+	cluster := n.cluster()
+	for k, b := range t.Branches {
+		id := txn.BranchID(k + 1)
+		p, _ := n.registration(b.Participant)
+		i.Branches = append(i.Branches, txn.BranchInfo{
+			ID: id, Name: id.String(), Participant: b.Participant, Kind: p.Kind,
+			XID: txn.XID(cluster, t.ID, id), Vote: b.Vote, State: b.State, LastError: b.Detail,
+		})
+	}
+	if r := n.recovery.Load(); detailed && r != nil && t.State.Decided() && !t.State.Finished() {
+		for _, a := range r.Attempts(t.ID) {
+			if k := int(a.Branch) - 1; k >= 0 && k < len(i.Branches) {
+				i.Branches[k].Attempts, i.Branches[k].LastError = a.Count, a.LastError
+				i.Branches[k].NextTry = txn.Duration(a.NextTry)
+			}
+		}
+	}
+	return i
+}
+
+// scanStep is how many transactions one look at the machine covers, so that a
+// long list never holds the log up.
+const scanStep = 20_000
+
+// defaultLimit bounds a list that names no limit, and maxLimit every list.
+const (
+	defaultLimit = 1000
+	maxLimit     = 100_000
+)
+
+// List gives transactions in the order of their ids, the newest ones when there
+// are more than the filter's limit.
+func (n *Node) List(_ context.Context, f txn.Filter) ([]txn.Info, error) {
+	if err := n.Ready(); err != nil {
+		return nil, txn.Wrap("list", txn.ID{}, err)
+	}
+	limit := f.Limit
+	if limit <= 0 {
+		limit = defaultLimit
+	}
+	limit = min(limit, maxLimit)
+	match := n.matcher(f)
+	var found []machine.Transaction
+	for from := uint32(0); ; {
+		var part []machine.Transaction
+		n.fsm.View(func(m *machine.Machine) { part, from = m.Scan(from, scanStep, match) })
+		for i := range part {
+			if fits(f, &part[i]) {
+				found = append(found, part[i])
+			}
+		}
+		if len(found) > 2*limit || from == 0 {
+			slices.SortFunc(found, func(a, b machine.Transaction) int { return a.ID.Compare(b.ID) })
+			found = found[max(len(found)-limit, 0):]
+		}
+		if from == 0 {
+			break
+		}
+	}
+	out := make([]txn.Info, len(found))
+	for i := range found {
+		out[i] = n.info(&found[i], true)
+	}
+	return out, nil
+}
+
+// matcher tests what can be tested without spreading a transaction out.
+func (n *Node) matcher(f txn.Filter) func(machine.Brief) bool {
+	bornBefore := time.Now().Add(-f.OlderThan).UnixMilli()
+	tick, _ := n.clock.now()
+	within := tick
+	if f.ExpiresWithin > 0 {
+		within += survival.Tick(f.ExpiresWithin/n.interval()) + 1
+	}
+	return func(b machine.Brief) bool {
+		if len(f.States) > 0 && !slices.Contains(f.States, b.State) || f.OlderThan > 0 && b.Began > bornBefore {
+			return false
+		}
+		if f.ExpiresWithin > 0 && (b.State.Decided() || b.Expiry > within) {
+			return false
+		}
+		return f.Prefix == "" || strings.HasPrefix(b.ID.String(), f.Prefix)
+	}
+}
+
+func fits(f txn.Filter, t *machine.Transaction) bool {
+	if f.Participant != "" && !slices.ContainsFunc(t.Branches, func(b machine.TransactionBranch) bool { return b.Participant == f.Participant }) {
+		return false
+	}
+	for k, v := range f.Labels {
+		if !slices.Contains(t.Labels, machine.Label{Key: k, Value: v}) {
+			return false
+		}
+	}
+	return true
+}
+
+// Watch yields changes of transactions as they are applied, until ctx ends. The
+// participant, label and age parts of the filter are looked up at each event.
+func (n *Node) Watch(ctx context.Context, f txn.Filter) iter.Seq2[txn.Event, error] {
+	return func(yield func(txn.Event, error) bool) {
+		match := n.matcher(txn.Filter{States: f.States, Prefix: f.Prefix})
+		for c, err := range n.hub.watch(ctx) {
+			if err != nil {
+				yield(txn.Event{}, txn.Wrap("watch", txn.ID{}, err))
+				return
+			}
+			if !match(machine.Brief{ID: c.ID, State: c.State}) {
+				continue
+			}
+			e, ok := n.event(c, f)
+			if ok && !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (n *Node) event(c machine.Change, f txn.Filter) (txn.Event, bool) {
+	var t machine.Transaction
+	var known bool
+	var tick survival.Tick
+	n.fsm.View(func(m *machine.Machine) {
+		t, known = m.Get(c.ID)
+		tick = m.Tick()
+	})
+	e := txn.Event{ID: c.ID, Name: t.Name, State: c.State, Cause: c.Cause, Hazard: c.Hazard, Tick: uint64(tick), Time: time.Now().UTC()}
+	return e, !known || fits(f, &t)
+}
+
+// Groups shows the survival index.
+func (n *Node) Groups(context.Context) (txn.Groups, error) {
+	if err := n.Ready(); err != nil {
+		return txn.Groups{}, txn.Wrap("timeouts", txn.ID{}, err)
+	}
+	tick, _ := n.clock.now()
+	g := txn.Groups{Tick: uint64(tick), Interval: txn.Duration(n.interval()), Groups: []txn.Group{}}
+	n.fsm.View(func(m *machine.Machine) {
+		for end, count := range m.Groups() {
+			g.Groups = append(g.Groups, txn.Group{ExpiryTick: uint64(end), Transactions: count})
+		}
+	})
+	for i := range g.Groups {
+		end := survival.Tick(g.Groups[i].ExpiryTick)
+		g.Groups[i].ExpiresIn = txn.Duration(n.clock.until(end).Round(time.Millisecond))
+		if end > tick {
+			g.Groups[i].RemainingInvocations = uint64(end - tick)
+		}
+	}
+	return g, nil
+}

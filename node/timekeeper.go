@@ -1,0 +1,86 @@
+package node
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/txmgr/txmgr/timeout/survival"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// timekeeper is the timeout thread. It sleeps until the earliest group is due
+// and then asks for a log entry, which carries the tick that ends the group,
+// unless other commands carry it anyway. While transactions are open and nothing
+// is written it asks for one entry a checkpoint interval, so that a restart
+// loses no more than that. With nothing open it sleeps.
+type timekeeper struct {
+	clock      *clock
+	batcher    *batcher
+	view       func(func(*machine.Machine))
+	checkpoint time.Duration
+
+	armed atomic.Uint64 // the tick that it sleeps for
+	wake  chan struct{} // capacity 1
+}
+
+const never = math.MaxUint64
+
+// observe is told after every applied entry what is next. It is cheap: it wakes
+// the thread only when that would oversleep.
+func (k *timekeeper) observe(next survival.Tick, pending bool) {
+	if pending && uint64(next) < k.armed.Load() {
+		k.poke()
+	}
+}
+
+func (k *timekeeper) poke() {
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run ends with stop.
+func (k *timekeeper) run(stop <-chan struct{}) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-k.wake:
+		case <-stop:
+			return
+		}
+		timer.Reset(k.step())
+	}
+}
+
+// step asks for an entry when one is due, and says how long to sleep.
+func (k *timekeeper) step() time.Duration {
+	// Between this store and the next one no wake-up gets lost: an entry that is
+	// applied meanwhile sees never and pokes.
+	k.armed.Store(never)
+	var next survival.Tick
+	var pending bool
+	k.view(func(m *machine.Machine) { next, pending = m.Next() })
+	if !pending {
+		return time.Hour // only a new transaction ends this sleep
+	}
+	k.armed.Store(uint64(next))
+	untilDue := k.clock.until(next)
+	untilCheckpoint := k.checkpoint - k.batcher.sinceLastEntry()
+	if untilDue == 0 || untilCheckpoint <= 0 {
+		k.batcher.wantTick()
+	}
+	switch {
+	case untilDue == 0:
+		// The entry is on its way; observe wakes the thread when it has been
+		// applied and more is due. This is for an entry that failed.
+		k.armed.Store(never)
+		return time.Second
+	case untilCheckpoint <= 0:
+		return min(untilDue, k.checkpoint)
+	}
+	return min(untilDue, untilCheckpoint)
+}
