@@ -1,0 +1,187 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// kinds are the names under which the sentinels travel. They are a contract.
+var kinds = []struct {
+	err  error
+	name string
+}{
+	{txn.ErrInDoubt, "in-doubt"},
+	{txn.ErrHazard, "hazard"},
+	{txn.ErrRolledBack, "rolled-back"},
+	{txn.ErrTimedOut, "timed-out"},
+	{txn.ErrVotedNo, "voted-no"},
+	{txn.ErrNotFound, "not-found"},
+	{txn.ErrConflict, "conflict"},
+	{txn.ErrNotActive, "not-active"},
+	{txn.ErrManaged, "managed"},
+	{txn.ErrWaitTimeout, "wait-timeout"},
+	{txn.ErrUnavailable, "unavailable"},
+	{txn.ErrDenied, "denied"},
+	{txn.ErrInvalid, "invalid"},
+}
+
+// FromError gives the message for an error of a coordinator. op and id are used
+// where the error itself does not say them. It is nil for a nil error.
+func FromError(err error, op string, id txn.ID) *txmgrv1.Failure {
+	if err == nil {
+		return nil
+	}
+	err = Classify(err, op)
+	f := &txmgrv1.Failure{Code: string(txn.CodeOf(err)), Message: Text(err.Error()), Op: op}
+	if e := (*txn.Error)(nil); errors.As(err, &e) {
+		f.State, f.Cause, f.Detail = e.State.String(), e.Cause.String(), Text(e.Detail)
+		if e.Op != "" {
+			f.Op = Text(e.Op)
+		}
+		if !e.ID.IsZero() {
+			id = e.ID
+		}
+	}
+	for _, k := range kinds {
+		if errors.Is(err, k.err) {
+			f.Kinds = append(f.Kinds, k.name)
+		}
+	}
+	if r := (*RetryAfterError)(nil); errors.As(err, &r) {
+		f.RetryAfter = formatDuration(r.After)
+	}
+	f.Id = formatID(id)
+	f.Next = next(txn.Code(f.Code), f.Id)
+	return f
+}
+
+// Classify gives an error of a context the sentinel that it means for the call
+// op: a commit may have been decided, anything else may be tried again.
+func Classify(err error, op string) error {
+	if txn.CodeOf(err) != txn.CodeError {
+		return err
+	}
+	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	switch op {
+	case "commit":
+		return fmt.Errorf("%w: %w", txn.ErrInDoubt, err)
+	case "wait":
+		return fmt.Errorf("%w: %w", txn.ErrWaitTimeout, err)
+	default:
+		return fmt.Errorf("%w: %w", txn.ErrUnavailable, err)
+	}
+}
+
+func next(code txn.Code, id string) string {
+	look := "txmgr inspect " + id
+	if id == "" {
+		look = "txmgr list"
+	}
+	switch code {
+	case txn.CodeRolledBack:
+		return "nothing was applied; begin again, or see why: " + look
+	case txn.CodeInDoubt:
+		return "ask again, the answer is kept: " + look
+	case txn.CodeNotFound:
+		return "check the name; outcomes are forgotten after the retention time: txmgr list"
+	case txn.CodeConflict, txn.CodeTimedOut:
+		return "see where it is: " + look
+	case txn.CodeUnavailable:
+		return "try again; see who leads: txmgr status"
+	case txn.CodeError:
+		return "see the log of the server"
+	default:
+		return ""
+	}
+}
+
+// ToError gives back the error that [FromError] was given: op, id, state and
+// cause, and every sentinel. It is nil for nil.
+func ToError(f *txmgrv1.Failure) error {
+	if f == nil {
+		return nil
+	}
+	// A state or cause that this version does not know is left out rather than
+	// made an error in the place of the error.
+	var state txn.State
+	var cause txn.Cause
+	_ = state.UnmarshalText([]byte(f.GetState()))
+	_ = cause.UnmarshalText([]byte(f.GetCause()))
+	id, _ := txn.ParseID(f.GetId())
+
+	e := &txn.Error{Op: f.GetOp(), ID: id, State: state, Cause: cause, Detail: f.GetDetail(), Err: sentinel(f)}
+	if e.Detail == "" {
+		e.Detail = detail(f, e)
+	}
+	after, err := time.ParseDuration(f.GetRetryAfter())
+	if err == nil && after > 0 {
+		return &RetryAfterError{After: after, Err: e}
+	}
+	return e
+}
+
+// sentinel finds the sentinel, or the several, that the failure is. Those that
+// follow from the cause come back with it.
+func sentinel(f *txmgrv1.Failure) error {
+	var found error
+	for _, k := range kinds {
+		if !has(f.GetKinds(), k.name) || implied(f.GetCause(), k.err) {
+			continue
+		}
+		if found == nil {
+			found = k.err
+		} else {
+			found = fmt.Errorf("%w: %w", found, k.err)
+		}
+	}
+	if found != nil {
+		return found
+	}
+	if err := txn.Code(f.GetCode()).Sentinel(); err != nil {
+		return err
+	}
+	return errors.New("failure without a code")
+}
+
+func implied(cause string, err error) bool {
+	return cause == txn.CauseTimeout.String() && err == txn.ErrTimedOut ||
+		cause == txn.CauseVoteNo.String() && err == txn.ErrVotedNo
+}
+
+func has(names []string, name string) bool {
+	for _, n := range names {
+		if n == name {
+			return true
+		}
+	}
+	return false
+}
+
+// detail keeps the text of an error that was not a [txn.Error] to begin with.
+func detail(f *txmgrv1.Failure, e *txn.Error) string {
+	if m := f.GetMessage(); m != "" && m != e.Error() && m != e.Err.Error() {
+		return m
+	}
+	return ""
+}
+
+// RetryAfterError says when to try again.
+type RetryAfterError struct {
+	After time.Duration
+	Err   error
+}
+
+// Error says the error and when to try again.
+func (e *RetryAfterError) Error() string {
+	return fmt.Sprintf("%v (try again after %v)", e.Err, e.After)
+}
+
+// Unwrap gives the error.
+func (e *RetryAfterError) Unwrap() error { return e.Err }

@@ -1,0 +1,148 @@
+package wire
+
+import (
+	"time"
+
+	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// FromStatus gives the message for a node's status.
+func FromStatus(s txn.Status) *txmgrv1.StatusResponse {
+	return &txmgrv1.StatusResponse{
+		Cluster: Text(s.Cluster), Node: Text(s.Node), Leader: s.Leader, LeaderId: Text(s.LeaderID), Version: Text(s.Version),
+		Term: s.Term, LogIndex: s.LogIndex, Tick: s.Tick,
+		Interval: formatDuration(time.Duration(s.Interval)), Uptime: formatDuration(time.Duration(s.Uptime)),
+		Open: int64(s.Open), Undone: int64(s.Undone), Finished: int64(s.Finished), Hazards: int64(s.Hazards),
+		Committed: s.Committed, RolledBack: s.RolledBack, TimedOut: s.TimedOut,
+		Commands: s.Commands, Entries: s.Entries, TickEntries: s.TickEntries, Syncs: s.Syncs, LogBytes: s.LogBytes,
+		Participants: FromParticipants(s.Participants),
+	}
+}
+
+// ToStatus reads the message for a node's status.
+func ToStatus(m *txmgrv1.StatusResponse) (txn.Status, error) {
+	var r reader
+	s := txn.Status{
+		Cluster: m.GetCluster(), Node: m.GetNode(), Leader: m.GetLeader(), LeaderID: m.GetLeaderId(), Version: m.GetVersion(),
+		Term: m.GetTerm(), LogIndex: m.GetLogIndex(), Tick: m.GetTick(),
+		Interval: r.duration("interval", m.GetInterval()), Uptime: r.duration("uptime", m.GetUptime()),
+		Open: int(m.GetOpen()), Undone: int(m.GetUndone()), Finished: int(m.GetFinished()), Hazards: int(m.GetHazards()),
+		Committed: m.GetCommitted(), RolledBack: m.GetRolledBack(), TimedOut: m.GetTimedOut(),
+		Commands: m.GetCommands(), Entries: m.GetEntries(), TickEntries: m.GetTickEntries(), Syncs: m.GetSyncs(), LogBytes: m.GetLogBytes(),
+		Participants: r.participants(m.GetParticipants()),
+	}
+	return s, r.answer("status")
+}
+
+// FromParticipant gives the message for a registration.
+func FromParticipant(p txn.Participant) *txmgrv1.Participant {
+	return &txmgrv1.Participant{
+		Name: Text(p.Name), Kind: Text(p.Kind), Settings: TextMap(p.Settings), CoordinatorPrepares: p.CoordinatorPrepares,
+	}
+}
+
+// ToParticipant reads the message for a registration.
+func ToParticipant(m *txmgrv1.Participant) txn.Participant {
+	return txn.Participant{
+		Name: m.GetName(), Kind: m.GetKind(), Settings: present(m.GetSettings()), CoordinatorPrepares: m.GetCoordinatorPrepares(),
+	}
+}
+
+// FromParticipants gives the messages for the health of participants.
+func FromParticipants(ps []txn.ParticipantStatus) []*txmgrv1.ParticipantStatus {
+	ms := make([]*txmgrv1.ParticipantStatus, len(ps))
+	for n, p := range ps {
+		ms[n] = &txmgrv1.ParticipantStatus{
+			Name: Text(p.Name), Kind: Text(p.Kind), Settings: TextMap(p.Settings), CoordinatorPrepares: p.CoordinatorPrepares,
+			Healthy: p.Healthy, LastError: Text(p.LastError), NextTryIn: formatDuration(time.Duration(p.NextTry)),
+			Queued: int64(p.Queued), Running: int64(p.Running),
+		}
+	}
+	return ms
+}
+
+// ToParticipants reads the messages for the health of participants.
+func ToParticipants(ms []*txmgrv1.ParticipantStatus) ([]txn.ParticipantStatus, error) {
+	var r reader
+	ps := r.participants(ms)
+	return ps, r.answer("participants")
+}
+
+func (r *reader) participants(ms []*txmgrv1.ParticipantStatus) []txn.ParticipantStatus {
+	ps := make([]txn.ParticipantStatus, len(ms))
+	for n, m := range ms {
+		ps[n] = txn.ParticipantStatus{
+			Participant: txn.Participant{
+				Name: m.GetName(), Kind: m.GetKind(), Settings: present(m.GetSettings()), CoordinatorPrepares: m.GetCoordinatorPrepares(),
+			},
+			Healthy: m.GetHealthy(), LastError: m.GetLastError(), NextTry: r.duration("participants.next_try_in", m.GetNextTryIn()),
+			Queued: int(m.GetQueued()), Running: int(m.GetRunning()),
+		}
+	}
+	return ps
+}
+
+// FromGroups gives the message for the survival index.
+func FromGroups(g txn.Groups) *txmgrv1.GroupsResponse {
+	m := &txmgrv1.GroupsResponse{
+		Tick: g.Tick, Interval: formatDuration(time.Duration(g.Interval)), Groups: make([]*txmgrv1.Group, len(g.Groups)),
+	}
+	for n, one := range g.Groups {
+		m.Groups[n] = &txmgrv1.Group{
+			ExpiryTick: one.ExpiryTick, RemainingInvocations: one.RemainingInvocations,
+			ExpiresIn: formatDuration(time.Duration(one.ExpiresIn)), Transactions: int64(one.Transactions),
+		}
+	}
+	return m
+}
+
+// ToGroups reads the message for the survival index.
+func ToGroups(m *txmgrv1.GroupsResponse) (txn.Groups, error) {
+	var r reader
+	g := txn.Groups{
+		Tick: m.GetTick(), Interval: r.duration("interval", m.GetInterval()), Groups: make([]txn.Group, len(m.GetGroups())),
+	}
+	for n, one := range m.GetGroups() {
+		g.Groups[n] = txn.Group{
+			ExpiryTick: one.GetExpiryTick(), RemainingInvocations: one.GetRemainingInvocations(),
+			ExpiresIn: r.duration("groups.expires_in", one.GetExpiresIn()), Transactions: int(one.GetTransactions()),
+		}
+	}
+	return g, r.answer("groups")
+}
+
+// FromFindings gives the message for what a sweep found.
+func FromFindings(fs []txn.Finding) *txmgrv1.ScanResponse {
+	m := &txmgrv1.ScanResponse{Findings: make([]*txmgrv1.Finding, len(fs))}
+	for n, f := range fs {
+		m.Findings[n] = &txmgrv1.Finding{
+			Participant: Text(f.Participant), Xid: Text(f.XID), Id: formatID(f.ID), Branch: formatBranch(f.Branch),
+			Since: formatTime(f.Since), Owner: Text(f.Owner), State: f.State.String(),
+			Verdict: Text(f.Verdict), Done: f.Done, Error: Text(f.Error),
+		}
+	}
+	return m
+}
+
+// ToFindings reads the message for what a sweep found.
+func ToFindings(m *txmgrv1.ScanResponse) ([]txn.Finding, error) {
+	var r reader
+	fs := make([]txn.Finding, len(m.GetFindings()))
+	for n, f := range m.GetFindings() {
+		fs[n] = txn.Finding{
+			Participant: f.GetParticipant(), XID: f.GetXid(), ID: r.id("findings.id", f.GetId()),
+			Branch: r.branch("findings.branch", f.GetBranch()), Since: r.time("findings.since", f.GetSince()), Owner: f.GetOwner(),
+			Verdict: f.GetVerdict(), Done: f.GetDone(), Error: f.GetError(),
+		}
+		r.name("findings.state", f.GetState(), &fs[n].State)
+	}
+	return fs, r.answer("findings")
+}
+
+func formatBranch(b txn.BranchID) string {
+	if b == 0 {
+		return ""
+	}
+	return b.String()
+}

@@ -1,0 +1,355 @@
+package wire_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"pgregory.net/rapid"
+
+	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
+	"github.com/txmgr/txmgr/api/wire"
+	"github.com/txmgr/txmgr/txn"
+)
+
+func messageOf(d protoreflect.MessageDescriptor) protoreflect.Message {
+	t, err := protoregistry.GlobalTypes.FindMessageByName(d.FullName())
+	if err != nil {
+		panic(err)
+	}
+	return t.New()
+}
+
+var (
+	text     = rapid.String()
+	duration = rapid.Map(rapid.Int64Range(0, 1<<60), func(n int64) txn.Duration { return txn.Duration(n) })
+	moment   = rapid.Map(rapid.Int64Range(0, 1<<60), func(n int64) time.Time { return time.Unix(0, n).UTC() })
+	texts    = rapid.MapOfN(text, text, 0, 3)
+	txid     = rapid.Custom(func(t *rapid.T) txn.ID {
+		id := txn.ID(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id"))
+		id[15] |= 1 // not the zero id
+		return id
+	})
+	branchID = rapid.Map(rapid.Uint32Min(1), func(n uint32) txn.BranchID { return txn.BranchID(n) })
+)
+
+func upTo[T ~uint8](last T) *rapid.Generator[T] {
+	return rapid.Map(rapid.Uint8Range(1, uint8(last)), func(n uint8) T { return T(n) })
+}
+
+func orNone[T ~uint8](last T) *rapid.Generator[T] {
+	return rapid.Map(rapid.Uint8Range(0, uint8(last)), func(n uint8) T { return T(n) })
+}
+
+var info = rapid.Custom(func(t *rapid.T) txn.Info {
+	i := txn.Info{
+		ID: txid.Draw(t, "id"), Name: text.Draw(t, "name"), State: upTo(txn.RolledBack).Draw(t, "state"),
+		Cause: orNone(txn.CauseOperator).Draw(t, "cause"), Reason: text.Draw(t, "reason"), Hazard: orNone(txn.HazardUnknown).Draw(t, "hazard"),
+		Timeout: duration.Draw(t, "timeout"), Began: moment.Draw(t, "began"), ExpiresIn: duration.Draw(t, "expires"),
+		SurvivalIndex: rapid.Uint64().Draw(t, "survival"), RemainingInvocations: rapid.Uint64().Draw(t, "remaining"),
+		ExpiryTick: rapid.Uint64().Draw(t, "tick"), Labels: texts.Draw(t, "labels"),
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "branches") {
+		id := branchID.Draw(t, "branch")
+		i.Branches = append(i.Branches, txn.BranchInfo{
+			ID: id, Name: id.String(), Participant: text.Draw(t, "participant"), Kind: text.Draw(t, "kind"), XID: text.Draw(t, "xid"),
+			Vote: orNone(txn.VoteNo).Draw(t, "vote"), State: upTo(txn.BranchHazard).Draw(t, "branch state"),
+			Attempts: rapid.IntMin(0).Draw(t, "attempts"), LastError: text.Draw(t, "error"), NextTry: duration.Draw(t, "next"),
+		})
+	}
+	return i
+})
+
+// equal is equality but for nil and empty (invariant 1).
+func equal(t *rapid.T, want, got any, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+// overTheWire encodes and decodes a message.
+func overTheWire[M proto.Message](t *rapid.T, m M) M {
+	t.Helper()
+	data, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := m.ProtoReflect().New().Interface()
+	if err := proto.Unmarshal(data, again); err != nil {
+		t.Fatal(err)
+	}
+	return again.(M)
+}
+
+// Invariant 1: what goes over comes back.
+func TestRoundTrips(t *testing.T) {
+	status := rapid.Custom(func(t *rapid.T) txn.ParticipantStatus {
+		return txn.ParticipantStatus{
+			Participant: txn.Participant{Name: text.Draw(t, "name"), Kind: text.Draw(t, "kind"), Settings: texts.Draw(t, "settings"), CoordinatorPrepares: rapid.Bool().Draw(t, "prepares")},
+			Healthy:     rapid.Bool().Draw(t, "healthy"), LastError: text.Draw(t, "error"), NextTry: duration.Draw(t, "next"),
+			Queued: rapid.IntMin(0).Draw(t, "queued"), Running: rapid.IntMin(0).Draw(t, "running"),
+		}
+	})
+	for name, check := range map[string]func(*rapid.T){
+		"info": func(t *rapid.T) {
+			want := info.Draw(t, "info")
+			got, err := wire.ToInfo(overTheWire(t, wire.FromInfo(want)))
+			equal(t, want, got, err)
+		},
+		"event": func(t *rapid.T) {
+			want := txn.Event{
+				ID: txid.Draw(t, "id"), Name: text.Draw(t, "name"), State: upTo(txn.RolledBack).Draw(t, "state"),
+				Cause: orNone(txn.CauseOperator).Draw(t, "cause"), Hazard: orNone(txn.HazardUnknown).Draw(t, "hazard"),
+				Tick: rapid.Uint64().Draw(t, "tick"), Time: moment.Draw(t, "time"),
+			}
+			got, err := wire.ToEvent(overTheWire(t, wire.FromEvent(want)))
+			equal(t, want, got, err)
+		},
+		"filter": func(t *rapid.T) {
+			want := txn.Filter{
+				States: rapid.SliceOfN(upTo(txn.RolledBack), 0, 3).Draw(t, "states"), Participant: text.Draw(t, "participant"),
+				OlderThan: time.Duration(duration.Draw(t, "older")), ExpiresWithin: time.Duration(duration.Draw(t, "within")),
+				Labels: texts.Draw(t, "labels"), Prefix: text.Draw(t, "prefix"), Limit: rapid.IntRange(0, 1<<30).Draw(t, "limit"),
+			}
+			got, err := wire.ToFilter(overTheWire(t, wire.FromFilter(want)))
+			equal(t, want, got, err)
+		},
+		"participant": func(t *rapid.T) {
+			want := status.Draw(t, "participant").Participant
+			equal(t, want, wire.ToParticipant(overTheWire(t, wire.FromParticipant(want))), nil)
+		},
+		"status": func(t *rapid.T) {
+			n := rapid.IntMin(0)
+			u := rapid.Uint64()
+			want := txn.Status{
+				Cluster: text.Draw(t, "cluster"), Node: text.Draw(t, "node"), Leader: true, LeaderID: text.Draw(t, "leader"), Version: text.Draw(t, "version"),
+				Term: u.Draw(t, "term"), LogIndex: u.Draw(t, "index"), Tick: u.Draw(t, "tick"), Interval: duration.Draw(t, "interval"), Uptime: duration.Draw(t, "uptime"),
+				Open: n.Draw(t, "open"), Undone: n.Draw(t, "undone"), Finished: n.Draw(t, "finished"), Hazards: n.Draw(t, "hazards"),
+				Committed: u.Draw(t, "committed"), RolledBack: u.Draw(t, "rolled"), TimedOut: u.Draw(t, "timed"), Commands: u.Draw(t, "commands"),
+				Entries: u.Draw(t, "entries"), TickEntries: u.Draw(t, "ticks"), Syncs: u.Draw(t, "syncs"), LogBytes: rapid.Int64().Draw(t, "bytes"),
+				Participants: rapid.SliceOfN(status, 0, 3).Draw(t, "participants"),
+			}
+			got, err := wire.ToStatus(overTheWire(t, wire.FromStatus(want)))
+			equal(t, want, got, err)
+		},
+		"groups": func(t *rapid.T) {
+			want := txn.Groups{Tick: rapid.Uint64().Draw(t, "tick"), Interval: duration.Draw(t, "interval")}
+			for range rapid.IntRange(0, 3).Draw(t, "groups") {
+				want.Groups = append(want.Groups, txn.Group{
+					ExpiryTick: rapid.Uint64().Draw(t, "tick"), RemainingInvocations: rapid.Uint64().Draw(t, "left"),
+					ExpiresIn: duration.Draw(t, "in"), Transactions: rapid.IntMin(0).Draw(t, "n"),
+				})
+			}
+			got, err := wire.ToGroups(overTheWire(t, wire.FromGroups(want)))
+			equal(t, want, got, err)
+		},
+		"findings": func(t *rapid.T) {
+			var want []txn.Finding
+			for range rapid.IntRange(0, 3).Draw(t, "findings") {
+				want = append(want, txn.Finding{
+					Participant: text.Draw(t, "participant"), XID: text.Draw(t, "xid"), ID: txid.Draw(t, "id"), Branch: branchID.Draw(t, "branch"),
+					Since: moment.Draw(t, "since"), Owner: text.Draw(t, "owner"), State: orNone(txn.RolledBack).Draw(t, "state"),
+					Verdict: text.Draw(t, "verdict"), Done: rapid.Bool().Draw(t, "done"), Error: text.Draw(t, "error"),
+				})
+			}
+			got, err := wire.ToFindings(overTheWire(t, wire.FromFindings(want)))
+			equal(t, want, got, err)
+		},
+		"options": func(t *rapid.T) {
+			want := txn.Options{ID: txid.Draw(t, "id"), Name: text.Draw(t, "name"), Timeout: time.Duration(duration.Draw(t, "timeout")), Labels: texts.Draw(t, "labels")}
+			for range rapid.IntRange(0, 3).Draw(t, "branches") {
+				want.Branches = append(want.Branches, txn.Enlistment{
+					Participant: text.Draw(t, "participant"), Payload: rapid.SliceOf(rapid.Byte()).Draw(t, "payload"), Session: text.Draw(t, "session"),
+				})
+			}
+			equal(t, want, wire.ToOptions(want.ID, overTheWire(t, wire.FromOptions(want))), nil)
+		},
+		"commitment": func(t *rapid.T) {
+			want := txn.Commitment{OwnPhaseTwo: rapid.Bool().Draw(t, "own")}
+			for range rapid.IntRange(0, 3).Draw(t, "votes") {
+				want.Votes = append(want.Votes, txn.BranchVote{Branch: branchID.Draw(t, "branch"), Vote: orNone(txn.VoteNo).Draw(t, "vote")})
+			}
+			got, err := wire.ToCommitment(overTheWire(t, wire.FromCommitment(want)))
+			equal(t, want, got, err)
+		},
+		"acks": func(t *rapid.T) {
+			var want []txn.Ack
+			for range rapid.IntRange(0, 3).Draw(t, "acks") {
+				want = append(want, txn.Ack{Branch: branchID.Draw(t, "branch"), State: orNone(txn.BranchHazard).Draw(t, "state")})
+			}
+			got, err := wire.ToAcks(overTheWire(t, wire.FromAcks(want)))
+			equal(t, want, got, err)
+		},
+		"begun": func(t *rapid.T) {
+			want := txn.Begun{
+				ID: txid.Draw(t, "id"), Timeout: time.Duration(duration.Draw(t, "timeout")),
+				SurvivalIndex: rapid.Uint64().Draw(t, "survival"), ExpiryTick: rapid.Uint64().Draw(t, "tick"),
+			}
+			for range rapid.IntRange(0, 3).Draw(t, "branches") {
+				want.Branches = append(want.Branches, txn.Branch{ID: branchID.Draw(t, "branch"), Participant: text.Draw(t, "participant"), XID: text.Draw(t, "xid")})
+			}
+			got, err := wire.ToBegun(overTheWire(t, wire.FromBegun(want)))
+			equal(t, want, got, err)
+		},
+		"outcome": func(t *rapid.T) {
+			want := txn.Outcome{
+				State: orNone(txn.RolledBack).Draw(t, "state"), Cause: orNone(txn.CauseOperator).Draw(t, "cause"), Hazard: orNone(txn.HazardUnknown).Draw(t, "hazard"),
+			}
+			got, err := wire.ToOutcome(overTheWire(t, wire.FromOutcome(want)))
+			equal(t, want, got, err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) { rapid.Check(t, check) })
+	}
+}
+
+// Invariant 2: text that is not UTF-8 is mended, not a broken stream.
+func TestBadTextIsMended(t *testing.T) {
+	const bad = "caf\xe9"
+	info := txn.Info{State: txn.Active, Name: bad, Reason: bad, Labels: map[string]string{bad: bad}, Branches: []txn.BranchInfo{{ID: 1, LastError: bad, State: txn.BranchEnlisted}}}
+	for _, m := range []proto.Message{
+		wire.FromInfo(info),
+		wire.FromOptions(txn.Options{Name: bad, Labels: map[string]string{bad: bad}, Branches: []txn.Enlistment{{Participant: bad, Session: bad}}}),
+		wire.FromFilter(txn.Filter{Participant: bad, Prefix: bad}),
+		wire.FromParticipant(txn.Participant{Name: bad, Kind: bad, Settings: map[string]string{"a": bad}}),
+		wire.FromParticipants([]txn.ParticipantStatus{{LastError: bad}})[0],
+		wire.FromFindings([]txn.Finding{{Owner: bad, Error: bad}}),
+		wire.FromStatus(txn.Status{Node: bad}),
+		wire.FromError(errors.New(bad), "get", txn.ID{}),
+	} {
+		if _, err := proto.Marshal(m); err != nil {
+			t.Errorf("%T: %v", m, err)
+		}
+	}
+	if got := wire.FromInfo(info).GetLabels()["caf\uFFFD"]; got != "caf\uFFFD" {
+		t.Errorf("label is %q", got)
+	}
+	if info.Labels[bad] != bad {
+		t.Error("the caller's map was changed")
+	}
+}
+
+// Invariant 3: what arrives and cannot be understood is an error of the right kind.
+func TestRefusedRequests(t *testing.T) {
+	for name, err := range map[string]error{
+		"duration": second(wire.ParseDuration("timeout", "30")),
+		"negative": second(wire.ParseDuration("timeout", "-3s")),
+		"state":    second(wire.ToFilter(&txmgrv1.Filter{States: []string{"activ"}})),
+		"no state": second(wire.ToFilter(&txmgrv1.Filter{States: []string{""}})),
+		"older":    second(wire.ToFilter(&txmgrv1.Filter{OlderThan: "x"})),
+		"within":   second(wire.ToFilter(&txmgrv1.Filter{ExpiresWithin: "x"})),
+		"limit":    second(wire.ToFilter(&txmgrv1.Filter{Limit: -1})),
+		"id":       second(wire.PipeID([]byte("short"))),
+		"vote":     second(wire.ToCommitment(&txmgrv1.CommitCall{Votes: []*txmgrv1.BranchVote{{Branch: 1, Vote: 9}}})),
+		"ack":      second(wire.ToAcks(&txmgrv1.DoneCall{Acks: []*txmgrv1.BranchAck{{Branch: 1, State: 256 + 3}}})),
+	} {
+		if !errors.Is(err, txn.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// Answers that this version does not understand are errors, not zero values.
+func TestRefusedAnswers(t *testing.T) {
+	good := wire.FromInfo(txn.Info{ID: txn.ID{1}, State: txn.Active, Branches: []txn.BranchInfo{{ID: 1, State: txn.BranchEnlisted}}})
+	for name, spoil := range map[string]func(*txmgrv1.Transaction){
+		"id":      func(m *txmgrv1.Transaction) { m.Id = "tx_x" },
+		"state":   func(m *txmgrv1.Transaction) { m.State = "asleep" },
+		"cause":   func(m *txmgrv1.Transaction) { m.Cause = "weather" },
+		"timeout": func(m *txmgrv1.Transaction) { m.Timeout = "long" },
+		"began":   func(m *txmgrv1.Transaction) { m.Began = "today" },
+		"branch":  func(m *txmgrv1.Transaction) { m.Branches[0].Id = "1" },
+		"vote":    func(m *txmgrv1.Transaction) { m.Branches[0].Vote = "maybe" },
+	} {
+		m := proto.Clone(good).(*txmgrv1.Transaction)
+		spoil(m)
+		if _, err := wire.ToInfo(m); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if _, err := wire.ToOutcome(&txmgrv1.OutcomeReply{State: 256 + 4}); err == nil {
+		t.Error("outcome: no error")
+	}
+	if _, err := wire.ToBegun(&txmgrv1.BeginReply{Id: []byte{1}}); err == nil {
+		t.Error("begun: no error")
+	}
+}
+
+// The numbers of a Pipe are a contract (pipe.proto).
+func TestPipeNumbers(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		got  interface{ String() string }
+		want string
+	}{
+		{"state 1", txn.State(1), "active"},
+		{"state 2", txn.State(2), "preparing"},
+		{"state 3", txn.State(3), "committing"},
+		{"state 4", txn.State(4), "committed"},
+		{"state 5", txn.State(5), "rolling-back"},
+		{"state 6", txn.State(6), "rolled-back"},
+		{"cause 1", txn.Cause(1), "client"},
+		{"cause 2", txn.Cause(2), "timeout"},
+		{"cause 3", txn.Cause(3), "vote-no"},
+		{"cause 4", txn.Cause(4), "session-expired"},
+		{"cause 5", txn.Cause(5), "operator"},
+		{"hazard 1", txn.Hazard(1), "committed"},
+		{"hazard 2", txn.Hazard(2), "rolled-back"},
+		{"hazard 3", txn.Hazard(3), "mixed"},
+		{"hazard 4", txn.Hazard(4), "unknown"},
+		{"vote 1", txn.Vote(1), "prepared"},
+		{"vote 2", txn.Vote(2), "read-only"},
+		{"vote 3", txn.Vote(3), "no"},
+		{"branch 1", txn.BranchState(1), "enlisted"},
+		{"branch 2", txn.BranchState(2), "prepared"},
+		{"branch 3", txn.BranchState(3), "committed"},
+		{"branch 4", txn.BranchState(4), "rolled-back"},
+		{"branch 5", txn.BranchState(5), "hazard"},
+	} {
+		if c.got.String() != c.want {
+			t.Errorf("%s is %q, want %q", c.name, c.got, c.want)
+		}
+	}
+}
+
+// Whatever batch arrives, reading its commands ends with values or errors that
+// blame the caller.
+func FuzzCommands(f *testing.F) {
+	seed, err := proto.Marshal(&txmgrv1.Batch{Commands: []*txmgrv1.Command{
+		{Seq: 1, Id: make([]byte, 16), Call: &txmgrv1.Command_Commit{Commit: &txmgrv1.CommitCall{Votes: []*txmgrv1.BranchVote{{Branch: 1, Vote: 1}}}}},
+		{Seq: 2, Call: &txmgrv1.Command_Begin{Begin: &txmgrv1.BeginCall{Timeout: -1, Branches: []*txmgrv1.EnlistCall{{Participant: "bank"}}}}},
+	}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(seed)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var b txmgrv1.Batch
+		if proto.Unmarshal(data, &b) != nil {
+			return
+		}
+		for _, c := range b.GetCommands() {
+			id, err := wire.PipeID(c.GetId())
+			_ = wire.ToOptions(id, c.GetBegin())
+			_ = wire.ToEnlistment(c.GetEnlist())
+			_, cerr := wire.ToCommitment(c.GetCommit())
+			_, aerr := wire.ToAcks(c.GetDone())
+			for _, err := range []error{err, cerr, aerr} {
+				if err != nil && !errors.Is(err, txn.ErrInvalid) {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,154 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/txmgr/txmgr/api/txmgr/v1/txmgrv1connect"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Client is a coordinator over the network. Make it with [Dial] or [Open], share
+// it, and close it. It implements [txn.Manager].
+type Client struct {
+	cfg       Config
+	endpoints []*endpoint
+	current   atomic.Uint32 // the endpoint in use, modulo their number
+	reached   atomic.Bool   // some server has answered once
+
+	conns          *conns
+	unary, streams *http.Transport
+	pipe           *pipe
+
+	ctx   context.Context // ends with Close
+	close context.CancelFunc
+}
+
+var _ txn.Manager = (*Client)(nil)
+
+// endpoint is one address and its services. Calls that wait or stream share one
+// HTTP/2 connection; the others use HTTP/1.1, which costs both sides less.
+type endpoint struct {
+	base         string
+	transactions txmgrv1connect.TransactionServiceClient
+	streams      txmgrv1connect.TransactionServiceClient
+	participants txmgrv1connect.ParticipantServiceClient
+	timeouts     txmgrv1connect.TimeoutServiceClient
+	doubts       txmgrv1connect.DoubtServiceClient
+	cluster      txmgrv1connect.ClusterServiceClient
+}
+
+const (
+	dialTimeout = 5 * time.Second
+	// maxAnswer is the most bytes of one message from the server: a long List.
+	maxAnswer = 64 << 20
+)
+
+// Dial opens a client with the defaults for addr, a URL or several separated by
+// commas. It does not connect: the first call does. Errors are [txn.ErrInvalid].
+func Dial(addr string) (*Client, error) {
+	if addr == "" {
+		_, err := parseAddress(addr)
+		return nil, err
+	}
+	return Open(Config{Address: addr})
+}
+
+// Open opens a client. It does not connect: the first call does. Errors are
+// [txn.ErrInvalid].
+func Open(cfg Config) (*Client, error) {
+	cfg, bases, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	conns := newConns()
+	c := &Client{cfg: cfg, conns: conns, unary: transport(cfg, conns, false), streams: transport(cfg, conns, true)}
+	c.ctx, c.close = context.WithCancel(context.Background())
+	for _, base := range bases {
+		c.endpoints = append(c.endpoints, c.endpoint(base))
+	}
+	c.pipe = newPipe(c)
+	return c, nil
+}
+
+func transport(cfg Config, conns *conns, http2 bool) *http.Transport {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(!http2)
+	protocols.SetHTTP2(http2)
+	protocols.SetUnencryptedHTTP2(http2)
+	return &http.Transport{
+		Protocols:             protocols,
+		DialContext:           conns.dial,
+		TLSClientConfig:       cfg.TLS,
+		TLSHandshakeTimeout:   dialTimeout,
+		MaxIdleConnsPerHost:   256,
+		IdleConnTimeout:       90 * time.Second,
+		DisableCompression:    true,
+		ExpectContinueTimeout: time.Second,
+		HTTP2: &http.HTTP2Config{
+			MaxReadFrameSize:              1 << 20,
+			MaxReceiveBufferPerStream:     4 << 20,
+			MaxReceiveBufferPerConnection: 8 << 20,
+			// A server that is gone without a word is noticed.
+			SendPingTimeout:  10 * time.Second,
+			PingTimeout:      5 * time.Second,
+			WriteByteTimeout: 15 * time.Second,
+		},
+	}
+}
+
+func (c *Client) endpoint(base string) *endpoint {
+	options := []connect.ClientOption{
+		connect.WithReadMaxBytes(maxAnswer),
+		connect.WithAcceptCompression("gzip", nil, nil),
+	}
+	unary, streams := &http.Client{Transport: c.unary}, &http.Client{Transport: frames{c.streams}}
+	return &endpoint{
+		base:         base,
+		transactions: txmgrv1connect.NewTransactionServiceClient(unary, base, options...),
+		streams:      txmgrv1connect.NewTransactionServiceClient(streams, base, options...),
+		participants: txmgrv1connect.NewParticipantServiceClient(unary, base, options...),
+		timeouts:     txmgrv1connect.NewTimeoutServiceClient(unary, base, options...),
+		doubts:       txmgrv1connect.NewDoubtServiceClient(unary, base, options...),
+		cluster:      txmgrv1connect.NewClusterServiceClient(unary, base, options...),
+	}
+}
+
+// Close ends every call that is running, and the connections. Calls that come
+// later fail with [txn.ErrUnavailable]. It may be called again.
+func (c *Client) Close() error {
+	c.close()
+	c.pipe.close()
+	c.conns.close()
+	c.unary.CloseIdleConnections()
+	c.streams.CloseIdleConnections()
+	return nil
+}
+
+// at is the endpoint to use now, and its number for [Client.leave].
+func (c *Client) at() (*endpoint, uint32) {
+	n := c.current.Load()
+	return c.endpoints[int(n)%len(c.endpoints)], n
+}
+
+// leave goes on to the next endpoint, once for however many calls failed at n.
+func (c *Client) leave(n uint32) { c.current.CompareAndSwap(n, n+1) }
+
+func newID() txn.ID {
+	var chance [10]byte
+	_, _ = rand.Read(chance[:]) // never fails
+	return txn.NewID(time.Now(), chance)
+}
+
+// newError makes what every call returns.
+func newError(op string, id txn.ID, err error) error {
+	return &txn.Error{Op: op, ID: id, Err: err}
+}
+
+var errClosed = fmt.Errorf("%w: the client is closed", txn.ErrUnavailable)

@@ -1,0 +1,358 @@
+package client_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"log"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/server"
+	"github.com/txmgr/txmgr/server/servertest"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// story makes every call once or more and notes what came back.
+func story(ctx context.Context, c server.Coordinator) []any {
+	var notes []any
+	note := func(vs ...any) {
+		for _, v := range vs {
+			if err, ok := v.(error); ok {
+				e := (*txn.Error)(nil)
+				if !errors.As(err, &e) {
+					notes = append(notes, "not a txn.Error: "+err.Error())
+					continue
+				}
+				var is []string
+				for _, s := range []error{
+					txn.ErrInvalid, txn.ErrNotFound, txn.ErrConflict, txn.ErrNotActive, txn.ErrRolledBack, txn.ErrTimedOut,
+					txn.ErrVotedNo, txn.ErrInDoubt, txn.ErrHazard, txn.ErrUnavailable, txn.ErrWaitTimeout,
+				} {
+					if errors.Is(err, s) {
+						is = append(is, s.Error())
+					}
+				}
+				notes = append(notes, []any{e.Op, e.ID, e.State, e.Cause, is})
+				continue
+			}
+			notes = append(notes, v)
+		}
+	}
+	a, b := newID(1), newID(2)
+	options := txn.Options{ID: a, Name: "order", Timeout: time.Minute, Labels: map[string]string{"shop": "7"}, Branches: []txn.Enlistment{{Participant: "bank", Payload: []byte{1}, Session: "s"}}}
+	note(c.Begin(ctx, options))
+	note(c.Begin(ctx, options)) // repeated
+	note(c.Begin(ctx, txn.Options{ID: a, Name: "another"}))
+	note(c.Begin(ctx, txn.Options{ID: b}))
+	note(c.Enlist(ctx, a, txn.Enlistment{Participant: "stock"}))
+	note(c.Enlist(ctx, a, txn.Enlistment{Participant: "nobody"}))
+	note(c.Enlist(ctx, a, txn.Enlistment{Participant: "BAD NAME"}))
+	note(c.Extend(ctx, a, 2*time.Minute))
+	note(c.Groups(ctx))
+	note(c.Commit(ctx, a, txn.Commitment{}))
+	note(c.Commit(ctx, a, txn.Commitment{OwnPhaseTwo: true, Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VotePrepared}, {Branch: 2, Vote: txn.VoteReadOnly}}}))
+	note(c.Wait(ctx, a, txn.DecidedGoal))
+	note(c.Scan(ctx, "bank", true))
+	note(c.Rollback(ctx, a, "too late"))
+	note(c.Done(ctx, a, txn.Ack{Branch: 1, State: txn.BranchCommitted}))
+	note(c.Done(ctx, a, txn.Ack{Branch: 1, State: txn.BranchRolledBack}))
+	note(c.Done(ctx, a, txn.Ack{Branch: 2, State: txn.BranchCommitted}))
+	note(c.Wait(ctx, a, txn.Finished))
+	note(c.Get(ctx, a))
+	note(c.Get(ctx, newID(99)))
+	note(c.Rollback(ctx, b, "changed my mind"))
+	note(c.Rollback(ctx, b, "again"))
+	note(c.Commit(ctx, b, txn.Commitment{}))
+	note(c.Enlist(ctx, b, txn.Enlistment{Participant: "bank"}))
+	note(c.List(ctx, txn.Filter{States: []txn.State{txn.RolledBack}, Limit: 5, OlderThan: time.Nanosecond}))
+	note(c.List(ctx, txn.Filter{Prefix: "tx_zzz"}))
+	note(c.AddParticipant(ctx, txn.Participant{Name: "web", Kind: "web", Settings: map[string]string{"url": "x"}, CoordinatorPrepares: true}))
+	note(c.AddParticipant(ctx, txn.Participant{Name: "bank", Kind: "ledger"}))
+	note(c.TestParticipant(ctx, "web"))
+	note(c.TestParticipant(ctx, "nobody"))
+	note(c.RemoveParticipant(ctx, "stock"))
+	note(c.RemoveParticipant(ctx, "stock"))
+	note(c.Participants(ctx))
+	note(c.Status(ctx))
+	return notes
+}
+
+// ready adds what only a coordinator itself has.
+type ready struct{ *client.Client }
+
+func (ready) Ready() error { return nil }
+
+// A coordinator over the network answers as it does in the process, whichever
+// way the calls take: all methods, values and errors.
+func TestSameAsInProcess(t *testing.T) {
+	want := story(t.Context(), servertest.New())
+	ways(t, func(t *testing.T, cfg client.Config) {
+		cfg.Address = serve(t, servertest.New())
+		got := story(t.Context(), ready{open(t, cfg)})
+		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("(-in process +over the network)\n%s", diff)
+		}
+	})
+}
+
+func TestBeginMakesAnID(t *testing.T) {
+	ways(t, func(t *testing.T, cfg client.Config) {
+		cfg.Address = serve(t, servertest.New())
+		c := open(t, cfg)
+		seen := make(map[txn.ID]bool)
+		for range 10 {
+			b, err := c.Begin(t.Context(), txn.Options{})
+			if err != nil || b.ID.IsZero() || seen[b.ID] {
+				t.Fatalf("%v, %v", b.ID, err)
+			}
+			seen[b.ID] = true
+		}
+	})
+}
+
+func TestManyCallers(t *testing.T) {
+	ways(t, func(t *testing.T, cfg client.Config) {
+		fake := servertest.New()
+		cfg.Address = serve(t, fake)
+		c := open(t, cfg)
+		var wg sync.WaitGroup
+		for n := range byte(50) { // 1 to 50: the zero id names nothing
+			wg.Go(func() {
+				for k := range 20 {
+					id := txn.NewID(time.Unix(int64(k), 0), [10]byte{n + 1})
+					b, err := c.Begin(t.Context(), txn.Options{ID: id, Name: id.String(), Branches: []txn.Enlistment{{Participant: "bank"}}})
+					if err != nil || b.ID != id || b.Branches[0].XID != txn.XID(servertest.Cluster, id, 1) {
+						t.Errorf("begin: %v, %v", b, err)
+						return
+					}
+					if i, err := c.Get(t.Context(), id); err != nil || i.Name != id.String() {
+						t.Errorf("the reply of another: %v, %v", i, err)
+						return
+					}
+					if o, err := c.Commit(t.Context(), id, txn.Commitment{Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VotePrepared}}}); err != nil || o.State != txn.Committing {
+						t.Errorf("commit: %v, %v", o, err)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if s, err := fake.Status(t.Context()); err != nil || s.Committed != 1000 {
+			t.Errorf("%d committed, %v", s.Committed, err)
+		}
+	})
+}
+
+// Bad bytes in one call are mended and hurt no other call of the same message.
+func TestBadTextHurtsNobody(t *testing.T) {
+	ways(t, func(t *testing.T, cfg client.Config) {
+		cfg.Address = serve(t, servertest.New())
+		c := open(t, cfg)
+		b, err := c.Begin(t.Context(), txn.Options{Name: "caf\xe9", Labels: map[string]string{"\xff": "\xff"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		i, err := c.Get(t.Context(), b.ID)
+		if err != nil || i.Name != "caf\uFFFD" || i.Labels["\uFFFD"] != "\uFFFD" {
+			t.Errorf("%q %q %v", i.Name, i.Labels, err)
+		}
+	})
+}
+
+func TestTooLargeACall(t *testing.T) {
+	ways(t, func(t *testing.T, cfg client.Config) {
+		cfg.Address = serve(t, servertest.New())
+		c := open(t, cfg)
+		o := txn.Options{ID: newID(1)}
+		for range 32 {
+			o.Branches = append(o.Branches, txn.Enlistment{Participant: "bank", Payload: make([]byte, 64<<10)})
+		}
+		_, err := c.Begin(t.Context(), o)
+		if e := (*txn.Error)(nil); !errors.Is(err, txn.ErrInvalid) || !errors.As(err, &e) || e.ID != o.ID {
+			t.Errorf("%v", err)
+		}
+		// What fits goes through, also when several do not fit into one message.
+		o.Branches = o.Branches[:8]
+		var wg sync.WaitGroup
+		for n := range byte(20) {
+			o := o
+			o.ID = newID(n + 2)
+			wg.Go(func() {
+				if _, err := c.Begin(t.Context(), o); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+func TestWaitOutlastsTheServersLimit(t *testing.T) {
+	fake := servertest.New()
+	ln := listen(t, "127.0.0.1:0")
+	t.Cleanup(serveOn(t, ln, fake, server.Config{MaxCallTimeout: 20 * time.Millisecond}))
+	c := open(t, client.Config{Address: "http://" + ln.Addr().String()})
+	b, err := c.Begin(t.Context(), txn.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Wait(soon(t, 50*time.Millisecond), b.ID, txn.Finished); !errors.Is(err, txn.ErrWaitTimeout) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("ended by the context: %v", err)
+	}
+	waited := make(chan error, 1)
+	go func() {
+		i, err := c.Wait(t.Context(), b.ID, txn.Finished)
+		if err == nil && i.State != txn.Committed {
+			err = errors.New("is " + i.State.String())
+		}
+		waited <- err
+	}()
+	if _, err := c.Commit(t.Context(), b.ID, txn.Commitment{}); err != nil {
+		t.Error(err)
+	}
+	if err := <-waited; err != nil {
+		t.Error(err)
+	}
+	if _, err := c.Wait(t.Context(), newID(9), txn.Finished); !errors.Is(err, txn.ErrNotFound) {
+		t.Errorf("unknown: %v", err)
+	}
+}
+
+func TestWatch(t *testing.T) {
+	fake := servertest.New()
+	watching := make(chan struct{}, 1)
+	fake.Before = func(_ context.Context, op string, _ txn.ID) error {
+		if op == "watch" {
+			watching <- struct{}{}
+		}
+		return nil
+	}
+	ln := listen(t, "127.0.0.1:0")
+	stop := serveOn(t, ln, fake, server.Config{})
+	t.Cleanup(stop)
+	c := open(t, client.Config{Address: "http://" + ln.Addr().String()})
+	ctx, cancel := context.WithCancel(t.Context())
+	events, ended := make(chan txn.Event), make(chan error, 1)
+	watch := func(ctx context.Context) {
+		var last error
+		for e, err := range c.Watch(ctx, txn.Filter{}) {
+			if last = err; err == nil {
+				events <- e
+			}
+		}
+		ended <- last
+	}
+	// An event between the first message and the fake's own start would be lost,
+	// so begin until one is seen.
+	see := func(n byte) {
+		t.Helper()
+		for ; ; n++ {
+			if _, err := c.Begin(t.Context(), txn.Options{ID: newID(n), Name: "seen"}); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case e := <-events:
+				if e.Name != "seen" || e.State != txn.Active {
+					t.Errorf("%+v", e)
+				}
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}
+
+	go watch(ctx)
+	<-watching
+	see(1)
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("after its context: %v", err)
+	}
+
+	go watch(t.Context())
+	<-watching
+	see(100)
+	go func() {
+		for range events {
+		}
+	}()
+	stop()
+	if err := <-ended; !errors.Is(err, txn.ErrUnavailable) {
+		t.Errorf("after the server: %v", err)
+	}
+	close(events)
+	for _, err := range c.Watch(t.Context(), txn.Filter{}) {
+		if !errors.Is(err, txn.ErrUnavailable) || !strings.Contains(err.Error(), "txmgr dev") {
+			t.Errorf("without a server: %v", err)
+		}
+	}
+}
+
+func TestHTTPS(t *testing.T) {
+	s, err := server.New(server.Config{}, servertest.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ts := httptest.NewUnstartedServer(s.Handler())
+	ts.EnableHTTP2 = true
+	ts.StartTLS()
+	defer ts.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(ts.Certificate())
+	ways(t, func(t *testing.T, cfg client.Config) {
+		cfg.Address, cfg.TLS = ts.URL, &tls.Config{RootCAs: roots}
+		c := open(t, cfg)
+		b, err := c.Begin(t.Context(), txn.Options{})
+		if err == nil {
+			_, err = c.Commit(t.Context(), b.ID, txn.Commitment{})
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	ts.Config.ErrorLog = log.New(io.Discard, "", 0)
+	c := open(t, client.Config{Address: ts.URL})
+	if _, err := c.Begin(t.Context(), txn.Options{}); !errors.Is(err, txn.ErrUnavailable) || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("a stranger's certificate: %v", err)
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	for address, says := range map[string]string{
+		"":                        "empty",
+		"127.0.0.1:7460":          "no scheme",
+		"localhost":               "no scheme",
+		"grpc://127.0.0.1:7460":   "scheme grpc",
+		"http://":                 "no host",
+		"http://u:p@host":         "only scheme",
+		"http://a:1,":             "empty",
+		"http://a:1,b:2":          "no scheme",
+		"http://a:1/?x=1":         "only scheme",
+		"http://127.0.0.1:port/":  "not a URL",
+		"http://127.0.0.1:7460#x": "only scheme",
+	} {
+		if c, err := client.Dial(address); !errors.Is(err, txn.ErrInvalid) || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), client.DefaultAddress) {
+			t.Errorf("%q: %v, %v", address, c, err)
+		}
+	}
+	if _, err := client.Open(client.Config{RequestTimeout: -1}); !errors.Is(err, txn.ErrInvalid) {
+		t.Errorf("negative timeout: %v", err)
+	}
+	c, err := client.Dial("http://a:1, https://b:2/base/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+}

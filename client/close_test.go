@@ -1,0 +1,41 @@
+package client_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/server/servertest"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Invariant 5 while the server lives on: it is not the server's stop that cleans
+// up.
+func TestCloseLeavesNothing(t *testing.T) {
+	ways(t, func(t *testing.T, cfg client.Config) {
+		cfg.Address = serve(t, servertest.New())
+		// The first call sees to it that the server itself runs.
+		if _, err := open(t, client.Config{Address: cfg.Address, Unary: true}).Status(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		before := goleak.IgnoreCurrent()
+		c, err := client.Open(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if _, err := c.Begin(t.Context(), txn.Options{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := c.Status(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		// The goroutines of the server's side of the connections have to end too.
+		goleak.VerifyNone(t, before)
+	})
+}

@@ -1,0 +1,80 @@
+package client
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// DefaultAddress is where a server listens that was not told otherwise.
+const DefaultAddress = "http://127.0.0.1:7460"
+
+// Config is valid when zero.
+type Config struct {
+	// Address is the URL of a server, or of several, separated by commas: any of
+	// them takes any call, and the next one is used when one fails. Defaults to
+	// [DefaultAddress].
+	Address string
+	// RequestTimeout is the time of a call whose context has no deadline, all
+	// tries together. Defaults to 10s.
+	RequestTimeout time.Duration
+	// Unary makes every call a request of its own, over HTTP/1.1. It is slower
+	// by an order of magnitude and passes every proxy.
+	Unary bool
+	// FailFast makes a refused connection an error at once, as long as no
+	// connection has ever been made: for command lines, where somebody is
+	// waiting for the answer. Otherwise it is tried until the context ends.
+	FailFast bool
+	// TLS is used for https addresses. Defaults to the system's certificates.
+	TLS *tls.Config
+}
+
+func (c Config) withDefaults() (Config, []string, error) {
+	if c.Address == "" {
+		c.Address = DefaultAddress
+	}
+	if c.RequestTimeout < 0 {
+		return c, nil, fmt.Errorf("%w: client: RequestTimeout is %v; want 0 for the default, or more", txn.ErrInvalid, c.RequestTimeout)
+	}
+	if c.RequestTimeout == 0 {
+		c.RequestTimeout = 10 * time.Second
+	}
+	var bases []string
+	for a := range strings.SplitSeq(c.Address, ",") {
+		base, err := parseAddress(strings.TrimSpace(a))
+		if err != nil {
+			return c, nil, err
+		}
+		bases = append(bases, base)
+	}
+	return c, bases, nil
+}
+
+func parseAddress(a string) (string, error) {
+	invalid := func(why string) error {
+		return fmt.Errorf("%w: client: address %q: %s: want for example %s", txn.ErrInvalid, a, why, DefaultAddress)
+	}
+	if a == "" {
+		return "", invalid("it is empty")
+	}
+	if !strings.Contains(a, "://") {
+		return "", invalid("no scheme: write http:// before it")
+	}
+	u, err := url.Parse(a)
+	if err != nil {
+		return "", invalid("not a URL")
+	}
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return "", invalid("scheme " + u.Scheme + " is not spoken here")
+	case u.Hostname() == "":
+		return "", invalid("no host")
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return "", invalid("only scheme, host, port and path have a meaning")
+	}
+	return u.Scheme + "://" + u.Host + strings.TrimRight(u.Path, "/"), nil
+}

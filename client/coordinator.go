@@ -1,0 +1,161 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
+	"github.com/txmgr/txmgr/api/wire"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// List looks transactions up by what they are like.
+func (c *Client) List(ctx context.Context, f txn.Filter) ([]txn.Info, error) {
+	var res *txmgrv1.ListResponse
+	err := c.unaryCall(ctx, "list", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
+		res, err = e.transactions.List(ctx, wire.FromFilter(f))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	infos := make([]txn.Info, len(res.GetTransactions()))
+	for n, t := range res.GetTransactions() {
+		if infos[n], err = infoOf("list", txn.ID{}, t); err != nil {
+			return nil, err
+		}
+	}
+	return infos, nil
+}
+
+// Watch yields changes of state from now on, until ctx ends or the loop is left.
+// A connection that is lost ends it with an error, which comes last: whoever
+// watches again may have missed something in between.
+func (c *Client) Watch(ctx context.Context, f txn.Filter) iter.Seq2[txn.Event, error] {
+	return func(yield func(txn.Event, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(c.ctx, cancel)()
+		e, n := c.at()
+		fail := func(err error) {
+			switch err = c.judge(e, n, true, err); {
+			case c.ctx.Err() != nil:
+				err = errClosed
+			case ctx.Err() != nil:
+				return
+			case isLost(err):
+				err = fmt.Errorf("%w: %w", txn.ErrUnavailable, err)
+			}
+			yield(txn.Event{}, final("watch", txn.ID{}, err))
+		}
+		s, err := e.streams.Watch(ctx, wire.FromFilter(f))
+		if err != nil {
+			fail(err)
+			return
+		}
+		defer s.Close()
+		for s.Receive() {
+			event, err := wire.ToEvent(s.Msg())
+			if err != nil {
+				yield(txn.Event{}, newError("watch", txn.ID{}, err))
+				return
+			}
+			if !yield(event, nil) {
+				return
+			}
+		}
+		err = s.Err()
+		if err == nil {
+			err = &lostError{base: e.base, err: errors.New("the server ended the stream")}
+		}
+		fail(err)
+	}
+}
+
+// Groups shows the survival index.
+func (c *Client) Groups(ctx context.Context) (txn.Groups, error) {
+	var res *txmgrv1.GroupsResponse
+	err := c.unaryCall(ctx, "timeouts", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
+		res, err = e.timeouts.Groups(ctx, &txmgrv1.GroupsRequest{})
+		return err
+	})
+	if err != nil {
+		return txn.Groups{}, err
+	}
+	return translated(wire.ToGroups(res))
+}
+
+// AddParticipant registers a participant, or changes the settings of a known one
+// of the same kind.
+func (c *Client) AddParticipant(ctx context.Context, p txn.Participant) error {
+	return c.unaryCall(ctx, "add participant", txn.ID{}, func(ctx context.Context, e *endpoint) error {
+		_, err := e.participants.Add(ctx, wire.FromParticipant(p))
+		return err
+	})
+}
+
+// Participants shows the registered participants and their health.
+func (c *Client) Participants(ctx context.Context) ([]txn.ParticipantStatus, error) {
+	var res *txmgrv1.ListParticipantsResponse
+	err := c.unaryCall(ctx, "list participants", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
+		res, err = e.participants.List(ctx, &txmgrv1.ListParticipantsRequest{})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return translated(wire.ToParticipants(res.GetParticipants()))
+}
+
+// TestParticipant asks a participant whether it can take part.
+func (c *Client) TestParticipant(ctx context.Context, name string) error {
+	return c.unaryCall(ctx, "test participant", txn.ID{}, func(ctx context.Context, e *endpoint) error {
+		_, err := e.participants.Test(ctx, &txmgrv1.TestRequest{Name: wire.Text(name)})
+		return err
+	})
+}
+
+// RemoveParticipant takes a registration back; [txn.ErrConflict] while a branch
+// needs it.
+func (c *Client) RemoveParticipant(ctx context.Context, name string) error {
+	return c.unaryCall(ctx, "remove participant", txn.ID{}, func(ctx context.Context, e *endpoint) error {
+		_, err := e.participants.Remove(ctx, &txmgrv1.RemoveRequest{Name: wire.Text(name)})
+		return err
+	})
+}
+
+// Scan compares what is prepared at a participant, or at all of them when it is
+// empty, with what the coordinator knows, and finishes it when apply is true.
+func (c *Client) Scan(ctx context.Context, participant string, apply bool) ([]txn.Finding, error) {
+	var res *txmgrv1.ScanResponse
+	err := c.unaryCall(ctx, "scan", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
+		res, err = e.doubts.Scan(ctx, &txmgrv1.ScanRequest{Participant: wire.Text(participant), Apply: apply})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return translated(wire.ToFindings(res))
+}
+
+// Status shows the node that answers.
+func (c *Client) Status(ctx context.Context) (txn.Status, error) {
+	var res *txmgrv1.StatusResponse
+	err := c.unaryCall(ctx, "status", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
+		res, err = e.cluster.Status(ctx, &txmgrv1.StatusRequest{})
+		return err
+	})
+	if err != nil {
+		return txn.Status{}, err
+	}
+	return translated(wire.ToStatus(res))
+}
+
+func translated[T any](v T, err error) (T, error) {
+	if err != nil {
+		err = newError("read the answer", txn.ID{}, err)
+	}
+	return v, err
+}

@@ -1,0 +1,73 @@
+package client
+
+import (
+	"context"
+	"net/http/httptrace"
+	"sync/atomic"
+	"time"
+
+	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// do makes a call through the pipe. weight is about the bytes of what the
+// caller put into the command.
+func (c *Client) do(ctx context.Context, op string, id txn.ID, weight int, cmd *txmgrv1.Command) (*txmgrv1.Reply, error) {
+	if weight > maxCommandBytes {
+		return nil, newError(op, id, tooLarge(weight))
+	}
+	cmd.Id = id[:]
+	patience := c.cfg.RequestTimeout
+	started := time.Now()
+	r, err := c.pipe.send(ctx, patience, cmd, weight+commandOverhead)
+	if err == nil {
+		return r, nil
+	}
+	// From here on nothing is fast any more.
+	if _, has := ctx.Deadline(); !has {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, started.Add(patience))
+		defer cancel()
+	}
+	first := true
+	err = c.retryUntil(ctx, op, id, func() error {
+		if first {
+			first = false
+			return err
+		}
+		r, err = c.pipe.send(ctx, patience, cmd, weight+commandOverhead)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// unaryCall makes a call as a request of its own.
+func (c *Client) unaryCall(ctx context.Context, op string, id txn.ID, call func(context.Context, *endpoint) error) error {
+	return c.retry(ctx, op, id, func(ctx context.Context) error {
+		// Without a connection nothing was sent: that is what tells "unavailable"
+		// from "in doubt".
+		var connected atomic.Bool
+		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+			GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
+		})
+		e, n := c.at()
+		err := call(ctx, e)
+		return c.judge(e, n, connected.Load(), err)
+	})
+}
+
+// judge reads the error of one try, and goes to another server if this one did
+// not answer, or not now.
+func (c *Client) judge(e *endpoint, n uint32, sent bool, err error) error {
+	if err == nil {
+		return nil
+	}
+	err = lost(e.base, sent, err)
+	if again(err) || isLost(err) {
+		c.leave(n)
+	}
+	return err
+}

@@ -1,0 +1,41 @@
+// Package client is a [txn.Manager] over the network: the coordinator of package
+// server, as if it ran in this process.
+//
+// Calls about one transaction travel through a Pipe: one stream per client that
+// carries batches of commands. A caller puts its command into a queue; one
+// goroutine sends whatever is in the queue, without waiting for more; another
+// hands the replies out. The more callers there are, the more commands share a
+// message. Everything else, and everything with [Config.Unary], is a call of its
+// own.
+//
+// # Invariants
+//
+//  1. Only what can be repeated is repeated. Every call names its transaction (an
+//     id that is missing from a begin is made here, before the first try), and
+//     the coordinator answers a repeated call as it did the first time.
+//  2. A connection that is lost, a node that is not ready and load that was shed
+//     are tried again, elsewhere if there are several addresses, with full
+//     jitter, not before the time that the server asked for, and never after the
+//     context has ended.
+//  3. A commit that may have arrived and has no answer is [txn.ErrInDoubt], with
+//     the id; one that surely has not is [txn.ErrUnavailable]. No other call is
+//     ever in doubt: all of them may simply be made again.
+//  4. Errors are *[txn.Error] with the sentinels that the coordinator gave, and
+//     those of the context that ended the call.
+//  5. After [Client.Close] no goroutine and no connection is left.
+//
+// # Concurrency
+//
+// A [Client] is meant to be shared by all goroutines of a process.
+//
+// # Time
+//
+// A context without a deadline gets [Config.RequestTimeout], except for Wait and
+// Watch, which last as long as their context. The time that a call may take is
+// not the timeout of the transaction.
+//
+// # What it does not do
+//
+// It does not use proxies from the environment, cache, or choose the leader: any
+// node takes any call.
+package client

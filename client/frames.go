@@ -1,0 +1,53 @@
+package client
+
+import (
+	"encoding/binary"
+	"io"
+	"net/http"
+)
+
+// frames is a transport for streams of messages. The connect library hands a
+// message over in two pieces, its head and its body, and net/http sends whatever
+// it gets at once: two packets and two system calls on either side. Here the
+// pieces leave together.
+type frames struct{ http.RoundTripper }
+
+// RoundTrip implements [http.RoundTripper].
+func (f frames) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body != nil && r.ContentLength < 0 {
+		r.Body = &frameReader{ReadCloser: r.Body}
+	}
+	return f.RoundTripper.RoundTrip(r)
+}
+
+// CloseIdleConnections lets [http.Client.CloseIdleConnections] reach the
+// transport.
+func (f frames) CloseIdleConnections() {
+	if c, ok := f.RoundTripper.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
+
+// frameReader never ends a read within a message when the rest of it fits.
+type frameReader struct {
+	io.ReadCloser
+
+	buf  [5]byte // a byte of flags and the length of the body, big-endian
+	head []byte  // of buf, not handed out yet
+	left int     // bytes of the body that have not been read
+}
+
+// Read implements [io.Reader].
+func (f *frameReader) Read(p []byte) (int, error) {
+	if len(f.head) == 0 && f.left == 0 {
+		if _, err := io.ReadFull(f.ReadCloser, f.buf[:]); err != nil {
+			return 0, err
+		}
+		f.head, f.left = f.buf[:], int(binary.BigEndian.Uint32(f.buf[1:]))
+	}
+	n := copy(p, f.head)
+	f.head = f.head[n:]
+	more, err := io.ReadFull(f.ReadCloser, p[n:min(len(p), n+f.left)])
+	f.left -= more
+	return n + more, err
+}

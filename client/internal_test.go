@@ -1,0 +1,107 @@
+package client
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/txmgr/txmgr/api/wire"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Whatever the sizes of messages, pieces and buffers: every byte comes through,
+// and no read ends within a message that fits.
+func TestFramesStayWhole(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var stream []byte
+		ends := make(map[int]bool)
+		for range rapid.IntRange(0, 8).Draw(t, "messages") {
+			n := rapid.IntRange(0, 40).Draw(t, "length")
+			stream = append(stream, 0)
+			stream = binary.BigEndian.AppendUint32(stream, uint32(n))
+			stream = append(stream, bytes.Repeat([]byte{byte(n)}, n)...)
+			ends[len(stream)] = true
+		}
+		var source io.Reader = bytes.NewReader(stream)
+		if rapid.Bool().Draw(t, "piecemeal") {
+			source = iotest.OneByteReader(source)
+		}
+		f := &frameReader{ReadCloser: io.NopCloser(source)}
+		buf := make([]byte, rapid.IntRange(1, 64).Draw(t, "buffer"))
+		var got []byte
+		for {
+			n, err := f.Read(buf)
+			got = append(got, buf[:n]...)
+			if err != nil {
+				if !errors.Is(err, io.EOF) {
+					t.Fatal(err)
+				}
+				break
+			}
+			if n < len(buf) && !ends[len(got)] {
+				t.Fatalf("a read of %d of %d bytes ends within a message", n, len(buf))
+			}
+		}
+		if !bytes.Equal(got, stream) {
+			t.Fatalf("%x became %x", stream, got)
+		}
+	})
+}
+
+func TestFrameThatIsCutOff(t *testing.T) {
+	for _, stream := range []string{"\x00\x00", "\x00\x00\x00\x00\x09half"} {
+		f := &frameReader{ReadCloser: io.NopCloser(bytes.NewReader([]byte(stream)))}
+		if _, err := io.ReadAll(f); err == nil {
+			t.Errorf("%q: no error", stream)
+		}
+	}
+}
+
+// Full jitter: anything from nothing to a ceiling that doubles and is bounded;
+// never less than the server asked for.
+func TestBackoff(t *testing.T) {
+	plain := errors.New("lost")
+	var longest time.Duration
+	for n := range 40 {
+		ceiling := min(firstBackoff<<min(n, 10), maxBackoff)
+		for range 200 {
+			d := backoff(n, plain)
+			if d < 0 || d >= ceiling {
+				t.Fatalf("after %d failures: %v", n, d)
+			}
+			longest = max(longest, d)
+		}
+		if d := backoff(n, &wire.RetryAfterError{After: time.Hour, Err: txn.ErrUnavailable}); d < time.Hour || d > time.Hour+maxBackoff {
+			t.Fatalf("asked for an hour: %v", d)
+		}
+	}
+	if longest < maxBackoff/2 {
+		t.Errorf("never longer than %v: the jitter is not full", longest)
+	}
+}
+
+// A message holds as many commands as fit, and at least one.
+func TestTake(t *testing.T) {
+	for _, c := range []struct{ calls, weight, want int }{
+		{0, 1, 0},
+		{1, maxCommandBytes, 1},
+		{3, maxCommandBytes, 1},
+		{10, maxBatchBytes / 4, 4},
+		{maxBatch + 5, 1, maxBatch},
+		{7, 64, 7},
+	} {
+		var queue []*call
+		for range c.calls {
+			queue = append(queue, &call{weight: c.weight})
+		}
+		if got := take(queue); got != c.want {
+			t.Errorf("%d of weight %d: took %d, want %d", c.calls, c.weight, got, c.want)
+		}
+	}
+}

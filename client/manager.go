@@ -1,0 +1,167 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
+	"github.com/txmgr/txmgr/api/wire"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Begin starts a transaction. See [txn.Manager].
+func (c *Client) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
+	if o.ID.IsZero() {
+		o.ID = newID()
+	}
+	if c.cfg.Unary {
+		return c.beginUnary(ctx, o)
+	}
+	weight := len(o.Name)
+	for k, v := range o.Labels {
+		weight += len(k) + len(v) + 8
+	}
+	for _, e := range o.Branches {
+		weight += weigh(e)
+	}
+	r, err := c.do(ctx, "begin", o.ID, weight, &txmgrv1.Command{Call: &txmgrv1.Command_Begin{Begin: wire.FromOptions(o)}})
+	if err != nil {
+		return txn.Begun{}, err
+	}
+	if r.GetBegin() == nil {
+		return txn.Begun{}, newError("begin", o.ID, errNoReply)
+	}
+	b, err := wire.ToBegun(r.GetBegin())
+	if err != nil {
+		return txn.Begun{}, newError("begin", o.ID, err)
+	}
+	return b, nil
+}
+
+// Enlist records a branch. See [txn.Manager].
+func (c *Client) Enlist(ctx context.Context, id txn.ID, e txn.Enlistment) (txn.Branch, error) {
+	if c.cfg.Unary {
+		return c.enlistUnary(ctx, id, e)
+	}
+	r, err := c.do(ctx, "enlist", id, weigh(e), &txmgrv1.Command{Call: &txmgrv1.Command_Enlist{Enlist: wire.FromEnlistment(e)}})
+	if err != nil {
+		return txn.Branch{}, err
+	}
+	if r.GetEnlist() == nil {
+		return txn.Branch{}, newError("enlist", id, errNoReply)
+	}
+	return wire.ToBranch(r.GetEnlist()), nil
+}
+
+func weigh(e txn.Enlistment) int { return len(e.Participant) + len(e.Payload) + len(e.Session) + 16 }
+
+// Commit decides. A commit that may have arrived and has no answer is
+// [txn.ErrInDoubt]. See [txn.Manager].
+func (c *Client) Commit(ctx context.Context, id txn.ID, m txn.Commitment) (txn.Outcome, error) {
+	if c.cfg.Unary {
+		return c.commitUnary(ctx, id, m)
+	}
+	return c.decide(ctx, "commit", id, 12*len(m.Votes), &txmgrv1.Command{Call: &txmgrv1.Command_Commit{Commit: wire.FromCommitment(m)}})
+}
+
+// Rollback decides to roll back. See [txn.Manager].
+func (c *Client) Rollback(ctx context.Context, id txn.ID, reason string) (txn.Outcome, error) {
+	if c.cfg.Unary {
+		return c.rollbackUnary(ctx, id, reason)
+	}
+	return c.decide(ctx, "rollback", id, len(reason), &txmgrv1.Command{Call: &txmgrv1.Command_Rollback{Rollback: &txmgrv1.RollbackCall{Reason: wire.Text(reason)}}})
+}
+
+// Extend grants a new timeout. See [txn.Manager].
+func (c *Client) Extend(ctx context.Context, id txn.ID, timeout time.Duration) (txn.Outcome, error) {
+	if c.cfg.Unary {
+		return c.extendUnary(ctx, id, timeout)
+	}
+	return c.decide(ctx, "extend", id, 0, &txmgrv1.Command{Call: &txmgrv1.Command_Extend{Extend: &txmgrv1.ExtendCall{Timeout: int64(timeout)}}})
+}
+
+func (c *Client) decide(ctx context.Context, op string, id txn.ID, weight int, cmd *txmgrv1.Command) (txn.Outcome, error) {
+	r, err := c.do(ctx, op, id, weight, cmd)
+	if err != nil {
+		return outcomeOf(err), err
+	}
+	if r.GetOutcome() == nil {
+		return txn.Outcome{}, newError(op, id, errNoReply)
+	}
+	o, err := wire.ToOutcome(r.GetOutcome())
+	if err != nil {
+		return txn.Outcome{}, newError(op, id, err)
+	}
+	return o, nil
+}
+
+// outcomeOf is as much of the outcome as the error of a refused call tells.
+func outcomeOf(err error) txn.Outcome {
+	if e := (*txn.Error)(nil); errors.As(err, &e) {
+		return txn.Outcome{State: e.State, Cause: e.Cause}
+	}
+	return txn.Outcome{}
+}
+
+// Done reports branches that the caller has finished. See [txn.Manager].
+func (c *Client) Done(ctx context.Context, id txn.ID, acks ...txn.Ack) error {
+	if c.cfg.Unary {
+		return c.doneUnary(ctx, id, acks)
+	}
+	_, err := c.do(ctx, "done", id, 12*len(acks), &txmgrv1.Command{Call: &txmgrv1.Command_Done{Done: wire.FromAcks(acks)}})
+	return err
+}
+
+// Get looks a transaction up. See [txn.Manager].
+func (c *Client) Get(ctx context.Context, id txn.ID) (txn.Info, error) {
+	if c.cfg.Unary {
+		return c.getUnary(ctx, id)
+	}
+	r, err := c.do(ctx, "get", id, 0, &txmgrv1.Command{Call: &txmgrv1.Command_Get{Get: &txmgrv1.GetCall{}}})
+	if err != nil {
+		return txn.Info{}, err
+	}
+	if r.GetGet() == nil {
+		return txn.Info{}, newError("get", id, errNoReply)
+	}
+	return infoOf("get", id, r.GetGet())
+}
+
+// Wait returns when the transaction has reached the goal. It lasts as long as
+// ctx; [txn.ErrWaitTimeout] when that ends first. See [txn.Manager].
+func (c *Client) Wait(ctx context.Context, id txn.ID, goal txn.Goal) (txn.Info, error) {
+	request := &txmgrv1.WaitRequest{Id: id.String(), Goal: "finished"}
+	if goal == txn.DecidedGoal {
+		request.Goal = "decided"
+	}
+	var t *txmgrv1.Transaction
+	for {
+		started := time.Now()
+		err := c.retryUntil(ctx, "wait", id, func() (err error) {
+			e, n := c.at()
+			t, err = e.streams.Wait(ctx, request)
+			return c.judge(e, n, true, err)
+		})
+		switch {
+		case err == nil:
+			return infoOf("wait", id, t)
+		case ctx.Err() != nil:
+			return txn.Info{}, newError("wait", id, fmt.Errorf("%w: %w", txn.ErrWaitTimeout, ctx.Err()))
+		case !errors.Is(err, txn.ErrWaitTimeout):
+			return txn.Info{}, err
+		case time.Since(started) < maxBackoff:
+			// The server does not wait for long; do not ask it all the time.
+			c.sleep(ctx, maxBackoff)
+		}
+	}
+}
+
+func infoOf(op string, id txn.ID, t *txmgrv1.Transaction) (txn.Info, error) {
+	i, err := wire.ToInfo(t)
+	if err != nil {
+		return txn.Info{}, newError(op, id, err)
+	}
+	return i, nil
+}

@@ -1,0 +1,188 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"syscall"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/txmgr/txmgr/api/wire"
+	"github.com/txmgr/txmgr/txn"
+)
+
+const (
+	firstBackoff = 10 * time.Millisecond
+	maxBackoff   = time.Second
+)
+
+// lostError is a try that got no answer.
+type lostError struct {
+	base string
+	sent bool // it may have arrived
+	err  error
+}
+
+// Error says what became of the connection and, when nothing listens, what to do.
+func (e *lostError) Error() string {
+	if errors.Is(e.err, syscall.ECONNREFUSED) {
+		return fmt.Sprintf("%s: connection refused: is the server running? start one: txmgr dev", e.base)
+	}
+	return fmt.Sprintf("%s: %v", e.base, e.err)
+}
+
+// Unwrap gives the error of the connection.
+func (e *lostError) Unwrap() error { return e.err }
+
+// lost tells a try without an answer from an answer that is an error. What comes
+// back is a lostError or the error that the server meant.
+func lost(base string, sent bool, err error) error {
+	var ce *connect.Error
+	if errors.As(err, &ce) && ce.Meta().Get(wire.HeaderCode) == "" {
+		switch ce.Code() {
+		case connect.CodeUnavailable, connect.CodeCanceled, connect.CodeDeadlineExceeded, connect.CodeInternal, connect.CodeUnknown:
+			if len(ce.Details()) == 0 {
+				return &lostError{base: base, sent: sent, err: errors.Unwrap(ce)}
+			}
+		}
+	}
+	return wire.FromConnect(err)
+}
+
+func isLost(err error) bool {
+	l := (*lostError)(nil)
+	return errors.As(err, &l)
+}
+
+// hopeless reports whether the connection will not be made by trying again.
+func hopeless(err error) bool {
+	certificate, record := (*tls.CertificateVerificationError)(nil), tls.RecordHeaderError{}
+	return errors.As(err, &certificate) || errors.As(err, &record)
+}
+
+// retry makes a call until it has an answer that is final, or ctx ends. The
+// first try costs nothing beyond itself.
+func (c *Client) retry(ctx context.Context, op string, id txn.ID, try func(context.Context) error) error {
+	if _, has := ctx.Deadline(); !has {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.cfg.RequestTimeout)
+		defer cancel()
+	}
+	return c.retryUntil(ctx, op, id, func() error { return try(ctx) })
+}
+
+// retryUntil is [Client.retry] for a context that surely ends.
+func (c *Client) retryUntil(ctx context.Context, op string, id txn.ID, try func() error) error {
+	maybe := false // some try may have been carried out
+	var last error
+	for n := 0; ; n++ {
+		err := try()
+		if err == nil {
+			c.reached.CompareAndSwap(false, true)
+			return nil
+		}
+		// That time ran out says less than what went wrong before.
+		if last == nil || ctx.Err() == nil {
+			last = err
+		}
+		l := (*lostError)(nil)
+		noAnswer := errors.As(err, &l)
+		maybe = maybe || noAnswer && l.sent || errors.Is(err, txn.ErrInDoubt)
+		switch {
+		case !noAnswer && !again(err):
+			return final(op, id, err)
+		case c.ctx.Err() != nil:
+			return unanswered(op, id, maybe, errClosed)
+		case noAnswer && !l.sent && (hopeless(err) || c.cfg.FailFast && !c.reached.Load()):
+			return unanswered(op, id, maybe, fmt.Errorf("%w: %w", txn.ErrUnavailable, err))
+		}
+		if !c.sleep(ctx, backoff(n, err)) {
+			return unanswered(op, id, maybe, ended(ctx, last))
+		}
+	}
+}
+
+// again reports whether an answer is worth a repetition: nothing was done, or
+// the node itself does not know what was.
+func again(err error) bool {
+	return errors.Is(err, txn.ErrUnavailable) || errors.Is(err, txn.ErrInDoubt) && !errors.Is(err, txn.ErrHazard)
+}
+
+// backoff is how long to wait after the nth failure: full jitter, and at least
+// what the server asked for.
+func backoff(n int, err error) time.Duration {
+	ceiling := min(firstBackoff<<min(n, 10), maxBackoff)
+	d := rand.N(ceiling)
+	if r := (*wire.RetryAfterError)(nil); errors.As(err, &r) {
+		d += r.After
+	}
+	return d
+}
+
+// sleep reports whether there is time left after d. It does not wait for an end
+// that comes sooner.
+func (c *Client) sleep(ctx context.Context, d time.Duration) bool {
+	if until, has := ctx.Deadline(); has && time.Until(until) <= d || ctx.Err() != nil {
+		return false
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	case <-c.ctx.Done():
+		return true // the next try finds the client closed
+	}
+}
+
+// ended is the error of a call whose time is over: what ended it, and what went
+// wrong last.
+func ended(ctx context.Context, last error) error {
+	cause := ctx.Err()
+	if cause == nil {
+		cause = context.DeadlineExceeded // the next try would have come after it
+	}
+	return fmt.Errorf("%w: %w: %w", txn.ErrUnavailable, cause, last)
+}
+
+// unanswered is the error of a call that got no answer: in doubt for a commit
+// that may have arrived, else unavailable.
+func unanswered(op string, id txn.ID, maybe bool, err error) error {
+	if op != "commit" || !maybe {
+		return newError(op, id, err)
+	}
+	return newError(op, id, &inDoubtError{err})
+}
+
+// inDoubtError stands for [txn.ErrInDoubt]. What it wraps is why nobody knows:
+// the text keeps it, but it is not unavailability that the caller has to handle.
+type inDoubtError struct{ why error }
+
+// Error says that the outcome is not known, and why.
+func (e *inDoubtError) Error() string { return txn.ErrInDoubt.Error() + ": " + e.why.Error() }
+
+// Is makes it [txn.ErrInDoubt], and what ended the context.
+func (e *inDoubtError) Is(target error) bool {
+	return target == txn.ErrInDoubt ||
+		(target == context.Canceled || target == context.DeadlineExceeded) && errors.Is(e.why, target)
+}
+
+// final gives an answer of the server the form of every error here.
+func final(op string, id txn.ID, err error) error {
+	if r := (*wire.RetryAfterError)(nil); errors.As(err, &r) {
+		err = r.Err
+	}
+	if e, ok := err.(*txn.Error); ok {
+		if e.ID.IsZero() {
+			e.ID = id
+		}
+		return e
+	}
+	return newError(op, id, err)
+}

@@ -1,0 +1,142 @@
+package client
+
+import (
+	"context"
+	"time"
+
+	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
+	"github.com/txmgr/txmgr/api/wire"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// The calls of manager.go as requests of their own, for [Config.Unary].
+
+func (c *Client) beginUnary(ctx context.Context, o txn.Options) (txn.Begun, error) {
+	r := &txmgrv1.BeginRequest{Id: o.ID.String(), Name: wire.Text(o.Name), Labels: wire.TextMap(o.Labels)}
+	if o.Timeout != 0 {
+		r.Timeout = o.Timeout.String()
+	}
+	for _, e := range o.Branches {
+		r.Branches = append(r.Branches, &txmgrv1.Enlistment{Participant: wire.Text(e.Participant), Payload: e.Payload, Session: wire.Text(e.Session)})
+	}
+	var res *txmgrv1.BeginResponse
+	err := c.unaryCall(ctx, "begin", o.ID, func(ctx context.Context, e *endpoint) (err error) {
+		res, err = e.transactions.Begin(ctx, r)
+		return err
+	})
+	if err != nil {
+		return txn.Begun{}, err
+	}
+	return begunOf(o.ID, res)
+}
+
+func begunOf(id txn.ID, r *txmgrv1.BeginResponse) (txn.Begun, error) {
+	b := txn.Begun{SurvivalIndex: r.GetSurvivalIndex(), ExpiryTick: r.GetExpiryTick()}
+	var err error
+	if b.ID, err = txn.ParseID(r.GetId()); err != nil {
+		return b, newError("begin", id, err)
+	}
+	if b.Timeout, err = wire.ParseDuration("timeout", r.GetTimeout()); err != nil {
+		return b, newError("begin", id, err)
+	}
+	for _, m := range r.GetBranches() {
+		one, err := branchOf(m)
+		if err != nil {
+			return b, newError("begin", id, err)
+		}
+		b.Branches = append(b.Branches, one)
+	}
+	return b, nil
+}
+
+func branchOf(m *txmgrv1.Branch) (txn.Branch, error) {
+	id, err := txn.ParseBranchID(m.GetId())
+	return txn.Branch{ID: id, Participant: m.GetParticipant(), XID: m.GetXid()}, err
+}
+
+func (c *Client) enlistUnary(ctx context.Context, id txn.ID, e txn.Enlistment) (txn.Branch, error) {
+	r := &txmgrv1.EnlistRequest{Id: id.String(), Participant: wire.Text(e.Participant), Payload: e.Payload, Session: wire.Text(e.Session)}
+	var res *txmgrv1.Branch
+	err := c.unaryCall(ctx, "enlist", id, func(ctx context.Context, e *endpoint) (err error) {
+		res, err = e.transactions.Enlist(ctx, r)
+		return err
+	})
+	if err != nil {
+		return txn.Branch{}, err
+	}
+	b, err := branchOf(res)
+	if err != nil {
+		return b, newError("enlist", id, err)
+	}
+	return b, nil
+}
+
+func (c *Client) commitUnary(ctx context.Context, id txn.ID, m txn.Commitment) (txn.Outcome, error) {
+	r := &txmgrv1.CommitRequest{Id: id.String(), OwnPhaseTwo: m.OwnPhaseTwo}
+	for _, v := range m.Votes {
+		r.Votes = append(r.Votes, &txmgrv1.Vote{Branch: v.Branch.String(), Vote: v.Vote.String()})
+	}
+	return c.decideUnary(ctx, "commit", id, func(ctx context.Context, e *endpoint) (*txmgrv1.Outcome, error) {
+		return e.transactions.Commit(ctx, r)
+	})
+}
+
+func (c *Client) rollbackUnary(ctx context.Context, id txn.ID, reason string) (txn.Outcome, error) {
+	r := &txmgrv1.RollbackRequest{Id: id.String(), Reason: wire.Text(reason)}
+	return c.decideUnary(ctx, "rollback", id, func(ctx context.Context, e *endpoint) (*txmgrv1.Outcome, error) {
+		return e.transactions.Rollback(ctx, r)
+	})
+}
+
+func (c *Client) extendUnary(ctx context.Context, id txn.ID, timeout time.Duration) (txn.Outcome, error) {
+	r := &txmgrv1.ExtendRequest{Id: id.String(), Timeout: timeout.String()}
+	return c.decideUnary(ctx, "extend", id, func(ctx context.Context, e *endpoint) (*txmgrv1.Outcome, error) {
+		return e.transactions.Extend(ctx, r)
+	})
+}
+
+func (c *Client) decideUnary(
+	ctx context.Context, op string, id txn.ID, call func(context.Context, *endpoint) (*txmgrv1.Outcome, error),
+) (txn.Outcome, error) {
+	var res *txmgrv1.Outcome
+	err := c.unaryCall(ctx, op, id, func(ctx context.Context, e *endpoint) (err error) {
+		res, err = call(ctx, e)
+		return err
+	})
+	if err != nil {
+		return outcomeOf(err), err
+	}
+	var o txn.Outcome
+	for _, f := range []struct {
+		into interface{ UnmarshalText([]byte) error }
+		name string
+	}{{&o.State, res.GetState()}, {&o.Cause, res.GetCause()}, {&o.Hazard, res.GetHazard()}} {
+		if err := f.into.UnmarshalText([]byte(f.name)); err != nil {
+			return o, newError(op, id, err)
+		}
+	}
+	return o, nil
+}
+
+func (c *Client) doneUnary(ctx context.Context, id txn.ID, acks []txn.Ack) error {
+	r := &txmgrv1.DoneRequest{Id: id.String()}
+	for _, a := range acks {
+		r.Acks = append(r.Acks, &txmgrv1.Ack{Branch: a.Branch.String(), State: a.State.String()})
+	}
+	return c.unaryCall(ctx, "done", id, func(ctx context.Context, e *endpoint) error {
+		_, err := e.transactions.Done(ctx, r)
+		return err
+	})
+}
+
+func (c *Client) getUnary(ctx context.Context, id txn.ID) (txn.Info, error) {
+	var res *txmgrv1.Transaction
+	err := c.unaryCall(ctx, "get", id, func(ctx context.Context, e *endpoint) (err error) {
+		res, err = e.transactions.Get(ctx, &txmgrv1.GetRequest{Id: id.String()})
+		return err
+	})
+	if err != nil {
+		return txn.Info{}, err
+	}
+	return infoOf("get", id, res)
+}

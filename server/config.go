@@ -1,0 +1,120 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Config is valid when zero.
+type Config struct {
+	// Listen is the address for [Server.Listen]. Defaults to 127.0.0.1:7460.
+	Listen string
+	// Insecure allows addresses beyond loopback. The server has no TLS and no
+	// authentication: whoever reaches it may decide every transaction.
+	Insecure bool
+	// Log receives requests and failures. Defaults to [slog.Default].
+	Log *slog.Logger
+
+	// CallTimeout is the time of a call that brings no deadline. Defaults to 10s.
+	CallTimeout time.Duration
+	// MaxCallTimeout cuts the deadlines that callers bring, and the length of one
+	// Wait. Defaults to 60s.
+	MaxCallTimeout time.Duration
+
+	// MaxBody is the most bytes of one message. Defaults to 1 MiB.
+	MaxBody int
+	// MaxRequests is the most calls at once, not counting those that wait.
+	// Defaults to 1,024.
+	MaxRequests int
+	// MaxStreams is the most Pipes, Watches and Waits at once. Defaults to 1,024.
+	MaxStreams int
+	// MaxCommands is the most commands in flight in all Pipes. Defaults to 16,384.
+	MaxCommands int
+	// MaxPipeCommands is the most commands in flight in one Pipe; the Pipe is not
+	// read while it is reached. Defaults to 4,096.
+	MaxPipeCommands int
+
+	// ReadTimeout is the time that a caller has to send the headers, and again
+	// the body, of a call. Defaults to 10s.
+	ReadTimeout time.Duration
+	// IdleTimeout is how long an unused connection stays open. Defaults to 2m.
+	IdleTimeout time.Duration
+	// DrainTimeout is how long [Server.Serve] waits for calls after its context
+	// has ended. Defaults to 10s.
+	DrainTimeout time.Duration
+}
+
+// maxHeader is the most bytes of the headers of one request. Calls of this API
+// carry a few hundred.
+const maxHeader = 32 << 10
+
+// retryAfter is what a caller is told whose call was shed.
+const retryAfter = time.Second
+
+func (c Config) withDefaults() (Config, error) {
+	if c.Listen == "" {
+		c.Listen = "127.0.0.1:7460"
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	var errs []error
+	for _, d := range []struct {
+		name  string
+		value *time.Duration
+		def   time.Duration
+	}{
+		{"CallTimeout", &c.CallTimeout, 10 * time.Second},
+		{"MaxCallTimeout", &c.MaxCallTimeout, time.Minute},
+		{"ReadTimeout", &c.ReadTimeout, 10 * time.Second},
+		{"IdleTimeout", &c.IdleTimeout, 2 * time.Minute},
+		{"DrainTimeout", &c.DrainTimeout, 10 * time.Second},
+	} {
+		errs = append(errs, orDefault(d.name, d.value, d.def))
+	}
+	for _, n := range []struct {
+		name  string
+		value *int
+		def   int
+	}{
+		{"MaxBody", &c.MaxBody, 1 << 20},
+		{"MaxRequests", &c.MaxRequests, 1024},
+		{"MaxStreams", &c.MaxStreams, 1024},
+		{"MaxCommands", &c.MaxCommands, 16384},
+		{"MaxPipeCommands", &c.MaxPipeCommands, 4096},
+	} {
+		errs = append(errs, orDefault(n.name, n.value, n.def))
+	}
+	if c.CallTimeout > c.MaxCallTimeout {
+		c.CallTimeout = c.MaxCallTimeout
+	}
+	return c, errors.Join(errs...)
+}
+
+func orDefault[T int | time.Duration](name string, value *T, def T) error {
+	if *value < 0 {
+		return fmt.Errorf("%w: server: %s is %v; want 0 for the default, or more", txn.ErrInvalid, name, *value)
+	}
+	if *value == 0 {
+		*value = def
+	}
+	return nil
+}
+
+// checkAddress refuses what would offer an unprotected server to a network.
+func (c Config) checkAddress(a net.Addr) error {
+	if c.Insecure {
+		return nil
+	}
+	tcp, ok := a.(*net.TCPAddr)
+	if !ok || tcp.IP.IsLoopback() {
+		return nil
+	}
+	return fmt.Errorf("%w: server: %v can be reached from other machines, and this server has neither TLS nor authentication: "+
+		"listen on 127.0.0.1, or set Insecure if the network itself is protected", txn.ErrDenied, a)
+}

@@ -1,0 +1,150 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// metrics are kept in a registry of the server's own, so that an embedding
+// program's metrics and these never collide.
+type metrics struct {
+	registry *prometheus.Registry
+	rpc      *prometheus.HistogramVec
+	log      *slog.Logger
+}
+
+func newMetrics(s *Server) *metrics {
+	m := &metrics{registry: prometheus.NewRegistry(), log: s.log}
+	m.rpc = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "txmgr_rpc_duration_seconds",
+		Help:    "How long calls took, commands of a Pipe included, by method and code.",
+		Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 60},
+	}, []string{"method", "code"})
+	m.registry.MustRegister(m.rpc, &statusCollector{s},
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		gauge("txmgr_rpc_requests_running", "Calls that run now, not counting streams.", func() float64 { return float64(s.requests.Load()) }),
+		gauge("txmgr_rpc_streams_running", "Pipes, watches and waits that run now.", func() float64 { return float64(s.streams.Load()) }),
+		gauge("txmgr_rpc_commands_running", "Commands of pipes that run now.", func() float64 { return float64(s.commands.Load()) }),
+	)
+	return m
+}
+
+func gauge(name, help string, f func() float64) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f)
+}
+
+func (m *metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+		ErrorLog:            slog.NewLogLogger(m.log.Handler(), slog.LevelWarn),
+		ErrorHandling:       promhttp.ContinueOnError,
+		MaxRequestsInFlight: 4,
+		Timeout:             10 * time.Second,
+	})
+}
+
+// timer is the histogram of one method. Finding the one for success costs
+// nothing: it is what the hot path needs.
+type timer struct {
+	ok    prometheus.Observer
+	codes prometheus.ObserverVec
+}
+
+func (m *metrics) timer(method string) *timer {
+	vec := m.rpc.MustCurryWith(prometheus.Labels{"method": method})
+	return &timer{ok: vec.WithLabelValues(string(txn.CodeOK)), codes: vec}
+}
+
+func (t *timer) observe(code txn.Code, took time.Duration) {
+	if code == txn.CodeOK {
+		t.ok.Observe(took.Seconds())
+		return
+	}
+	t.codes.WithLabelValues(string(code)).Observe(took.Seconds())
+}
+
+// statusCollector turns the coordinator's status into metrics when asked.
+type statusCollector struct{ s *Server }
+
+var (
+	descTransactions = desc("transactions_total", "Decisions since bootstrap, by outcome and cause.", "outcome", "cause")
+	descParticipant  = desc("participant_up", "Whether the participant takes part, as this node sees it.", "participant", "kind")
+	descQueued       = desc("participant_queued", "Branches that wait for a worker, by participant.", "participant", "kind")
+	descBuild        = desc("build_info", "Always 1; the version is in the label.", "version")
+)
+
+// plain are the metrics without labels.
+var plain = []struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	value func(txn.Status) float64
+}{
+	{desc("open", "Undecided transactions."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Open) }},
+	{desc("undone", "Decided transactions whose phase two is not over."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Undone) }},
+	{desc("finished", "Finished transactions whose outcome is kept."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Finished) }},
+	{desc("hazards", "Hazards that nobody has forgotten yet."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Hazards) }},
+	{desc("commands_total", "Commands applied since this process started."), prometheus.CounterValue, func(s txn.Status) float64 { return float64(s.Commands) }},
+	{desc("log_entries_total", "Log entries applied since this process started."), prometheus.CounterValue, func(s txn.Status) float64 { return float64(s.Entries) }},
+	{desc("log_tick_entries_total", "Log entries that only move the time."), prometheus.CounterValue, func(s txn.Status) float64 { return float64(s.TickEntries) }},
+	{desc("log_fsyncs_total", "fdatasync calls of the log since this process started."), prometheus.CounterValue, func(s txn.Status) float64 { return float64(s.Syncs) }},
+	{desc("log_bytes", "Size of the log on disk."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.LogBytes) }},
+	{desc("log_index", "Last applied entry of the log."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.LogIndex) }},
+	{desc("term", "Term of the consensus."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Term) }},
+	{desc("tick", "Invocations of the timeout thread so far."), prometheus.CounterValue, func(s txn.Status) float64 { return float64(s.Tick) }},
+	{desc("leader", "1 when this node leads."), prometheus.GaugeValue, func(s txn.Status) float64 { return truth(s.Leader) }},
+}
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("txmgr_"+name, help, labels, nil)
+}
+
+// Describe implements [prometheus.Collector].
+func (c *statusCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, p := range plain {
+		ch <- p.desc
+	}
+	for _, d := range []*prometheus.Desc{descTransactions, descParticipant, descQueued, descBuild} {
+		ch <- d
+	}
+}
+
+// Collect implements [prometheus.Collector]. A node that cannot say how it is
+// gives an error for these metrics, and all the others.
+func (c *statusCollector) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	s, err := c.s.c.Status(ctx)
+	if err != nil {
+		ch <- prometheus.NewInvalidMetric(descBuild, err)
+		return
+	}
+	for _, p := range plain {
+		ch <- prometheus.MustNewConstMetric(p.desc, p.kind, p.value(s))
+	}
+	total := func(v uint64, outcome, cause string) {
+		ch <- prometheus.MustNewConstMetric(descTransactions, prometheus.CounterValue, float64(v), outcome, cause)
+	}
+	timedOut := min(s.TimedOut, s.RolledBack)
+	total(s.Committed, "committed", "")
+	total(timedOut, "rolled-back", "timeout")
+	total(s.RolledBack-timedOut, "rolled-back", "other")
+	ch <- prometheus.MustNewConstMetric(descBuild, prometheus.GaugeValue, 1, s.Version)
+	for _, p := range s.Participants {
+		ch <- prometheus.MustNewConstMetric(descParticipant, prometheus.GaugeValue, truth(p.Healthy), p.Name, p.Kind)
+		ch <- prometheus.MustNewConstMetric(descQueued, prometheus.GaugeValue, float64(p.Queued), p.Name, p.Kind)
+	}
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,185 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"runtime"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
+	"github.com/txmgr/txmgr/api/wire"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// pipe is one stream of command batches. Three kinds of goroutines share it: the
+// stream's own reads batches, one per command carries it out, and one writes
+// whatever replies are ready. No linger: while a message is on its way, the
+// replies of the next one gather.
+type pipe struct {
+	s      *Server
+	stream *connect.BidiStream[txmgrv1.Batch, txmgrv1.ReplyBatch]
+	epochs epochs
+
+	mu       sync.Mutex
+	changed  sync.Cond        // of everything below
+	inflight int              // commands read whose replies are not sent
+	replies  []*txmgrv1.Reply // ready, not sent
+	last     bool             // no command will be read any more
+}
+
+func (t *transactions) Pipe(ctx context.Context, stream *connect.BidiStream[txmgrv1.Batch, txmgrv1.ReplyBatch]) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	p := &pipe{s: t.s, stream: stream, epochs: epochs{parent: ctx, length: t.s.cfg.CallTimeout}}
+	p.changed.L = &p.mu
+
+	// Reading ends at the drain, so that what was read is answered and the
+	// caller goes elsewhere with the rest.
+	reading := &interruptible{rc: exchangeOf(ctx).rc}
+	defer reading.done()
+	defer context.AfterFunc(t.s.draining, reading.interrupt)()
+
+	// The headers tell the caller that it is connected.
+	if err := stream.Send(nil); err != nil {
+		return nil
+	}
+	written := make(chan error, 1)
+	go func() {
+		written <- p.write(func() {
+			cancel()
+			reading.interrupt()
+		})
+	}()
+	err := p.read()
+	p.mu.Lock()
+	p.last = true
+	p.changed.Broadcast()
+	p.mu.Unlock()
+	return errors.Join(err, <-written)
+}
+
+// read carries out batches until there are no more. It is nil when the caller is
+// done, or gone, or when the server is shutting down.
+func (p *pipe) read() error {
+	for {
+		batch, err := p.stream.Receive()
+		switch {
+		case err == nil:
+		case errors.Is(err, io.EOF), p.epochs.parent.Err() != nil, p.s.draining.Err() != nil:
+			return nil
+		default:
+			return err
+		}
+		for commands := batch.GetCommands(); len(commands) > 0; {
+			n := p.admit(len(commands))
+			now := time.Now()
+			ctx := p.epochs.at(now)
+			for _, c := range commands[:n] {
+				go p.run(ctx, c, now)
+			}
+			commands = commands[n:]
+		}
+	}
+}
+
+// admit waits until one or more of n commands may be in flight and says how
+// many. It does not give up: every command ends at its deadline, and a broken
+// stream drops its replies.
+func (p *pipe) admit(n int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.inflight >= p.s.cfg.MaxPipeCommands {
+		p.changed.Wait()
+	}
+	n = min(n, p.s.cfg.MaxPipeCommands-p.inflight)
+	p.inflight += n
+	return n
+}
+
+// run carries one command out and hands its reply over.
+func (p *pipe) run(ctx context.Context, c *txmgrv1.Command, started time.Time) {
+	reply := &txmgrv1.Reply{Seq: c.GetSeq()}
+	procedure, err := p.carryOut(ctx, c, reply)
+	o := observation{procedure: procedure, code: txn.CodeOK, took: time.Since(started)}
+	if err != nil {
+		o.id, _ = wire.PipeID(c.GetId())
+		f := wire.FromError(err, procedure.op, o.id)
+		reply.Result = &txmgrv1.Reply_Failure{Failure: f}
+		o.code, o.err = txn.Code(f.GetCode()), err
+	}
+	p.s.observe(o)
+
+	p.mu.Lock()
+	p.replies = append(p.replies, reply)
+	if len(p.replies) == 1 {
+		p.changed.Broadcast()
+	}
+	p.mu.Unlock()
+}
+
+// write sends replies until the last command has its own. When one cannot be
+// sent it calls stop, which ends the reading and the commands, and drops the
+// rest: nobody must wait for room for ever. It is nil when the caller is gone.
+func (p *pipe) write(stop func()) error {
+	var sending []*txmgrv1.Reply
+	var broken error
+	for {
+		p.mu.Lock()
+		p.inflight -= len(sending)
+		p.changed.Broadcast()
+		for len(p.replies) == 0 && !(p.last && p.inflight == 0) {
+			p.changed.Wait()
+		}
+		if len(p.replies) > 0 {
+			// Commands that are about to be done get done first: a fuller message
+			// for the price of a turn, and none when nothing else wants to run.
+			p.mu.Unlock()
+			runtime.Gosched()
+			p.mu.Lock()
+		}
+		// The slices take turns; clear lets what was sent be collected.
+		clear(sending)
+		sending, p.replies = p.replies, sending[:0]
+		p.mu.Unlock()
+
+		if len(sending) == 0 {
+			if connect.CodeOf(broken) != connect.CodeInternal { // could not be encoded
+				return nil
+			}
+			return broken
+		}
+		if broken != nil {
+			continue
+		}
+		if broken = p.send(sending); broken != nil {
+			stop()
+		}
+	}
+}
+
+// maxReplies is about the most bytes of one message of replies. A reply to Get
+// may be large; one alone may exceed it.
+const maxReplies = 1 << 20
+
+func (p *pipe) send(replies []*txmgrv1.Reply) error {
+	for len(replies) > 0 {
+		n, size := 0, 0
+		for n < len(replies) && (n == 0 || size < maxReplies) {
+			if replies[n].GetGet() != nil || replies[n].GetFailure() != nil {
+				size += proto.Size(replies[n])
+			}
+			size += 64
+			n++
+		}
+		if err := p.stream.Send(&txmgrv1.ReplyBatch{Replies: replies[:n]}); err != nil {
+			return err
+		}
+		replies = replies[n:]
+	}
+	return nil
+}

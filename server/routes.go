@@ -1,0 +1,142 @@
+package server
+
+import (
+	"net/http"
+	"strings"
+
+	"connectrpc.com/connect"
+	"connectrpc.com/grpcreflect"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/txmgr/txmgr/api/txmgr/v1/txmgrv1connect"
+	"github.com/txmgr/txmgr/api/wire"
+)
+
+// class says how a call is limited.
+type class int
+
+const (
+	unary  class = iota
+	long         // answers when something happens, or streams answers
+	piping       // streams both ways
+)
+
+// procedure is one method of the API.
+type procedure struct {
+	name  string // for logs and metrics: "Begin", "ParticipantService.List"
+	op    string // for errors: "begin"
+	class class
+	serve http.Handler
+	timer *timer
+}
+
+// ops says what a procedure is called in errors; the rest are called by their
+// method's name.
+var ops = map[string]string{
+	txmgrv1connect.ParticipantServiceAddProcedure:    "add participant",
+	txmgrv1connect.ParticipantServiceListProcedure:   "list participants",
+	txmgrv1connect.ParticipantServiceTestProcedure:   "test participant",
+	txmgrv1connect.ParticipantServiceRemoveProcedure: "remove participant",
+	txmgrv1connect.TimeoutServiceGroupsProcedure:     "timeouts",
+}
+
+func classOf(path string) class {
+	switch path {
+	case txmgrv1connect.TransactionServiceWaitProcedure, txmgrv1connect.TransactionServiceWatchProcedure:
+		return long
+	case txmgrv1connect.TransactionServicePipeProcedure:
+		return piping
+	}
+	if strings.HasPrefix(path, "/grpc.reflection.") {
+		return piping
+	}
+	return unary
+}
+
+// routes puts everything on one handler. Calls of the API are found by one map
+// look-up and pass the limits; the rest is for people and machines that watch.
+func (s *Server) routes() http.Handler {
+	options := []connect.HandlerOption{
+		connect.WithInterceptors(&observer{s}),
+		connect.WithReadMaxBytes(s.cfg.MaxBody),
+		connect.WithCompressMinBytes(4 << 10),
+		connect.WithCodec(wire.JSON{}),
+		connect.WithCodec(wire.JSON{ContentSubtype: "json; charset=utf-8"}),
+	}
+	g := &gate{s: s, errors: connect.NewErrorWriter(options...), procedures: make(map[string]*procedure)}
+	t, h := txmgrv1connect.NewTransactionServiceHandler(&transactions{s: s}, options...)
+	g.mount(t, h)
+	p, h := txmgrv1connect.NewParticipantServiceHandler(&participants{s.c}, options...)
+	g.mount(p, h)
+	o, h := txmgrv1connect.NewTimeoutServiceHandler(&timeouts{s.c}, options...)
+	g.mount(o, h)
+	d, h := txmgrv1connect.NewDoubtServiceHandler(&doubts{s.c}, options...)
+	g.mount(d, h)
+	c, h := txmgrv1connect.NewClusterServiceHandler(&cluster{s.c}, options...)
+	g.mount(c, h)
+
+	s.pipeable.begin = g.procedures[txmgrv1connect.TransactionServiceBeginProcedure]
+	s.pipeable.enlist = g.procedures[txmgrv1connect.TransactionServiceEnlistProcedure]
+	s.pipeable.commit = g.procedures[txmgrv1connect.TransactionServiceCommitProcedure]
+	s.pipeable.rollback = g.procedures[txmgrv1connect.TransactionServiceRollbackProcedure]
+	s.pipeable.extend = g.procedures[txmgrv1connect.TransactionServiceExtendProcedure]
+	s.pipeable.done = g.procedures[txmgrv1connect.TransactionServiceDoneProcedure]
+	s.pipeable.get = g.procedures[txmgrv1connect.TransactionServiceGetProcedure]
+	s.pipeable.unknown = g.procedures[txmgrv1connect.TransactionServicePipeProcedure]
+
+	reflector := grpcreflect.NewStaticReflector(services(t, p, o, d, c)...)
+	r, h := grpcreflect.NewHandlerV1(reflector)
+	g.add(r+"ServerReflectionInfo", h)
+	r, h = grpcreflect.NewHandlerV1Alpha(reflector)
+	g.add(r+"ServerReflectionInfo", h)
+
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", s.live)
+	mux.HandleFunc("GET /healthz", s.live)
+	mux.HandleFunc("GET /readyz", s.ready)
+	mux.Handle("GET /metrics", s.metrics.handler())
+	mux.HandleFunc("/", notFound)
+	g.rest = mux
+	// A page of another origin must not drive an unprotected coordinator through
+	// the browser of somebody who can reach it.
+	return http.NewCrossOriginProtection().Handler(g)
+}
+
+// mount adds every method of the service that is handled below prefix.
+func (g *gate) mount(prefix string, h http.Handler) {
+	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(services(prefix)[0]))
+	if err != nil {
+		panic(err) // the generated code of this program is incomplete
+	}
+	methods := d.(protoreflect.ServiceDescriptor).Methods()
+	for i := range methods.Len() {
+		g.add(prefix+string(methods.Get(i).Name()), h)
+	}
+}
+
+// services turns the prefixes of paths into the names of services.
+func services(prefixes ...string) []string {
+	names := make([]string, len(prefixes))
+	for i, p := range prefixes {
+		names[i] = strings.Trim(p, "/")
+	}
+	return names
+}
+
+func (g *gate) add(path string, h http.Handler) {
+	service, method, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	name := service[strings.LastIndexByte(service, '.')+1:] + "." + method
+	name = strings.TrimPrefix(name, "TransactionService.")
+	op, ok := ops[path]
+	if !ok {
+		op = strings.ToLower(method)
+	}
+	g.procedures[path] = &procedure{name: name, op: op, class: classOf(path), serve: h, timer: g.s.metrics.timer(name)}
+}
+
+func notFound(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set(wire.HeaderCode, "NOT_FOUND")
+	http.Error(w, "txmgr: nothing at "+r.URL.Path+"; calls are POST /txmgr.v1.TransactionService/Begin and so on, "+
+		"health is at /readyz and /livez, metrics at /metrics", http.StatusNotFound)
+}

@@ -1,0 +1,138 @@
+package servertest
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Groups implements [server.Coordinator].
+func (f *Fake) Groups(ctx context.Context) (txn.Groups, error) {
+	if err := f.before(ctx, "timeouts", txn.ID{}); err != nil {
+		return txn.Groups{}, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	counts := make(map[uint64]int)
+	for _, i := range f.transactions {
+		if !i.State.Decided() {
+			counts[i.ExpiryTick]++
+		}
+	}
+	g := txn.Groups{Interval: txn.Duration(Interval)}
+	for _, tick := range slices.Sorted(maps.Keys(counts)) {
+		g.Groups = append(g.Groups, txn.Group{
+			ExpiryTick: tick, RemainingInvocations: tick, ExpiresIn: txn.Duration(tick) * txn.Duration(Interval), Transactions: counts[tick],
+		})
+	}
+	return g, nil
+}
+
+// AddParticipant implements [server.Coordinator].
+func (f *Fake) AddParticipant(ctx context.Context, p txn.Participant) error {
+	if err := f.before(ctx, "add participant", txn.ID{}); err != nil {
+		return err
+	}
+	if err := p.Check(); err != nil {
+		return &txn.Error{Op: "add participant", Err: err}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if old, known := f.participants[p.Name]; known && old.Kind != p.Kind {
+		return &txn.Error{Op: "add participant", Err: txn.ErrConflict, Detail: p.Name + " is of kind " + old.Kind}
+	}
+	f.participants[p.Name] = p
+	return nil
+}
+
+// Participants implements [server.Coordinator].
+func (f *Fake) Participants(ctx context.Context) ([]txn.ParticipantStatus, error) {
+	if err := f.before(ctx, "list participants", txn.ID{}); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var ps []txn.ParticipantStatus
+	for _, name := range slices.Sorted(maps.Keys(f.participants)) {
+		ps = append(ps, txn.ParticipantStatus{Participant: f.participants[name], Healthy: true})
+	}
+	return ps, nil
+}
+
+// TestParticipant implements [server.Coordinator].
+func (f *Fake) TestParticipant(ctx context.Context, name string) error {
+	return f.participant(ctx, "test participant", name, func() {})
+}
+
+// RemoveParticipant implements [server.Coordinator].
+func (f *Fake) RemoveParticipant(ctx context.Context, name string) error {
+	return f.participant(ctx, "remove participant", name, func() { delete(f.participants, name) })
+}
+
+func (f *Fake) participant(ctx context.Context, op, name string, do func()) error {
+	if err := f.before(ctx, op, txn.ID{}); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, ok := f.participants[name]; !ok {
+		return &txn.Error{Op: op, Err: txn.ErrNotFound, Detail: "no participant " + name}
+	}
+	do()
+	return nil
+}
+
+// Scan implements [server.Coordinator]: it finds the prepared branches.
+func (f *Fake) Scan(ctx context.Context, participant string, apply bool) ([]txn.Finding, error) {
+	if err := f.before(ctx, "scan", txn.ID{}); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var found []txn.Finding
+	for _, i := range f.transactions {
+		for _, b := range i.Branches {
+			if b.State != txn.BranchPrepared || participant != "" && b.Participant != participant {
+				continue
+			}
+			found = append(found, txn.Finding{
+				Participant: b.Participant, XID: b.XID, ID: i.ID, Branch: b.ID, Since: f.Began, Owner: "app",
+				State: i.State, Verdict: "commit", Done: apply,
+			})
+		}
+	}
+	return found, nil
+}
+
+// Status implements [server.Coordinator].
+func (f *Fake) Status(ctx context.Context) (txn.Status, error) {
+	if err := f.before(ctx, "status", txn.ID{}); err != nil {
+		return txn.Status{}, err
+	}
+	participants, err := f.Participants(ctx)
+	if err != nil {
+		return txn.Status{}, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := txn.Status{
+		Cluster: Cluster, Node: "n1", Leader: true, LeaderID: "n1", Version: "test", Term: 3, Interval: txn.Duration(Interval),
+		Participants: participants,
+	}
+	for _, i := range f.transactions {
+		switch {
+		case !i.State.Decided():
+			s.Open++
+		case i.State.Commits():
+			s.Committed++
+		default:
+			s.RolledBack++
+			if i.Cause == txn.CauseTimeout {
+				s.TimedOut++
+			}
+		}
+	}
+	return s, nil
+}

@@ -1,0 +1,7 @@
+// Package servertest holds a coordinator in memory, [Fake], for the tests of
+// what stands before a coordinator: packages server and client.
+//
+// It keeps the rules that callers can see (states, votes, repeated calls), under
+// one lock, and nothing else: no log, no timeouts, no phase two. [Fake.Before]
+// lets a test fail, hold or break any call.
+package servertest

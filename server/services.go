@@ -1,0 +1,52 @@
+package server
+
+import (
+	"context"
+
+	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
+	"github.com/txmgr/txmgr/api/wire"
+)
+
+// participants is the ParticipantService.
+type participants struct{ c Coordinator }
+
+func (p *participants) Add(ctx context.Context, r *txmgrv1.Participant) (*txmgrv1.AddResponse, error) {
+	return &txmgrv1.AddResponse{}, p.c.AddParticipant(ctx, wire.ToParticipant(r))
+}
+
+func (p *participants) List(ctx context.Context, _ *txmgrv1.ListParticipantsRequest) (*txmgrv1.ListParticipantsResponse, error) {
+	ps, err := p.c.Participants(ctx)
+	return &txmgrv1.ListParticipantsResponse{Participants: wire.FromParticipants(ps)}, err
+}
+
+func (p *participants) Test(ctx context.Context, r *txmgrv1.TestRequest) (*txmgrv1.TestResponse, error) {
+	return &txmgrv1.TestResponse{}, p.c.TestParticipant(ctx, r.GetName())
+}
+
+func (p *participants) Remove(ctx context.Context, r *txmgrv1.RemoveRequest) (*txmgrv1.RemoveResponse, error) {
+	return &txmgrv1.RemoveResponse{}, p.c.RemoveParticipant(ctx, r.GetName())
+}
+
+// timeouts is the TimeoutService.
+type timeouts struct{ c Coordinator }
+
+func (t *timeouts) Groups(ctx context.Context, _ *txmgrv1.GroupsRequest) (*txmgrv1.GroupsResponse, error) {
+	g, err := t.c.Groups(ctx)
+	return wire.FromGroups(g), err
+}
+
+// doubts is the DoubtService.
+type doubts struct{ c Coordinator }
+
+func (d *doubts) Scan(ctx context.Context, r *txmgrv1.ScanRequest) (*txmgrv1.ScanResponse, error) {
+	fs, err := d.c.Scan(ctx, r.GetParticipant(), r.GetApply())
+	return wire.FromFindings(fs), err
+}
+
+// cluster is the ClusterService.
+type cluster struct{ c Coordinator }
+
+func (c *cluster) Status(ctx context.Context, _ *txmgrv1.StatusRequest) (*txmgrv1.StatusResponse, error) {
+	s, err := c.c.Status(ctx)
+	return wire.FromStatus(s), err
+}

@@ -1,0 +1,238 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"connectrpc.com/connect"
+
+	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
+	"github.com/txmgr/txmgr/api/wire"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// transactions is the TransactionService; Pipe is in pipe.go.
+type transactions struct{ s *Server }
+
+func (t *transactions) Begin(ctx context.Context, r *txmgrv1.BeginRequest) (*txmgrv1.BeginResponse, error) {
+	o := txn.Options{Name: r.GetName(), Labels: r.GetLabels()}
+	var err error
+	if r.GetId() != "" {
+		if o.ID, err = txn.ParseID(r.GetId()); err != nil {
+			return nil, err
+		}
+	}
+	if o.Timeout, err = wire.ParseDuration("timeout", r.GetTimeout()); err != nil {
+		return nil, err
+	}
+	for _, e := range r.GetBranches() {
+		o.Branches = append(o.Branches, txn.Enlistment{Participant: e.GetParticipant(), Payload: e.GetPayload(), Session: e.GetSession()})
+	}
+	b, err := t.s.c.Begin(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	res := &txmgrv1.BeginResponse{Id: b.ID.String(), Timeout: b.Timeout.String(), SurvivalIndex: b.SurvivalIndex, ExpiryTick: b.ExpiryTick}
+	for _, one := range b.Branches {
+		res.Branches = append(res.Branches, branch(one))
+	}
+	return res, nil
+}
+
+func branch(b txn.Branch) *txmgrv1.Branch {
+	return &txmgrv1.Branch{Id: b.ID.String(), Participant: b.Participant, Xid: b.XID}
+}
+
+func (t *transactions) Enlist(ctx context.Context, r *txmgrv1.EnlistRequest) (*txmgrv1.Branch, error) {
+	id, err := txn.ParseID(r.GetId())
+	if err != nil {
+		return nil, err
+	}
+	b, err := t.s.c.Enlist(ctx, id, txn.Enlistment{Participant: r.GetParticipant(), Payload: r.GetPayload(), Session: r.GetSession()})
+	if err != nil {
+		return nil, err
+	}
+	return branch(b), nil
+}
+
+func (t *transactions) Commit(ctx context.Context, r *txmgrv1.CommitRequest) (*txmgrv1.Outcome, error) {
+	id, err := txn.ParseID(r.GetId())
+	if err != nil {
+		return nil, err
+	}
+	c := txn.Commitment{OwnPhaseTwo: r.GetOwnPhaseTwo()}
+	for _, v := range r.GetVotes() {
+		b, err := txn.ParseBranchID(v.GetBranch())
+		if err != nil {
+			return nil, err
+		}
+		vote, err := txn.ParseVote(v.GetVote())
+		if err != nil {
+			return nil, err
+		}
+		c.Votes = append(c.Votes, txn.BranchVote{Branch: b, Vote: vote})
+	}
+	return outcome(t.s.c.Commit(ctx, id, c))
+}
+
+func outcome(o txn.Outcome, err error) (*txmgrv1.Outcome, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &txmgrv1.Outcome{State: o.State.String(), Cause: o.Cause.String(), Hazard: o.Hazard.String()}, nil
+}
+
+func (t *transactions) Rollback(ctx context.Context, r *txmgrv1.RollbackRequest) (*txmgrv1.Outcome, error) {
+	id, err := txn.ParseID(r.GetId())
+	if err != nil {
+		return nil, err
+	}
+	return outcome(t.s.c.Rollback(ctx, id, r.GetReason()))
+}
+
+func (t *transactions) Extend(ctx context.Context, r *txmgrv1.ExtendRequest) (*txmgrv1.Outcome, error) {
+	id, err := txn.ParseID(r.GetId())
+	if err != nil {
+		return nil, err
+	}
+	d, err := wire.ParseDuration("timeout", r.GetTimeout())
+	if err == nil && d == 0 {
+		err = fmt.Errorf("%w: timeout is missing: say how long from now, such as 30s", txn.ErrInvalid)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return outcome(t.s.c.Extend(ctx, id, d))
+}
+
+func (t *transactions) Done(ctx context.Context, r *txmgrv1.DoneRequest) (*txmgrv1.DoneResponse, error) {
+	id, err := txn.ParseID(r.GetId())
+	if err != nil {
+		return nil, err
+	}
+	acks := make([]txn.Ack, len(r.GetAcks()))
+	for i, a := range r.GetAcks() {
+		if acks[i].Branch, err = txn.ParseBranchID(a.GetBranch()); err != nil {
+			return nil, err
+		}
+		if err = acks[i].State.UnmarshalText([]byte(a.GetState())); err != nil {
+			return nil, err
+		}
+	}
+	if err := t.s.c.Done(ctx, id, acks...); err != nil {
+		return nil, err
+	}
+	return &txmgrv1.DoneResponse{}, nil
+}
+
+func (t *transactions) Get(ctx context.Context, r *txmgrv1.GetRequest) (*txmgrv1.Transaction, error) {
+	id, err := txn.ParseID(r.GetId())
+	if err != nil {
+		return nil, err
+	}
+	i, err := t.s.c.Get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return wire.FromInfo(i), nil
+}
+
+func (t *transactions) List(ctx context.Context, r *txmgrv1.Filter) (*txmgrv1.ListResponse, error) {
+	f, err := wire.ToFilter(r)
+	if err != nil {
+		return nil, err
+	}
+	infos, err := t.s.c.List(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	res := &txmgrv1.ListResponse{Transactions: make([]*txmgrv1.Transaction, len(infos))}
+	for n, i := range infos {
+		res.Transactions[n] = wire.FromInfo(i)
+	}
+	return res, nil
+}
+
+// Goals of Wait in the API.
+const (
+	goalFinished = "finished"
+	goalDecided  = "decided"
+)
+
+func (t *transactions) Wait(ctx context.Context, r *txmgrv1.WaitRequest) (*txmgrv1.Transaction, error) {
+	id, err := txn.ParseID(r.GetId())
+	if err != nil {
+		return nil, err
+	}
+	goal := txn.Finished
+	switch r.GetGoal() {
+	case "", goalFinished:
+	case goalDecided:
+		goal = txn.DecidedGoal
+	default:
+		return nil, fmt.Errorf("%w: unknown goal %q: want %s or %s", txn.ErrInvalid, r.GetGoal(), goalFinished, goalDecided)
+	}
+	limit, err := wire.ParseDuration("timeout", r.GetTimeout())
+	if err != nil {
+		return nil, err
+	}
+	if limit == 0 || limit > t.s.cfg.MaxCallTimeout {
+		limit = t.s.cfg.MaxCallTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	i, err := t.s.c.Wait(ctx, id, goal)
+	if err != nil {
+		if context.Cause(t.s.draining) != nil && errors.Is(err, txn.ErrWaitTimeout) {
+			err = errDraining // so that the caller waits on at another node
+		}
+		return nil, err
+	}
+	return wire.FromInfo(i), nil
+}
+
+// watchWrite is how long a watcher may take for one event before it is left.
+const watchWrite = 30 * time.Second
+
+func (t *transactions) Watch(ctx context.Context, r *txmgrv1.Filter, stream *connect.ServerStream[txmgrv1.Event]) error {
+	f, err := wire.ToFilter(r)
+	if err != nil {
+		return err
+	}
+	x := exchangeOf(ctx)
+	ctx, cancel := t.s.untilDrain(ctx)
+	defer cancel()
+	// The headers tell the caller that it is watching, before there is an event.
+	// Only sending has a deadline: events may be days apart.
+	send := func(e *txmgrv1.Event) error {
+		_ = x.rc.SetWriteDeadline(time.Now().Add(watchWrite))
+		defer func() { _ = x.rc.SetWriteDeadline(time.Time{}) }()
+		return stream.Send(e)
+	}
+	if err := send(nil); err != nil {
+		return nil
+	}
+	for e, err := range t.s.c.Watch(ctx, f) {
+		if err != nil {
+			return endOfWatch(ctx, err)
+		}
+		if err := send(wire.FromEvent(e)); err != nil {
+			return nil // the caller is gone
+		}
+	}
+	return endOfWatch(ctx, nil)
+}
+
+// endOfWatch is nil when the caller left, and says why when the server ends it.
+func endOfWatch(ctx context.Context, err error) error {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, txn.ErrUnavailable):
+		return cause
+	case cause != nil:
+		return nil
+	default:
+		return err
+	}
+}
