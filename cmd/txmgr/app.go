@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+)
+
+// app is one run of the command line: where it reads, writes and looks for its
+// environment, and the flags that all commands have.
+type app struct {
+	in       io.Reader
+	out, err io.Writer
+	env      func(string) string
+
+	address        string
+	format         string
+	color          string
+	requestTimeout time.Duration
+	quiet          bool
+	yes            bool
+	noInput        bool
+
+	print *output.Printer // set by prepare, before any command runs
+}
+
+// run carries out one command line and gives the exit code.
+func (a *app) run(args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // the second signal is not ours any more: it ends the process
+	a.print = &output.Printer{Out: a.out, Err: a.err}
+	root := rootCommand(a)
+	root.SetArgs(args)
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = &output.Failure{Code: output.CodeInterrupted, What: "interrupted", Err: err}
+	}
+	if a.print.Format == "" { // the flags could not be read to their end
+		a.print.Format, _ = output.ParseFormat(a.outputFormat())
+	}
+	return a.print.Fail(err)
+}
+
+// prepare settles the flags that all commands have: flags beat environment, and
+// environment beats defaults.
+func (a *app) prepare(cmd *cobra.Command) error {
+	if err := fromEnvironment(cmd.Flags(), a.env, globalEnvironment()); err != nil {
+		return err
+	}
+	if a.requestTimeout <= 0 {
+		return output.Usage("give a positive duration, for example 10s", "--request-timeout is %v", a.requestTimeout)
+	}
+	format, err := output.ParseFormat(a.format)
+	if err != nil {
+		return err
+	}
+	noColor := a.env("NO_COLOR") != "" || a.env("TERM") == "dumb"
+	a.print = &output.Printer{
+		Out: a.out, Err: a.err, Format: format, Quiet: a.quiet,
+		ColorOut: output.ColorFor(a.color, noColor, a.out),
+		ColorErr: output.ColorFor(a.color, noColor, a.err),
+	}
+	switch a.color {
+	case "auto", "always", "never":
+		return nil
+	}
+	return output.Usage("auto, always or never", "--color is %q", a.color)
+}
+
+func (a *app) outputFormat() string {
+	if a.format != "" {
+		return a.format
+	}
+	return a.env("TXMGR_OUTPUT")
+}
+
+// dial gives a client. It does not talk to the coordinator yet.
+func (a *app) dial() (*client.Client, error) {
+	address, err := checkAddress(a.address)
+	if err != nil {
+		return nil, err
+	}
+	return client.Open(client.Config{
+		Address: address, RequestTimeout: a.requestTimeout, Unary: true,
+		// With several addresses the next one has to get its chance.
+		FailFast: !strings.Contains(address, ","),
+	})
+}
+
+// online makes the body of a command that talks to a coordinator.
+func (a *app) online(body func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := a.dial()
+		if err != nil {
+			return err
+		}
+		return errors.Join(body(cmd.Context(), c, args), c.Close())
+	}
+}
+
+// brief is online for a command that is done after a few calls: all of them
+// share the patience of --request-timeout.
+func (a *app) brief(body func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return a.online(func(ctx context.Context, c *client.Client, args []string) error {
+		ctx, cancel := context.WithTimeout(ctx, a.requestTimeout)
+		defer cancel()
+		return body(ctx, c, args)
+	})
+}

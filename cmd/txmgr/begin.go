@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+	"github.com/txmgr/txmgr/txn"
+)
+
+type beginOptions struct {
+	name    string
+	timeout time.Duration
+	labels  []string
+	id      string
+}
+
+func beginCommand(a *app) *cobra.Command {
+	var o beginOptions
+	cmd := &cobra.Command{
+		Use:   "begin [PARTICIPANT...]",
+		Short: "Begin a transaction",
+		Long: `Begin a transaction, and enlist participants if any are named. Its time runs from
+now: unless it is committed before its timeout is over, it is rolled back.
+
+With -q only the id is printed.`,
+		Example: `  txmgr begin
+  txmgr begin bank stock --name order --timeout 30s --label customer=42
+  id=$(txmgr begin -q bank)`,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: a.completeParticipants(),
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.name, "name", "", "a name for people")
+	f.DurationVar(&o.timeout, "timeout", 0, "how long it may stay undecided (default: the server's, 30s)")
+	f.StringArrayVar(&o.labels, "label", nil, "a label, as key=value; may be repeated")
+	f.StringVar(&o.id, "id", "", "the id to give it, so that this command can be repeated (default: a new one)")
+	cmd.RunE = a.brief(func(ctx context.Context, c *client.Client, args []string) error {
+		if cmd.Flags().Changed("timeout") && o.timeout <= 0 {
+			return output.Usage("leave it out for the server's default", "--timeout %v is not positive", o.timeout)
+		}
+		options, err := o.options(args)
+		if err != nil {
+			return err
+		}
+		begun, err := c.Begin(ctx, options)
+		if err != nil {
+			return err
+		}
+		return a.printBegun(begun)
+	})
+	return cmd
+}
+
+func (o *beginOptions) options(participants []string) (txn.Options, error) {
+	labels, err := parseLabels(o.labels)
+	if err != nil {
+		return txn.Options{}, err
+	}
+	out := txn.Options{ID: newID(), Name: o.name, Timeout: o.timeout, Labels: labels}
+	if o.id != "" {
+		if out.ID, err = txn.ParseID(o.id); err != nil {
+			return txn.Options{}, err
+		}
+	}
+	for _, p := range participants {
+		out.Branches = append(out.Branches, txn.Enlistment{Participant: p})
+	}
+	return out, nil
+}
+
+// newID makes the id here, so that a begin whose answer is lost can be repeated.
+func newID() txn.ID {
+	var chance [10]byte
+	_, _ = rand.Read(chance[:]) // never fails
+	return txn.NewID(time.Now(), chance)
+}
+
+func parseLabels(words []string) (map[string]string, error) {
+	labels := make(map[string]string, len(words))
+	for _, w := range words {
+		k, v, ok := strings.Cut(w, "=")
+		if !ok || k == "" {
+			return nil, output.Usage("write it as --label key=value", "--label %q has no key and value", w)
+		}
+		if _, twice := labels[k]; twice {
+			return nil, output.Usage("give each key once", "--label %s is given twice", k)
+		}
+		labels[k] = v
+	}
+	return labels, nil
+}
+
+type begunView struct {
+	ID            txn.ID       `json:"id"`
+	Timeout       txn.Duration `json:"timeout"`
+	SurvivalIndex uint64       `json:"survival_index"`
+	ExpiryTick    uint64       `json:"expiry_tick"`
+	Branches      []branchView `json:"branches"`
+}
+
+type branchView struct {
+	ID          string `json:"id"`
+	Participant string `json:"participant"`
+	XID         string `json:"xid"`
+}
+
+func viewBranch(b txn.Branch) branchView {
+	return branchView{ID: b.ID.String(), Participant: b.Participant, XID: b.XID}
+}
+
+func (a *app) printBegun(b txn.Begun) error {
+	id := b.ID.String()
+	if a.quiet && !a.print.Format.Structured() {
+		a.print.Format = output.IDFormat
+	}
+	view := begunView{ID: b.ID, Timeout: txn.Duration(b.Timeout), SurvivalIndex: b.SurvivalIndex, ExpiryTick: b.ExpiryTick, Branches: []branchView{}}
+	head := output.Table{Columns: output.Columns("TX", "TIMEOUT", "SURVIVAL INDEX", "EXPIRY TICK")}
+	head.Add(id, b.Timeout.String(), count(b.SurvivalIndex), count(b.ExpiryTick))
+	tables := []output.Table{head}
+	if len(b.Branches) > 0 {
+		branches := output.Table{Columns: output.Columns("BRANCH", "PARTICIPANT", "XID")}
+		for _, br := range b.Branches {
+			view.Branches = append(view.Branches, viewBranch(br))
+			branches.Add(br.ID.String(), br.Participant, br.XID)
+		}
+		tables = append(tables, branches)
+	}
+	return a.print.Print(output.Document{Value: view, IDs: []string{id}, Tables: tables})
+}
+
+func count[T ~int | ~int64 | ~uint64](n T) string { return strconv.FormatInt(int64(n), 10) }

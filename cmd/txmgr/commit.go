@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+	"github.com/txmgr/txmgr/txn"
+)
+
+type commitOptions struct {
+	votes   []string
+	noWait  bool
+	timeout time.Duration
+}
+
+func commitCommand(a *app) *cobra.Command {
+	var o commitOptions
+	cmd := &cobra.Command{
+		Use:   "commit TX",
+		Short: "Commit a transaction whose branches are prepared",
+		Long: `Commit a transaction. Every branch that you prepared yourself needs its vote:
+prepared, read-only or no. One no rolls the transaction back.
+
+The command waits until every participant has committed. With --no-wait it is done
+when the decision is durable, from which moment it holds for ever. When waiting
+ends first the exit code is 7, and the transaction is still decided.`,
+		Example: `  txmgr commit tx_01k9 --vote b1=prepared --vote b2=prepared
+  txmgr commit tx_01k9 --vote bank=prepared --vote stock=read-only
+  txmgr commit tx_01k9 --vote all=prepared --no-wait`,
+		Args:              takes(1, 1, "TX"),
+		ValidArgsFunction: a.completeTX(false),
+	}
+	f := cmd.Flags()
+	f.StringArrayVar(&o.votes, "vote", nil, "the vote of a branch, as BRANCH=VOTE, PARTICIPANT=VOTE or all=VOTE; may be repeated")
+	f.BoolVar(&o.noWait, "no-wait", false, "be done when the decision is durable")
+	f.DurationVar(&o.timeout, "timeout", 0, "how long to wait for the participants (default: --request-timeout)")
+	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, args []string) error {
+		began := time.Now()
+		patience, cancel := context.WithTimeout(ctx, a.requestTimeout)
+		defer cancel()
+		id, err := resolve(patience, c, args[0])
+		if err != nil {
+			return err
+		}
+		votes, err := o.parse(patience, c, id)
+		if err != nil {
+			return err
+		}
+		out, err := c.Commit(patience, id, txn.Commitment{Votes: votes})
+		if err != nil {
+			return missingVotes(patience, c, id, err)
+		}
+		return a.settled(ctx, c, id, out, began, o.noWait, o.timeout)
+	})
+	return cmd
+}
+
+// parse reads the votes; branches may be called by their participants.
+func (o *commitOptions) parse(ctx context.Context, c *client.Client, id txn.ID) ([]txn.BranchVote, error) {
+	if len(o.votes) == 0 {
+		return nil, nil
+	}
+	info, err := c.Get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	var votes []txn.BranchVote
+	for _, word := range o.votes {
+		who, what, ok := strings.Cut(word, "=")
+		if !ok {
+			return nil, output.Usage("write it as --vote b1=prepared", "--vote %q names no vote", word)
+		}
+		vote, err := txn.ParseVote(what)
+		if err != nil || vote == 0 {
+			kinds := []string{txn.VotePrepared.String(), txn.VoteReadOnly.String(), txn.VoteNo.String()}
+			return nil, output.Usage(output.DidYouMean(what, kinds, "--vote "+who+"="), "--vote %q: a vote is %s", word, strings.Join(kinds, ", "))
+		}
+		for _, b := range info.Branches {
+			if who == "all" || who == b.Name || who == b.Participant {
+				n, err := txn.ParseBranchID(b.Name)
+				if err != nil {
+					return nil, err
+				}
+				votes = append(votes, txn.BranchVote{Branch: n, Vote: vote})
+				ok = false
+			}
+		}
+		if ok {
+			return nil, output.Usage("txmgr inspect "+id.String()+" shows the branches", "--vote %q: the transaction has no branch %q", word, who)
+		}
+	}
+	return votes, nil
+}
+
+// missingVotes says how to give the votes whose lack refused a commit.
+func missingVotes(ctx context.Context, c *client.Client, id txn.ID, err error) error {
+	if !errors.Is(err, txn.ErrConflict) || errors.Is(err, txn.ErrNotActive) {
+		return err
+	}
+	info, getErr := c.Get(ctx, id)
+	if getErr != nil {
+		return err
+	}
+	var flags []string
+	for _, b := range info.Branches {
+		if b.Vote == 0 {
+			flags = append(flags, "--vote "+b.Name+"="+txn.VotePrepared.String())
+		}
+	}
+	f := output.Explain(err)
+	if len(flags) > 0 {
+		f.Next = fmt.Sprintf("when they are prepared: txmgr commit %s %s", id, strings.Join(flags, " "))
+	}
+	return f
+}

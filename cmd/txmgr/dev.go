@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/node"
+	"github.com/txmgr/txmgr/participant/ledger"
+	"github.com/txmgr/txmgr/txn"
+)
+
+func devCommand(a *app) *cobra.Command {
+	o := serverOptions{logFormat: "text"}
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run a throw-away coordinator to try things out",
+		Long: `Run a coordinator with everything on and two embedded databases, bank and stock, to
+try things out. Its data is lost when it ends, unless --data-dir says where to keep
+it.`,
+		Example:           "  txmgr dev\n  txmgr dev --data-dir ./txmgr-data",
+		Args:              nothing(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.dataDir, "data-dir", "", "where to keep the data (default: nowhere, it is lost)")
+	f.StringVar(&o.listen, "listen", "127.0.0.1:7460", "the address to listen on; port 0 is any free one")
+	f.StringVar(&o.addressFile, "address-file", "", "a file to write the address to when it is ready")
+	f.StringVar(&o.logLevel, "log-level", "warn", "debug, info, warn or error")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
+		keep := o.dataDir != ""
+		if !keep {
+			if o.dataDir, err = os.MkdirTemp("", "txmgr-dev-"); err != nil {
+				return fmt.Errorf("make a directory for the data: %w", err)
+			}
+			defer func(dir string) { err = errors.Join(err, os.RemoveAll(dir)) }(o.dataDir)
+		}
+		data, err := filepath.Abs(o.dataDir)
+		if err != nil {
+			return err
+		}
+		o.dataDir = filepath.Join(data, "coordinator")
+		return a.serve(cmd.Context(), o, func(address string, n *node.Node) error {
+			if err := furnish(cmd.Context(), n, data); err != nil {
+				return err
+			}
+			return a.welcome(address, data, keep)
+		})
+	}
+	return cmd
+}
+
+// devLedgers are the databases of a throw-away server, with what is in them.
+func devLedgers() map[string]string {
+	return map[string]string{"bank": "set alice 100; set bob 100", "stock": "set apples 20"}
+}
+
+// furnish registers the databases and gives them something to hold when they are
+// new.
+func furnish(ctx context.Context, n *node.Node, data string) error {
+	for _, name := range sortedKeys(devLedgers()) {
+		path := filepath.Join(data, name+".db")
+		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+			if _, err := ledger.New(name, path).Local(ctx, devLedgers()[name]); err != nil {
+				return fmt.Errorf("make the database %s: %w", name, err)
+			}
+		}
+		p := txn.Participant{Name: name, Kind: ledger.Kind, Settings: map[string]string{"path": path}}
+		if err := n.AddParticipant(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// welcome says what there is and what to do with it.
+func (a *app) welcome(address, data string, keep bool) error {
+	fate := "lost when this ends; --data-dir keeps it"
+	if keep {
+		fate = "kept"
+	}
+	elsewhere := ""
+	if address != client.DefaultAddress {
+		elsewhere = "  export TXMGR_ADDR=" + address + "\n"
+	}
+	return a.announce(map[string]any{"address": address, "data_dir": data, "kept": keep, "participants": sortedKeys(devLedgers())},
+		fmt.Sprintf(devBanner, address, data, fate, elsewhere))
+}
+
+const devBanner = `txmgr dev: a throw-away coordinator
+
+  address        %s
+  data           %s (%s)
+  participants   bank (alice 100, bob 100), stock (apples 20): embedded ledgers
+  health         /readyz /metrics
+
+In another terminal:
+
+%s  txmgr exec --on bank 'add alice -10' --on stock 'add apples -1'
+  txmgr exec --on bank 'get alice' --on stock 'get apples'
+  id=$(txmgr begin -q bank stock --timeout 20s); txmgr timeouts; txmgr wait $id
+
+Ctrl-C ends it.`

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+)
+
+// variable says which flag an environment variable stands in for.
+type variable struct{ name, flag string }
+
+func globalEnvironment() []variable {
+	return []variable{
+		{"TXMGR_ADDR", "address"},
+		{"TXMGR_OUTPUT", "output"},
+		{"TXMGR_REQUEST_TIMEOUT", "request-timeout"},
+		{"TXMGR_COLOR", "color"},
+	}
+}
+
+// fromEnvironment gives flags that are not on the command line the values of
+// the environment.
+func fromEnvironment(flags *pflag.FlagSet, env func(string) string, vars []variable) error {
+	for _, v := range vars {
+		f := flags.Lookup(v.flag)
+		value := env(v.name)
+		if f == nil || f.Changed || value == "" {
+			continue
+		}
+		if err := f.Value.Set(value); err != nil {
+			return output.Usage("correct or unset "+v.name, "%s=%q: %v", v.name, value, err)
+		}
+	}
+	return nil
+}
+
+func environmentTopic() *cobra.Command {
+	long := `Flags beat the environment, the environment beats files, files beat defaults.
+
+Every command:
+`
+	for _, v := range globalEnvironment() {
+		long += fmt.Sprintf("  %-28s --%s\n", v.name, v.flag)
+	}
+	long += fmt.Sprintf("  %-28s %s\n", "NO_COLOR", "when set to anything: no colours, unless --color says otherwise")
+	long += "\ntxmgr server:\n"
+	for _, v := range serverEnvironment() {
+		long += fmt.Sprintf("  %-28s --%s\n", v.name, v.flag)
+	}
+	long += `
+The settings of a participant name the variable or the file in which each server,
+and txmgr exec, finds the secret: txmgr participant add --dsn-env BANK_DSN.
+`
+	return &cobra.Command{Use: "environment", Short: "The environment variables", Long: long}
+}

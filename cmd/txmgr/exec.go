@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/application"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+	"github.com/txmgr/txmgr/txn"
+)
+
+type execOptions struct {
+	on      []string
+	dsn     []string
+	file    string
+	name    string
+	timeout time.Duration
+	labels  []string
+}
+
+// step is one statement of a script.
+type step struct{ on, run string }
+
+// script is a whole transaction.
+type script struct {
+	name    string
+	timeout time.Duration
+	labels  map[string]string
+	steps   []step
+}
+
+func execCommand(a *app) *cobra.Command {
+	var o execOptions
+	cmd := &cobra.Command{
+		Use:   "exec --on PARTICIPANT STATEMENT [--on PARTICIPANT STATEMENT]...",
+		Short: "Run a whole transaction across databases",
+		Long: `Run statements on several participants in one transaction, in the order in which
+they are given, and commit. Either all of them are applied or none: then the exit
+code is 3.
+
+A postgres participant takes SQL. A ledger takes: add ACCOUNT AMOUNT, set ACCOUNT
+AMOUNT, move FROM TO AMOUNT, get ACCOUNT; several with ';' between them.
+
+The statements run here, not on the server: the settings of the participants are
+looked up in this environment. --dsn tells another address.
+
+A file for -f looks like this:
+
+  name: order
+  timeout: 10s
+  labels: {customer: "42"}
+  steps:
+    - on: bank
+      run: UPDATE account SET balance = balance - 10 WHERE id = 1
+    - on: stock
+      run: add apples -1`,
+		Example: `  txmgr exec --on bank 'add alice -10' --on stock 'add apples -1'
+  txmgr exec --timeout 5s --on bank "UPDATE account SET balance = balance - 10 WHERE id = 1" --on stock 'add apples -1'
+  txmgr exec -f order.yaml -o json`,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := cmd.Flags()
+	f.StringArrayVar(&o.on, "on", nil, "the participant of the statement that follows; may be repeated")
+	f.StringArrayVar(&o.dsn, "dsn", nil, "the address of a participant, as NAME=DSN, instead of its registration's; may be repeated")
+	f.StringVarP(&o.file, "file", "f", "", "a file with the transaction (- is standard input)")
+	f.StringVar(&o.name, "name", "", "a name for people")
+	f.DurationVar(&o.timeout, "timeout", 0, "how long it may stay undecided (default: the server's, 30s)")
+	f.StringArrayVar(&o.labels, "label", nil, "a label, as key=value; may be repeated")
+	_ = cmd.RegisterFlagCompletionFunc("on", a.completeParticipants()) // the flag is there
+	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, args []string) error {
+		if cmd.Flags().Changed("timeout") && o.timeout <= 0 {
+			return output.Usage("leave it out for the server's default", "--timeout %v is not positive", o.timeout)
+		}
+		s, err := o.script(a, args)
+		if err != nil {
+			return err
+		}
+		return a.exec(ctx, c, s, o.dsn)
+	})
+	return cmd
+}
+
+// script puts the transaction together. Flags beat the file.
+func (o *execOptions) script(a *app, args []string) (script, error) {
+	var s script
+	if o.file != "" {
+		if len(o.on) > 0 || len(args) > 0 {
+			return s, output.Usage("use one of them", "-f and --on are both given")
+		}
+		var err error
+		if s, err = readScript(a, o.file); err != nil {
+			return s, err
+		}
+	} else if len(o.on) != len(args) || len(args) == 0 {
+		return s, output.Usage("txmgr exec --on bank 'STATEMENT' --on stock 'STATEMENT'", "%s for %s",
+			output.Plural(len(args), "statement", "statements"), output.Plural(len(o.on), "--on", "times --on"))
+	}
+	for i, on := range o.on {
+		s.steps = append(s.steps, step{on: on, run: args[i]})
+	}
+	labels, err := parseLabels(o.labels)
+	if err != nil {
+		return s, err
+	}
+	if len(labels) > 0 {
+		s.labels = labels
+	}
+	if o.name != "" {
+		s.name = o.name
+	}
+	if o.timeout != 0 {
+		s.timeout = o.timeout
+	}
+	return s, nil
+}
+
+type execView struct {
+	ID    txn.ID     `json:"id"`
+	State txn.State  `json:"state"`
+	Took  string     `json:"took"`
+	Steps []stepView `json:"steps"`
+}
+
+type stepView struct {
+	On  string `json:"on"`
+	Run string `json:"run"`
+	application.Result
+}
+
+// exec runs the statements and commits. What they answered is printed only when
+// it was committed: before that it is not true.
+func (a *app) exec(ctx context.Context, c *client.Client, s script, dsns []string) (err error) {
+	sides, err := a.openSides(ctx, c, s, dsns)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		for _, side := range sides {
+			err = errors.Join(err, side.Close())
+		}
+	}()
+	began := time.Now()
+	view := execView{Steps: []stepView{}}
+	err = txn.Run(ctx, c, txn.Options{ID: newID(), Name: s.name, Timeout: s.timeout, Labels: s.labels}, func(ctx context.Context, tx *txn.Tx) error {
+		view.ID = tx.ID()
+		for _, st := range s.steps {
+			r, err := sides[st.on].Run(ctx, tx, st.run)
+			if err != nil {
+				return fmt.Errorf("%s: %w", st.on, err)
+			}
+			view.Steps = append(view.Steps, stepView{On: st.on, Run: st.run, Result: r})
+		}
+		return nil
+	})
+	if err != nil {
+		return execFailure(err)
+	}
+	took := time.Since(began)
+	view.State, view.Took = txn.Committed, took.Round(time.Millisecond).String()
+	return a.printExec(view, took)
+}
+
+// execFailure keeps what the database said, which stands behind the outcome.
+func execFailure(err error) error {
+	var e *txn.Error
+	if !errors.As(err, &e) || !errors.Is(err, txn.ErrRolledBack) {
+		return err
+	}
+	f := *output.Explain(err)
+	if _, why, ok := strings.Cut(err.Error(), e.Error()+": "); ok {
+		if e.Cause == txn.CauseTimeout {
+			why = f.Cause + ": " + why
+		}
+		f.Cause = why
+	}
+	f.State = txn.RolledBack.String() + ": " + output.StateMeaning(txn.RolledBack)
+	return &f
+}
+
+// openSides opens each participant that is named once.
+func (a *app) openSides(ctx context.Context, c *client.Client, s script, dsns []string) (map[string]application.Side, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.requestTimeout)
+	defer cancel()
+	registered, err := c.Participants(ctx)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]txn.Participant{}
+	for _, p := range registered {
+		known[p.Name] = p.Participant
+	}
+	for _, word := range dsns {
+		name, dsn, ok := strings.Cut(word, "=")
+		p, registered := known[name]
+		if !ok || !registered {
+			return nil, output.Usage("write it as --dsn NAME=DSN", "--dsn %q names no participant", word)
+		}
+		p.Settings = map[string]string{"dsn": dsn}
+		known[name] = p
+	}
+	sides := map[string]application.Side{}
+	for _, st := range s.steps {
+		if sides[st.on] != nil {
+			continue
+		}
+		p, ok := known[st.on]
+		if !ok {
+			return nil, unknownParticipant(st.on, known)
+		}
+		if sides[st.on], err = application.Open(ctx, p, os.Getenv); err != nil {
+			return nil, err
+		}
+	}
+	return sides, nil
+}
+
+func unknownParticipant(name string, known map[string]txn.Participant) error {
+	next := output.DidYouMean(name, sortedKeys(known), "--on ")
+	if next == "" {
+		next = "txmgr participant list shows them"
+	}
+	return &output.Failure{Code: txn.CodeNotFound, What: fmt.Sprintf("participant %q is not registered", name), Next: next, Err: txn.ErrNotFound}
+}
+
+func (a *app) printExec(v execView, took time.Duration) error {
+	head := output.Table{Columns: []output.Column{{Name: "TX"}, {Name: "STATE", State: true}, {Name: "IN"}}}
+	head.Add(v.ID.String(), v.State.String(), output.Since(took))
+	steps := output.Table{Columns: []output.Column{{Name: "ON"}, {Name: "ROWS"}, {Name: "STATEMENT"}}}
+	tables := []output.Table{head, steps}
+	for _, s := range v.Steps {
+		steps.Add(s.On, count(s.Affected), s.Run)
+		if len(s.Columns) == 0 {
+			continue
+		}
+		rows := output.Table{Columns: output.Columns(s.Columns...), Rows: s.Rows}
+		tables = append(tables, rows)
+	}
+	tables[1] = steps
+	return a.print.Print(output.Document{Value: v, IDs: []string{v.ID.String()}, Tables: tables})
+}

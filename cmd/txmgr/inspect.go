@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+	"github.com/txmgr/txmgr/txn"
+)
+
+func inspectCommand(a *app) *cobra.Command {
+	var watch bool
+	cmd := &cobra.Command{
+		Use:   "inspect TX",
+		Short: "Show all about one transaction",
+		Long: `Show all about one transaction: its state, its place in the survival index, its
+branches, and why a branch is not finished.
+
+With --watch it is shown again at every change of its state, until it is finished.`,
+		Example: `  txmgr inspect tx_01k9
+  txmgr inspect tx_01k9 -o json
+  txmgr inspect tx_01k9 --watch`,
+		Args:              takes(1, 1, "TX"),
+		ValidArgsFunction: a.completeTX(false),
+	}
+	cmd.Flags().BoolVar(&watch, "watch", false, "show it again at every change, until it is finished")
+	once := a.brief(func(ctx context.Context, c *client.Client, args []string) error {
+		id, err := resolve(ctx, c, args[0])
+		if err != nil {
+			return err
+		}
+		info, err := c.Get(ctx, id)
+		if err != nil {
+			return err
+		}
+		return a.printInfo(info)
+	})
+	again := a.online(func(ctx context.Context, c *client.Client, args []string) error {
+		patience, cancel := context.WithTimeout(ctx, a.requestTimeout)
+		defer cancel()
+		id, err := resolve(patience, c, args[0])
+		if err != nil {
+			return err
+		}
+		return a.follow(ctx, c, id)
+	})
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if watch {
+			return again(cmd, args)
+		}
+		return once(cmd, args)
+	}
+	return cmd
+}
+
+// follow shows a transaction until it is finished. It waits for the decision and
+// then for the end, so that no change can fall between two looks.
+func (a *app) follow(ctx context.Context, c *client.Client, id txn.ID) error {
+	info, err := c.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	for shown := 0; ; shown++ {
+		if shown > 0 && !a.print.Format.Structured() {
+			a.print.Note("")
+		}
+		if a.print.Format == output.JSONFormat {
+			a.print.Format = output.JSONLFormat // one line for each look
+		}
+		if err := a.printInfo(info); err != nil || info.State.Finished() {
+			return err
+		}
+		goal := txn.DecidedGoal
+		if info.State.Decided() {
+			goal = txn.Finished
+		}
+		if info, err = c.Wait(ctx, id, goal); err != nil {
+			return err
+		}
+	}
+}
+
+func (a *app) printInfo(info txn.Info) error {
+	t := output.Table{Columns: []output.Column{{Name: "FIELD"}, {Name: "VALUE", State: true}}}
+	t.Add("id", info.ID.String())
+	add := func(name, value string) {
+		if value != "" {
+			t.Add(name, value)
+		}
+	}
+	add("name", info.Name)
+	t.Add("state", info.State.String())
+	add("meaning", output.StateMeaning(info.State))
+	if info.Cause != 0 {
+		t.Add("cause", info.Cause.String())
+	}
+	add("reason", info.Reason)
+	if info.Hazard != 0 {
+		t.Add("hazard", info.Hazard.String())
+	}
+	add("labels", labelText(info.Labels))
+	t.Add("began", fmt.Sprintf("%s (%s ago)", info.Began.Format(time.RFC3339), output.Since(time.Since(info.Began))))
+	t.Add("timeout", info.Timeout.String())
+	if !info.State.Decided() {
+		t.Add("expires in", span(info.ExpiresIn))
+		t.Add("remaining invocations", count(info.RemainingInvocations))
+	}
+	t.Add("survival index", count(info.SurvivalIndex))
+	t.Add("expiry tick", count(info.ExpiryTick))
+	tables := []output.Table{t}
+	if len(info.Branches) > 0 {
+		tables = append(tables, branchTable(info))
+	}
+	return a.print.Print(output.Document{Value: whole(info), IDs: []string{info.ID.String()}, Tables: tables})
+}
+
+func labelText(labels map[string]string) string {
+	var out []string
+	for k, v := range labels {
+		out = append(out, k+"="+v)
+	}
+	slices.Sort(out)
+	return strings.Join(out, " ")
+}

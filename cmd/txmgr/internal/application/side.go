@@ -1,0 +1,48 @@
+package application
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/txmgr/txmgr/participant/ledger"
+	"github.com/txmgr/txmgr/participant/postgres"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Side runs statements at one participant.
+type Side interface {
+	// Run runs a statement in the transaction's branch at the participant, which
+	// it opens when it is the first.
+	Run(ctx context.Context, tx *txn.Tx, statement string) (Result, error)
+	// Close lets go of the participant. What is prepared stays prepared.
+	Close() error
+}
+
+// Result is what a statement answered.
+type Result struct {
+	// Affected is the number of rows that were changed, or read.
+	Affected int64 `json:"affected"`
+	// Columns and Rows are what was read; empty when nothing was.
+	Columns []string   `json:"columns"`
+	Rows    [][]string `json:"rows"`
+}
+
+// maxRows bounds what one statement reads; the rest is cut off with an error,
+// since a transaction must not commit what was seen only in part.
+const maxRows = 10_000
+
+// Open gives the application's side of a registered participant. env looks the
+// environment up. Nothing is connected yet. Errors are [txn.ErrInvalid].
+func Open(ctx context.Context, p txn.Participant, env func(string) string) (Side, error) {
+	switch p.Kind {
+	case ledger.Kind:
+		path := p.Settings["path"]
+		if path == "" {
+			return nil, fmt.Errorf("%w: ledger %s: its registration names no path", txn.ErrInvalid, p.Name)
+		}
+		return &ledgerSide{ledger.New(p.Name, path)}, nil
+	case postgres.Kind:
+		return openPostgresSide(ctx, p, env)
+	}
+	return nil, fmt.Errorf("%w: participant %s is of kind %q, which takes no statements", txn.ErrInvalid, p.Name, p.Kind)
+}

@@ -1,0 +1,57 @@
+package output
+
+import (
+	"io"
+	"os"
+
+	"golang.org/x/term"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// IsTerminal reports whether a person looks at what is written to w.
+func IsTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// ColorFor reports whether to colour what goes to w. mode is auto, always or
+// never; noColor says that NO_COLOR is set, or the terminal is a dumb one.
+func ColorFor(mode string, noColor bool, w io.Writer) bool {
+	switch mode {
+	case "always":
+		return true
+	case "never":
+		return false
+	}
+	return !noColor && IsTerminal(w)
+}
+
+// palette paints words, or leaves them as they are.
+type palette bool
+
+func (p palette) paint(code, s string) string {
+	if !p || s == "" {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}
+
+func (p palette) red(s string) string    { return p.paint("31", s) }
+func (p palette) green(s string) string  { return p.paint("32", s) }
+func (p palette) yellow(s string) string { return p.paint("33", s) }
+func (p palette) bold(s string) string   { return p.paint("1", s) }
+func (p palette) faint(s string) string  { return p.paint("2", s) }
+
+// state paints the words that tell good from bad.
+func (p palette) state(s string) string {
+	switch s {
+	case txn.Committed.String(), "yes", "ok":
+		return p.green(s)
+	case txn.Committing.String(), txn.RollingBack.String(), txn.Preparing.String(), txn.Active.String():
+		return p.yellow(s)
+	case txn.RolledBack.String(), txn.BranchHazard.String(), "no":
+		return p.red(s)
+	}
+	return s
+}

@@ -1,0 +1,42 @@
+package output
+
+import "github.com/txmgr/txmgr/txn"
+
+// CodeInterrupted is the code of a command that was stopped by a signal. The
+// coordinator knows nothing of it.
+const CodeInterrupted txn.Code = "INTERRUPTED"
+
+// Exit is one row of the table of exit codes.
+type Exit struct {
+	Status  int
+	Code    txn.Code
+	Meaning string
+}
+
+// Exits is the contract with scripts. A code that is not in it exits as ERROR.
+func Exits() []Exit {
+	return []Exit{
+		{0, txn.CodeOK, "what was asked for is true: committed, listed (also an empty list), healthy"},
+		{1, txn.CodeError, "something unexpected"},
+		{2, txn.CodeUsage, "flags, arguments or a configuration that cannot be meant so; nothing was done"},
+		{3, txn.CodeRolledBack, "asked to commit, and surely nothing was applied"},
+		{4, txn.CodeInDoubt, "the outcome is not known here, or a branch ended otherwise than decided"},
+		{5, txn.CodeNotFound, "no such transaction or participant; it may have been forgotten"},
+		{6, txn.CodeConflict, "it is in a state that does not allow this; nothing was changed"},
+		{7, txn.CodeTimedOut, "waiting ended first; the transaction goes on"},
+		{8, txn.CodeUnavailable, "no coordinator, no leader, or too much load; try again"},
+		{9, txn.CodeDenied, "the caller may not do this"},
+		{10, txn.CodeUnhealthy, "status --ready, participant test or recover scan found a problem"},
+		{130, CodeInterrupted, "stopped by a signal"},
+	}
+}
+
+// ExitCode gives the exit code for a code.
+func ExitCode(c txn.Code) int {
+	for _, e := range Exits() {
+		if e.Code == c {
+			return e.Status
+		}
+	}
+	return 1
+}

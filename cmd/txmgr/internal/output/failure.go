@@ -1,0 +1,190 @@
+package output
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Failure is an error as a person wants to hear it. It wraps what happened.
+type Failure struct {
+	Code  txn.Code
+	What  string // what was tried and how it ended
+	Cause string // why
+	State string // where things are now
+	Next  string // what to do
+	Err   error  // may be nil
+}
+
+// Error gives what and why in one line.
+func (f *Failure) Error() string {
+	if f.Cause == "" {
+		return f.What
+	}
+	return f.What + ": " + f.Cause
+}
+
+// Unwrap gives the error behind the failure.
+func (f *Failure) Unwrap() error { return f.Err }
+
+// Usage makes the failure of a call that cannot be meant so.
+func Usage(next, format string, args ...any) *Failure {
+	return &Failure{Code: txn.CodeUsage, What: fmt.Sprintf(format, args...), Next: next}
+}
+
+// Explain turns any error into a failure. An error that is one already is kept.
+func Explain(err error) *Failure {
+	var f *Failure
+	if errors.As(err, &f) {
+		return f
+	}
+	// That the caller is to blame is said by the exit code; what is wrong comes first.
+	f = &Failure{Code: txn.CodeOf(err), What: strings.TrimPrefix(err.Error(), txn.ErrInvalid.Error()+": "), Err: err}
+	if f.Code == txn.CodeError && errors.Is(err, context.Canceled) {
+		return &Failure{Code: CodeInterrupted, What: "interrupted", Err: err}
+	}
+	var e *txn.Error
+	if errors.As(err, &e) {
+		f.What, f.Cause = split(e)
+		f.State = whereabouts(e)
+	}
+	f.Next = advice(f.Code, e)
+	return f
+}
+
+// split takes an error about a transaction apart: what, why.
+func split(e *txn.Error) (what, cause string) {
+	what = e.Op
+	if !e.ID.IsZero() {
+		what += " " + e.ID.String()
+	}
+	what = strings.TrimSpace(what)
+	detail := e.Detail
+	if e.Err != nil {
+		sentinel, rest, _ := strings.Cut(e.Err.Error(), ": ")
+		what += ": " + sentinel
+		detail = strings.TrimPrefix(strings.Join([]string{rest, detail}, ": "), ": ")
+		detail = strings.TrimSuffix(detail, ": ")
+	}
+	why := map[txn.Cause]string{
+		txn.CauseClient:         "the application rolled it back",
+		txn.CauseTimeout:        "its time was over before it was decided",
+		txn.CauseVoteNo:         "a participant voted no",
+		txn.CauseSessionExpired: "the client session that held it went silent",
+		txn.CauseOperator:       "an operator rolled it back",
+	}[e.Cause]
+	switch {
+	case why == "":
+		return what, detail
+	case detail == "":
+		return what, why
+	}
+	return what, why + ": " + detail
+}
+
+func whereabouts(e *txn.Error) string {
+	if e.State == 0 {
+		return ""
+	}
+	return e.State.String() + ": " + StateMeaning(e.State)
+}
+
+// StateMeaning says what a state means to somebody who waits for it.
+func StateMeaning(s txn.State) string {
+	switch s {
+	case txn.Active:
+		return "not decided; its time runs"
+	case txn.Preparing:
+		return "not decided; the coordinator is collecting votes"
+	case txn.Committing:
+		return "decided to commit, for ever; a participant has not acknowledged yet"
+	case txn.Committed:
+		return "applied on every participant"
+	case txn.RollingBack:
+		return "decided to roll back, for ever; a participant has not acknowledged yet"
+	case txn.RolledBack:
+		return "nothing was applied on any participant"
+	}
+	return "unknown"
+}
+
+// advice says what to do about an error of which only the code is known.
+func advice(code txn.Code, e *txn.Error) string {
+	id := "TX"
+	if e != nil && !e.ID.IsZero() {
+		id = e.ID.String()
+	}
+	switch code {
+	case txn.CodeRolledBack, txn.CodeConflict:
+		if id == "TX" {
+			return ""
+		}
+		return "txmgr inspect " + id
+	case txn.CodeInDoubt:
+		return "ask again: txmgr inspect " + id
+	case txn.CodeNotFound:
+		return "txmgr list shows the transactions, txmgr participant list the participants; finished ones are forgotten after the retention time"
+	case txn.CodeTimedOut:
+		return "it goes on: txmgr wait " + id
+	case txn.CodeUnavailable:
+		return "--address or TXMGR_ADDR names the coordinator; txmgr dev starts one"
+	case txn.CodeDenied:
+		return "ask whoever runs the coordinator"
+	}
+	return ""
+}
+
+// Fail writes an error to Err and gives the exit code. A nil error is 0.
+func (p *Printer) Fail(err error) int {
+	if err == nil {
+		return 0
+	}
+	f := Explain(err)
+	if p.Format.Structured() {
+		_ = writeJSON(p.Err, f.object(), "") // nobody to tell
+	} else {
+		f.write(p.Err, palette(p.ColorErr))
+	}
+	return ExitCode(f.Code)
+}
+
+type failureObject struct {
+	Error failureFields `json:"error"`
+}
+
+type failureFields struct {
+	Code    txn.Code `json:"code"`
+	Message string   `json:"message"`
+	Cause   string   `json:"cause"`
+	State   string   `json:"state"`
+	Next    string   `json:"next"`
+}
+
+func (f *Failure) object() failureObject {
+	return failureObject{failureFields{Code: f.Code, Message: f.What, Cause: f.Cause, State: f.State, Next: f.Next}}
+}
+
+func (f *Failure) write(w io.Writer, c palette) {
+	lines := []struct{ label, text string }{
+		{"error: ", f.What}, {" cause: ", f.Cause}, {" state: ", f.State}, {" next:  ", f.Next},
+	}
+	for i, l := range lines {
+		if l.text == "" {
+			continue
+		}
+		label := c.faint(l.label)
+		if i == 0 {
+			label = c.red(c.bold(l.label))
+		}
+		for n, text := range strings.Split(l.text, "\n") {
+			if n > 0 {
+				label = strings.Repeat(" ", len(l.label)) // of the same, not a label of somebody else's making
+			}
+			_, _ = fmt.Fprintln(w, label+Clean(text)) // nobody to tell
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package tour
+
+import (
+	"context"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// diesBeforeCommit is the coordinator as an application sees it that dies when
+// all its branches are prepared: nobody asks for the decision, and the sessions
+// are gone.
+type diesBeforeCommit struct {
+	txn.Manager
+	id txn.ID
+}
+
+// Commit does not reach the coordinator.
+func (m *diesBeforeCommit) Commit(_ context.Context, id txn.ID, _ txn.Commitment) (txn.Outcome, error) {
+	m.id = id
+	return txn.Outcome{}, &txn.Error{Op: "commit", ID: id, Err: txn.ErrInDoubt}
+}
+
+// killsAfterCommit is the coordinator as an application sees it that dies, with
+// the coordinator, between the decision and phase two.
+type killsAfterCommit struct {
+	txn.Manager
+	kill    func() error
+	id      txn.ID
+	decided txn.State
+}
+
+// Commit is carried out, and nobody hears of it.
+func (m *killsAfterCommit) Commit(ctx context.Context, id txn.ID, c txn.Commitment) (txn.Outcome, error) {
+	m.id = id
+	out, err := m.Manager.Commit(ctx, id, c)
+	if err != nil {
+		return out, err
+	}
+	m.decided = out.State
+	if err := m.kill(); err != nil {
+		return out, err
+	}
+	return txn.Outcome{}, &txn.Error{Op: "commit", ID: id, Err: txn.ErrInDoubt}
+}

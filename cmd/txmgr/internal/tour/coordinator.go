@@ -1,0 +1,159 @@
+package tour
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// coordinator is a coordinator in a process of its own, so that it can be killed
+// as a crash kills: without a word. It is for one goroutine at a time.
+type coordinator struct {
+	program string   // this program
+	dir     string   // its data directory and its address file
+	env     []string // what it finds in its environment
+	address string   // kept over restarts
+	starts  int
+
+	run *running // nil: down
+}
+
+// running is one process.
+type running struct {
+	cmd  *exec.Cmd
+	log  *tail
+	gone chan struct{} // closed when it has ended and was waited for
+}
+
+const (
+	startPatience = 30 * time.Second
+	stopPatience  = 15 * time.Second
+	lookEvery     = 5 * time.Millisecond
+)
+
+// start starts the coordinator, at the address that it had before, and waits
+// until it is ready.
+func (c *coordinator) start(ctx context.Context) error {
+	file := filepath.Join(c.dir, "address")
+	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	listen := "127.0.0.1:0"
+	if c.address != "" {
+		listen = strings.TrimPrefix(c.address, "http://")
+	}
+	run, err := spawn(c.program, c.env, "server", "--data-dir", filepath.Join(c.dir, "data"),
+		"--listen", listen, "--address-file", file, "--log-level", "warn")
+	if err != nil {
+		return fmt.Errorf("start the coordinator: %w", err)
+	}
+	c.run = run
+	c.starts++
+	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	again := time.NewTicker(lookEvery)
+	defer again.Stop()
+	for {
+		if data, err := os.ReadFile(file); err == nil {
+			c.address = strings.TrimSpace(string(data))
+			return nil
+		}
+		select {
+		case <-run.gone:
+			c.run = nil
+			return fmt.Errorf("the coordinator did not start: %s", run.log)
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("the coordinator is not ready: %w: %s", context.Cause(ctx), run.log), c.end(os.Kill))
+		case <-again.C:
+		}
+	}
+}
+
+// spawn starts this program again. The goroutine that starts it stays on its
+// thread until it has ended: Linux ties the end of the child to the end of the
+// thread that made it.
+func spawn(program string, env []string, args ...string) (*running, error) {
+	r := &running{cmd: exec.Command(program, args...), log: &tail{}, gone: make(chan struct{})}
+	r.cmd.Env, r.cmd.Stderr, r.cmd.SysProcAttr = env, r.log, attributes()
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := r.cmd.Start()
+		started <- err
+		if err != nil {
+			return
+		}
+		_ = r.cmd.Wait() // how it ended is in its log
+		close(r.gone)
+	}()
+	return r, <-started
+}
+
+// kill ends the coordinator as a crash does (kill -9).
+func (c *coordinator) kill() error { return c.end(os.Kill) }
+
+// stop asks the coordinator to end.
+func (c *coordinator) stop() error { return c.end(syscall.SIGTERM) }
+
+func (c *coordinator) pid() int { return c.run.cmd.Process.Pid }
+
+// end signals the process and waits until it is gone.
+func (c *coordinator) end(sig os.Signal) error {
+	if c.run == nil {
+		return nil
+	}
+	run := c.run
+	c.run = nil
+	if err := run.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("signal the coordinator: %w", err)
+	}
+	limit := time.NewTimer(stopPatience)
+	defer limit.Stop()
+	select {
+	case <-run.gone:
+		return nil
+	case <-limit.C:
+	}
+	_ = run.cmd.Process.Kill() // it may be gone by now, which is as good
+	<-run.gone
+	return fmt.Errorf("the coordinator did not end within %v and was killed: %s", stopPatience, run.log)
+}
+
+// tail keeps the end of what a process says.
+type tail struct {
+	mu   sync.Mutex
+	text []byte // guarded by mu; at most tailSize bytes
+}
+
+const tailSize = 4 << 10
+
+// Write implements [io.Writer].
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p...)
+	if n := len(t.text) - tailSize; n > 0 {
+		t.text = append(t.text[:0], t.text[n:]...)
+	}
+	return len(p), nil
+}
+
+// String gives the last lines, or says that there are none.
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(bytes.TrimSpace(t.text)) == 0 {
+		return "it said nothing"
+	}
+	return "it said:\n" + string(bytes.TrimSpace(t.text))
+}

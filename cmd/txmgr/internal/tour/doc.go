@@ -1,0 +1,22 @@
+// Package tour is the guided tour: five scenes in which two databases, a
+// coordinator and things that go wrong show what the product promises.
+//
+// The coordinator is a process of its own, so that it is really killed when the
+// tour says so. The databases are real ones too: embedded ledgers, private
+// PostgreSQL servers, or databases of the user.
+//
+// # Invariants
+//
+//  1. What the tour says is looked up, not assumed: after every scene all
+//     balances are read from the databases and compared with what the outcomes of
+//     the transactions say they must be, to the last account; and the databases
+//     are asked what they hold prepared, which must be nothing.
+//  2. It succeeds only when every check of every scene did.
+//  3. It leaves nothing behind: no process, no directory, no table, no prepared
+//     transaction, also when it is interrupted.
+//
+// # Concurrency and time
+//
+// A tour is for one goroutine and ends with its context. The scene with deadlines
+// takes as long as its deadline; nothing else waits for the clock.
+package tour

@@ -1,0 +1,189 @@
+package tour
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// transfer moves money from one database to the other, in one transaction. m is
+// the coordinator, or one of the accidents of this package. The databases are
+// always used in the same order: transfers that go both ways must not wait for
+// each other's rows, or connections, in a circle that no database can see.
+func (t *tour) transfer(ctx context.Context, m txn.Manager, timeout time.Duration, from int, payer, payee string, amount int64) error {
+	account, change := [2]string{payer, payee}, [2]int64{-amount, amount}
+	if from == 1 {
+		account, change = [2]string{payee, payer}, [2]int64{amount, -amount}
+	}
+	return txn.Run(ctx, m, txn.Options{Name: "transfer", Timeout: timeout}, func(ctx context.Context, tx *txn.Tx) error {
+		for i, db := range t.dbs {
+			if err := db.add(ctx, tx, account[i], change[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// applied notes in the book that a transfer was committed.
+func (t *tour) applied(from int, payer, payee string, amount int64) {
+	t.book.add(from, payer, -amount)
+	t.book.add(1-from, payee, amount)
+}
+
+// show tells what alice has, as the databases say.
+func (t *tour) show(ctx context.Context) error {
+	var has [2]int64
+	for i, db := range t.dbs {
+		b, err := db.balances(ctx)
+		if err != nil {
+			return err
+		}
+		has[i] = b[alice]
+	}
+	t.story.say("%s has %d at %s and %d at %s", alice, has[0], t.dbs[0].name(), has[1], t.dbs[1].name())
+	return nil
+}
+
+const quiet = 10 * time.Second // the timeout of transactions that need none
+
+func (t *tour) transferCommits(ctx context.Context) error {
+	if err := t.show(ctx); err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := t.transfer(ctx, t.m, quiet, 0, alice, alice, 10); err != nil {
+		return err
+	}
+	t.applied(0, alice, alice, 10)
+	t.story.say("10 go from %s to %s in %v", t.dbs[0].name(), t.dbs[1].name(), time.Since(began).Round(time.Millisecond))
+	return t.show(ctx)
+}
+
+func (t *tour) voteNo(ctx context.Context) error {
+	t.story.say("%s pays in 500 while %s must pay out 500, which it has not got", t.dbs[0].name(), t.dbs[1].name())
+	err := t.transfer(ctx, t.m, quiet, 1, alice, alice, 500)
+	if err == nil {
+		t.applied(1, alice, alice, 500)
+	}
+	t.check(errors.Is(err, txn.ErrVotedNo) && errors.Is(err, txn.ErrRolledBack), fmt.Sprintf("%s voted no, so both rolled back", t.dbs[1].name()), fmt.Sprint(err))
+	return t.show(ctx)
+}
+
+const (
+	abandonedTimeout = 3 * time.Second
+	// lateness is what is allowed on a busy machine. An interval and a commit of
+	// the log is what it takes.
+	lateness = 5 * time.Second
+)
+
+func (t *tour) abandoned(ctx context.Context) error {
+	m := &diesBeforeCommit{Manager: t.m}
+	began := time.Now()
+	if err := t.transfer(ctx, m, abandonedTimeout, 0, alice, alice, 20); !errors.Is(err, txn.ErrInDoubt) {
+		return fmt.Errorf("the transfer was to end before it is decided: %w", err)
+	}
+	t.story.say("an application prepares 20 in both databases, with a timeout of %v, and dies", abandonedTimeout)
+	if err := t.holdsPrepared(ctx); err != nil {
+		return err
+	}
+	freed := make(chan error, 1)
+	var through time.Duration
+	go func() {
+		err := t.dbs[0].deposit(ctx, alice, 1)
+		through = time.Since(began)
+		freed <- err
+	}()
+	t.story.say("another writer wants to add 1 to %s at %s and meets the lock", alice, t.dbs[0].name())
+	info, err := t.countDown(ctx, m.id)
+	if err != nil {
+		return err
+	}
+	if err := <-freed; err != nil {
+		return fmt.Errorf("the other writer: %w", err)
+	}
+	t.book.add(0, alice, 1)
+	t.check(info.State == txn.RolledBack && info.Cause == txn.CauseTimeout, "rolled back, because its time was over", fmt.Sprintf("%v, %v", info.State, info.Cause))
+	t.check(through >= abandonedTimeout && through < abandonedTimeout+lateness,
+		fmt.Sprintf("not before its time, and not much later: the other writer got through after %v", through.Round(time.Millisecond)), through.String())
+	return t.show(ctx)
+}
+
+// holdsPrepared checks that both databases really hold the branch.
+func (t *tour) holdsPrepared(ctx context.Context) error {
+	held := 0
+	for _, db := range t.dbs {
+		list, err := db.prepared(ctx, txn.ClusterPrefix(t.cluster))
+		if err != nil {
+			return err
+		}
+		held += len(list)
+	}
+	t.check(held == 2, "both databases hold it prepared, and its locks", fmt.Sprintf("%d prepared", held))
+	return nil
+}
+
+// countDown shows the survival index of a transaction until it is finished.
+func (t *tour) countDown(ctx context.Context, id txn.ID) (txn.Info, error) {
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type end struct {
+		info txn.Info
+		err  error
+	}
+	ended := make(chan end, 1)
+	go func() {
+		info, err := t.m.Wait(waiting, id, txn.Finished)
+		ended <- end{info, err}
+	}()
+	every := time.NewTicker(time.Second)
+	defer every.Stop()
+	for {
+		info, err := t.m.Get(ctx, id)
+		if err != nil {
+			return info, err
+		}
+		if !info.State.Decided() {
+			t.story.say("   survival index: it survives %2d more invocations of the timeout thread", info.RemainingInvocations)
+		}
+		select {
+		case e := <-ended:
+			return e.info, e.err
+		case <-every.C:
+		}
+	}
+}
+
+func (t *tour) killedAfterDecision(ctx context.Context) error {
+	m := &killsAfterCommit{Manager: t.m, kill: t.coordinator.kill}
+	pid := t.coordinator.pid()
+	err := t.transfer(ctx, m, quiet, 0, alice, alice, 30)
+	if m.decided == 0 || !errors.Is(err, txn.ErrInDoubt) {
+		return fmt.Errorf("the transfer was to end right after its decision: %w", err)
+	}
+	t.summary.Kills++
+	t.story.say("the decision to commit is on disk; kill -9 %d; the application dies too", pid)
+	if err := t.holdsPrepared(ctx); err != nil {
+		return err
+	}
+	if err := t.show(ctx); err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := t.coordinator.start(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	t.story.say("the coordinator starts again, as process %d", t.coordinator.pid())
+	info, err := t.m.Wait(ctx, m.id, txn.Finished)
+	if err != nil {
+		return err
+	}
+	if info.State == txn.Committed {
+		t.applied(0, alice, alice, 30)
+	}
+	t.check(info.State == txn.Committed && info.Hazard == 0, fmt.Sprintf("recovery committed it in both databases, %v after the restart began", time.Since(began).Round(time.Millisecond)), info.State.String())
+	return t.show(ctx)
+}

@@ -1,0 +1,167 @@
+package tour
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+const (
+	stormTransfers = 100
+	stormKills     = 4
+	stormTimeout   = 5 * time.Second
+	stormPatience  = 2 * time.Minute // for a machine that is very busy
+	// stormTries bounds how often one transfer is tried again that was rolled
+	// back because it met another one.
+	stormTries = 50
+	// settlePatience bounds the wait for what the storm left to recovery.
+	settlePatience = 20 * time.Second
+)
+
+// movement is one transfer of the storm and what became of it.
+type movement struct {
+	from         int
+	payer, payee string
+	amount       int64
+	committed    bool
+	rolledBack   int // tries that were rolled back
+	err          error
+}
+
+func (t *tour) storm(ctx context.Context) error {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, stormPatience)
+	defer cancel()
+	done := make(chan movement, stormTransfers)
+	for range stormTransfers {
+		mv := movement{
+			from: rand.IntN(2), payer: accountName(rand.IntN(accounts)), payee: accountName(rand.IntN(accounts)), amount: 1 + rand.Int64N(9),
+		}
+		go func() {
+			t.move(ctx, &mv)
+			done <- mv
+		}()
+	}
+	t.story.say("%d transfers begin at once, between %d random accounts", stormTransfers, 2*accounts)
+	committed, rolledBack, err := t.collect(ctx, cancel, done)
+	if err != nil {
+		return err
+	}
+	if err := t.settle(ctx); err != nil {
+		return err
+	}
+	t.story.say("%d committed; %d tries were rolled back before, where two of them met", committed, rolledBack)
+	t.check(committed == stormTransfers, fmt.Sprintf("every transfer came to its end, over %d kills, in %v", stormKills, time.Since(began).Round(time.Millisecond)),
+		fmt.Sprintf("%d of %d", committed, stormTransfers))
+	return nil
+}
+
+// collect waits for the transfers, and kills and restarts the coordinator at
+// random points of their progress. The book takes only what was said to be
+// committed. cancel ends the transfers when there is no coordinator any more.
+func (t *tour) collect(ctx context.Context, cancel context.CancelFunc, done <-chan movement) (committed, rolledBack int, err error) {
+	step, hide := t.story.progress("transfers", stormTransfers)
+	defer hide()
+	var killAt []int
+	for i := range stormKills {
+		part := (stormTransfers - 20) / stormKills
+		killAt = append(killAt, i*part+rand.IntN(part))
+	}
+	var failed []error
+	for n := range stormTransfers {
+		if slices.Contains(killAt, n) && len(failed) == 0 {
+			hide()
+			if err := t.killAndRestart(ctx, n); err != nil {
+				failed = append(failed, err)
+				cancel()
+			}
+		}
+		mv := <-done // every transfer ends with ctx at the latest
+		step()
+		rolledBack += mv.rolledBack
+		if mv.committed {
+			committed++
+			t.applied(mv.from, mv.payer, mv.payee, mv.amount)
+		}
+		if mv.err != nil {
+			failed = append(failed, mv.err)
+		}
+	}
+	return committed, rolledBack, errors.Join(failed...)
+}
+
+func (t *tour) killAndRestart(ctx context.Context, n int) error {
+	pid := t.coordinator.pid()
+	if err := t.coordinator.kill(); err != nil {
+		return err
+	}
+	t.summary.Kills++
+	began := time.Now()
+	if err := t.coordinator.start(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	t.story.say("   after %2d transfers: kill -9 %d; ready again in %v", n, pid, time.Since(began).Round(time.Millisecond))
+	return nil
+}
+
+// move carries one transfer out as an application would: it tries again what was
+// rolled back, and asks about what is in doubt.
+func (t *tour) move(ctx context.Context, mv *movement) {
+	for range stormTries {
+		err := t.transfer(ctx, t.m, stormTimeout, mv.from, mv.payer, mv.payee, mv.amount)
+		var e *txn.Error
+		if errors.Is(err, txn.ErrInDoubt) && errors.As(err, &e) {
+			info, askErr := t.m.Wait(ctx, e.ID, txn.DecidedGoal)
+			if askErr != nil {
+				mv.err = askErr
+				return
+			}
+			if err = nil; !info.State.Commits() {
+				err = txn.ErrRolledBack
+			}
+		}
+		switch {
+		case err == nil:
+			mv.committed = true
+			return
+		case !errors.Is(err, txn.ErrRolledBack) || ctx.Err() != nil:
+			mv.err = err
+			return
+		}
+		mv.rolledBack++
+		pause(ctx, rand.N(20*time.Millisecond))
+	}
+	mv.err = fmt.Errorf("still rolled back after %d tries", stormTries)
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// settle waits until the coordinator has nothing left to do.
+func (t *tour) settle(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, settlePatience)
+	defer cancel()
+	for {
+		open, err := t.m.List(ctx, txn.Filter{States: []txn.State{txn.Active, txn.Preparing, txn.Committing, txn.RollingBack}})
+		if err != nil {
+			return err
+		}
+		if len(open) == 0 {
+			return nil
+		}
+		if _, err := t.m.Wait(ctx, open[0].ID, txn.Finished); err != nil {
+			return fmt.Errorf("%d transactions are not finished: %w", len(open), err)
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package tour
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Config says on what the tour runs and where it tells its story.
+type Config struct {
+	// Program is this program, which is also the coordinator.
+	Program string
+	// Databases is auto, embedded, scratch, or NAME=DSN,NAME=DSN. Defaults to auto.
+	Databases string
+	// Environ is the environment that the coordinator gets.
+	Environ []string
+	// Story receives the story.
+	Story Story
+}
+
+// Summary is how the tour went.
+type Summary struct {
+	OK        bool         `json:"ok"`
+	Databases []Database   `json:"databases"`
+	Scenes    []Scene      `json:"scenes"`
+	Kills     int          `json:"kills"`
+	Took      txn.Duration `json:"took"`
+}
+
+// Database is one of the databases of the tour.
+type Database struct {
+	Name string `json:"name"`
+	Kind string `json:"kind"`
+	What string `json:"what"`
+}
+
+// Scene is one scene and what was checked in it.
+type Scene struct {
+	Title  string       `json:"title"`
+	OK     bool         `json:"ok"`
+	Took   txn.Duration `json:"took"`
+	Checks []Check      `json:"checks"`
+}
+
+// Check is something that the tour looked up.
+type Check struct {
+	What string `json:"what"`
+	OK   bool   `json:"ok"`
+	// Found says what was there instead.
+	Found string `json:"found"`
+}
+
+// tour is a tour under way.
+type tour struct {
+	story       Story
+	summary     Summary
+	coordinator *coordinator
+	m           *client.Client
+	cluster     string
+	dbs         [2]database
+	book        book
+}
+
+// scene is the body of a scene. An error means that it could not be played; what
+// did not hold is recorded by check.
+type scene struct {
+	title string
+	play  func(*tour, context.Context) error
+}
+
+// Run gives the tour. The error says why it could not go on; without one,
+// [Summary.OK] says whether all that was promised held.
+func Run(ctx context.Context, c Config) (s Summary, err error) {
+	began := time.Now()
+	t := &tour{story: c.Story}
+	dir, err := os.MkdirTemp("", "txmgr-demo-")
+	if err != nil {
+		return s, fmt.Errorf("make a directory for the tour: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	stage, err := openStage(ctx, c, dir)
+	if err != nil {
+		return s, err
+	}
+	defer func() { err = errors.Join(err, stage.close()) }()
+	t.coordinator = &coordinator{program: c.Program, dir: dir, env: childEnvironment(c.Environ)}
+	defer func() { err = errors.Join(err, t.coordinator.stop()) }()
+	t.dbs = stage.dbs
+	defer func() { err = errors.Join(err, t.close()) }()
+	if err := t.open(ctx); err != nil {
+		return t.summary, err
+	}
+	t.banner(stage)
+	err = t.playAll(ctx)
+	t.summary.Took = txn.Duration(time.Since(began).Round(time.Millisecond))
+	t.summary.OK = err == nil && t.held()
+	return t.summary, err
+}
+
+func (t *tour) playAll(ctx context.Context) error {
+	for i, s := range []scene{
+		{"A transfer commits", (*tour).transferCommits},
+		{"A database votes no", (*tour).voteNo},
+		{"An application dies with locks in its hands", (*tour).abandoned},
+		{"The coordinator dies right after its decision", (*tour).killedAfterDecision},
+		{"A hundred transfers while the coordinator keeps dying", (*tour).storm},
+	} {
+		began := time.Now()
+		t.story.scene(i+1, s.title)
+		t.summary.Scenes = append(t.summary.Scenes, Scene{Title: s.title, OK: true, Checks: []Check{}})
+		if err := s.play(t, ctx); err != nil {
+			t.now().OK = false
+			return fmt.Errorf("scene %d, %s: %w", i+1, s.title, err)
+		}
+		if err := t.audit(ctx); err != nil {
+			t.now().OK = false
+			return fmt.Errorf("scene %d, %s: %w", i+1, s.title, err)
+		}
+		t.now().Took = txn.Duration(time.Since(began).Round(time.Millisecond))
+		if !t.now().OK {
+			return nil // what comes after would only be confusing
+		}
+	}
+	return nil
+}
+
+// now is the scene that is being played.
+func (t *tour) now() *Scene { return &t.summary.Scenes[len(t.summary.Scenes)-1] }
+
+// check records whether something holds. found says what is there otherwise.
+func (t *tour) check(ok bool, what, found string) {
+	s := t.now()
+	if ok {
+		found = ""
+	}
+	s.Checks = append(s.Checks, Check{What: what, OK: ok, Found: found})
+	s.OK = s.OK && ok
+	t.story.check(ok, what, found)
+}
+
+func (t *tour) held() bool {
+	for _, s := range t.summary.Scenes {
+		if !s.OK {
+			return false
+		}
+	}
+	return true
+}
+
+// audit compares the databases with what they must hold.
+func (t *tour) audit(ctx context.Context) error {
+	var wrong, left []string
+	for i, db := range t.dbs {
+		got, err := db.balances(ctx)
+		if err != nil {
+			return fmt.Errorf("read the balances of %s: %w", db.name(), err)
+		}
+		if w := t.book.differences(i, got); w != "" {
+			wrong = append(wrong, db.name()+": "+w)
+		}
+		prepared, err := db.prepared(ctx, txn.ClusterPrefix(t.cluster))
+		if err != nil {
+			return fmt.Errorf("ask %s what is prepared: %w", db.name(), err)
+		}
+		left = append(left, prepared...)
+	}
+	t.check(len(wrong) == 0, fmt.Sprintf("all %d balances are what the outcomes say; the sum is %d", 2*accounts, t.book.sum()), strings.Join(wrong, "; "))
+	t.check(len(left) == 0, "nothing is left prepared", strings.Join(left, ", "))
+	return nil
+}

@@ -1,0 +1,100 @@
+package tour
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// stubDatabase holds what it is told to hold.
+type stubDatabase struct {
+	holds map[string]int64
+	left  []string
+	err   error
+}
+
+func (d *stubDatabase) name() string                                       { return "stub" }
+func (d *stubDatabase) what() string                                       { return "" }
+func (d *stubDatabase) registration() txn.Participant                      { return txn.Participant{} }
+func (d *stubDatabase) create(context.Context, map[string]int64) error     { return nil }
+func (d *stubDatabase) add(context.Context, *txn.Tx, string, int64) error  { return nil }
+func (d *stubDatabase) deposit(context.Context, string, int64) error       { return nil }
+func (d *stubDatabase) balances(context.Context) (map[string]int64, error) { return d.holds, d.err }
+func (d *stubDatabase) prepared(context.Context, string) ([]string, error) { return d.left, nil }
+func (d *stubDatabase) close(context.Context) error                        { return nil }
+
+// The audit of a scene must find every way in which databases can be wrong.
+func TestAuditFindsWhatIsWrong(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(a, b *stubDatabase)
+		found string // empty: nothing is wrong
+	}{
+		"all is well":        {func(a, b *stubDatabase) {}, ""},
+		"money is lost":      {func(a, b *stubDatabase) { a.holds[alice]-- }, "account00 is 99, must be 100"},
+		"money is moved":     {func(a, b *stubDatabase) { a.holds[alice]--; b.holds[alice]++ }, "account00 is 101, must be 100"},
+		"moved within one":   {func(a, b *stubDatabase) { a.holds[accountName(7)]--; a.holds[accountName(8)]++ }, "account07 is 99, must be 100"},
+		"an account is new":  {func(a, b *stubDatabase) { b.holds["mallory"] = 0 }, "101 accounts, must be 100"},
+		"an account is gone": {func(a, b *stubDatabase) { delete(b.holds, alice) }, "account00 is 0, must be 100"},
+		"a branch is left":   {func(a, b *stubDatabase) { b.left = []string{"txm_x_b1"} }, "txm_x_b1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := &stubDatabase{holds: openingBalances()}, &stubDatabase{holds: openingBalances()}
+			tour := &tour{dbs: [2]database{a, b}, book: book{openingBalances(), openingBalances()}}
+			tour.summary.Scenes = []Scene{{OK: true}}
+			c.spoil(a, b)
+			if err := tour.audit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			found := ""
+			for _, check := range tour.now().Checks {
+				found += check.Found
+			}
+			if tour.held() != (c.found == "") || !strings.Contains(found, c.found) {
+				t.Errorf("held: %v, found: %q", tour.held(), found)
+			}
+		})
+	}
+}
+
+func TestAuditFailsWhenItCannotLook(t *testing.T) {
+	broken := errors.New("broken")
+	d := &stubDatabase{err: broken}
+	tour := &tour{dbs: [2]database{d, d}, book: book{openingBalances(), openingBalances()}}
+	tour.summary.Scenes = []Scene{{OK: true}}
+	if err := tour.audit(t.Context()); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestDatabasesThatAreGiven(t *testing.T) {
+	type given = [2]struct{ name, dsn string }
+	for list, want := range map[string]given{
+		"bank=postgres://h/a,stock=postgres://h/b":           {{"bank", "postgres://h/a"}, {"stock", "postgres://h/b"}},
+		"bank=postgres://h1,h2/a?x=1,stock=postgresql://h/b": {{"bank", "postgres://h1,h2/a?x=1"}, {"stock", "postgresql://h/b"}},
+	} {
+		got, err := parseGiven(list)
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(struct{ name, dsn string }{})); err != nil || diff != "" {
+			t.Errorf("%s: %v\n%s", list, err, diff)
+		}
+	}
+	for _, list := range []string{
+		"embeded", "bank=postgres://h/a", "bank=postgres://h/a,bank=postgres://h/b", "=postgres://h/a,b=postgres://h/b",
+		"a=postgres://h/a,b=postgres://h/b,c=postgres://h/c", "Bank=postgres://h/a,stock=postgres://h/b", "bank=host=x,stock=host=y",
+	} {
+		if got, err := parseGiven(list); !errors.Is(err, txn.ErrInvalid) {
+			t.Errorf("%s: %v, %v", list, got, err)
+		}
+	}
+}
+
+func TestCoordinatorIsNotConfiguredByTheEnvironment(t *testing.T) {
+	got := childEnvironment([]string{"PATH=/bin", "TXMGR_SERVER_DATA_DIR=/x", "TXMGR_ADDR=y", "BANK_DSN=z"})
+	if diff := cmp.Diff([]string{"PATH=/bin", "BANK_DSN=z"}, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// filterOptions are the flags by which list and watch choose transactions.
+type filterOptions struct {
+	states      []string
+	participant string
+	labels      []string
+}
+
+func (o *filterOptions) flags(a *app, cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringSliceVar(&o.states, "state", nil, "only these states, separated by commas; see: txmgr help states")
+	f.StringVar(&o.participant, "participant", "", "only those with a branch there")
+	f.StringArrayVar(&o.labels, "label", nil, "only those with this label, as key=value; may be repeated")
+	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(stateNames(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	_ = cmd.RegisterFlagCompletionFunc("participant", a.completeParticipants())
+}
+
+func (o *filterOptions) filter() (txn.Filter, error) {
+	f := txn.Filter{Participant: o.participant}
+	for _, s := range o.states {
+		state, err := txn.ParseState(s)
+		if err != nil || state == 0 {
+			next := output.DidYouMean(s, stateNames(), "--state ")
+			if next == "" {
+				next = "txmgr help states"
+			}
+			return f, output.Usage(next, "unknown state %q", s)
+		}
+		f.States = append(f.States, state)
+	}
+	if len(o.labels) > 0 {
+		labels, err := parseLabels(o.labels)
+		if err != nil {
+			return f, err
+		}
+		f.Labels = labels
+	}
+	return f, nil
+}
+
+func stateNames() []string {
+	var out []string
+	for s := txn.Active; s <= txn.RolledBack; s++ {
+		out = append(out, s.String())
+	}
+	return out
+}
+
+func listCommand(a *app) *cobra.Command {
+	var o filterOptions
+	var olderThan, expiresWithin time.Duration
+	var limit int
+	cmd := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List transactions",
+		Long: `List transactions, oldest first: those that are open, and those that finished within
+the retention time. An empty list is not an error.`,
+		Example: `  txmgr list
+  txmgr list --state active,preparing --expires-within 10s
+  txmgr list --state committing --older-than 1m -o wide
+  for id in $(txmgr list --participant bank -o id); do txmgr inspect $id; done`,
+		Args:              nothing(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	o.flags(a, cmd)
+	f := cmd.Flags()
+	f.DurationVar(&olderThan, "older-than", 0, "only those that began at least so long ago")
+	f.DurationVar(&expiresWithin, "expires-within", 0, "only undecided ones whose time is over at most so far from now")
+	f.IntVar(&limit, "limit", 1000, "at most so many, the newest ones")
+	cmd.RunE = a.brief(func(ctx context.Context, c *client.Client, _ []string) error {
+		filter, err := o.filter()
+		if err != nil {
+			return err
+		}
+		if olderThan < 0 || expiresWithin < 0 || limit < 1 {
+			return output.Usage("", "--older-than and --expires-within must not be negative, --limit must be positive")
+		}
+		filter.OlderThan, filter.ExpiresWithin, filter.Limit = olderThan, expiresWithin, limit
+		found, err := c.List(ctx, filter)
+		if err != nil {
+			return err
+		}
+		if len(found) == limit {
+			a.print.Note("the newest %d are shown; --limit shows more", limit)
+		}
+		return a.printList(found)
+	})
+	return cmd
+}
+
+func (a *app) printList(found []txn.Info) error {
+	t := output.Table{Columns: []output.Column{
+		{Name: "TX"},
+		{Name: "NAME"},
+		{Name: "STATE", State: true},
+		{Name: "CAUSE", Wide: true},
+		{Name: "AGE"},
+		{Name: "EXPIRES IN"},
+		{Name: "REMAINING", Wide: true},
+		{Name: "LABELS", Wide: true},
+		{Name: "BRANCHES"},
+		{Name: "WAITING FOR"},
+	}}
+	ids := make([]string, len(found))
+	for i, x := range found {
+		ids[i] = x.ID.String()
+		cause, remaining := "", ""
+		if x.Cause != 0 {
+			cause = x.Cause.String()
+		}
+		if !x.State.Decided() {
+			remaining = count(x.RemainingInvocations)
+		}
+		t.Add(ids[i], x.Name, strings.TrimSpace(marked(x.State, x.Hazard)), cause, output.Since(time.Since(x.Began)), span(x.ExpiresIn),
+			remaining, labelText(x.Labels), branchSummary(x), obstacle(x))
+	}
+	return a.print.Print(output.Document{Value: wholes(found), IDs: ids, Tables: []output.Table{t}})
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+)
+
+const defaultRequestTimeout = 10 * time.Second
+
+// The chapters of the help.
+const (
+	groupTransactions = "transactions"
+	groupRepair       = "repair"
+	groupParticipants = "participants"
+	groupServer       = "server"
+)
+
+func rootCommand(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "txmgr",
+		Short: "Commit one transaction across several databases",
+		Long: `txmgr coordinates transactions that span several databases: every database ends as
+decided, on time, whatever crashes.
+
+New here?   txmgr demo    shows what it does, in a few seconds
+            txmgr dev     starts a throw-away server to try the commands on`,
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.prepare(cmd) },
+	}
+	parent(root)
+	root.SetFlagErrorFunc(flagFailure)
+	root.AddGroup(
+		&cobra.Group{ID: groupTransactions, Title: "Transactions:"},
+		&cobra.Group{ID: groupRepair, Title: "Look and repair:"},
+		&cobra.Group{ID: groupParticipants, Title: "Participants:"},
+		&cobra.Group{ID: groupServer, Title: "Server:"},
+	)
+	group(root, groupTransactions, beginCommand(a), enlistCommand(a), commitCommand(a), rollbackCommand(a), extendCommand(a), waitCommand(a), execCommand(a))
+	group(root, groupRepair, listCommand(a), inspectCommand(a), watchCommand(a), timeoutsCommand(a), recoverCommand(a))
+	group(root, groupParticipants, participantCommand(a))
+	group(root, groupServer, serverCommand(a), devCommand(a), demoCommand(a), statusCommand(a))
+	root.AddCommand(versionCommand(a), exitCodesTopic(), environmentTopic(), statesTopic())
+	root.SetHelpCommand(helpCommand())
+	globalFlags(a, root.PersistentFlags())
+	return root
+}
+
+func group(root *cobra.Command, id string, commands ...*cobra.Command) {
+	for _, c := range commands {
+		c.GroupID = id
+		root.AddCommand(c)
+	}
+}
+
+func globalFlags(a *app, f *pflag.FlagSet) {
+	f.StringVar(&a.address, "address", client.DefaultAddress, "the coordinator (TXMGR_ADDR)")
+	f.StringVarP(&a.format, "output", "o", "table", "how to print: "+strings.Join(output.Formats(), ", ")+" (TXMGR_OUTPUT)")
+	f.DurationVar(&a.requestTimeout, "request-timeout", defaultRequestTimeout, "how long to wait for the coordinator (TXMGR_REQUEST_TIMEOUT)")
+	f.StringVar(&a.color, "color", "auto", "auto, always or never (TXMGR_COLOR, NO_COLOR)")
+	f.BoolVarP(&a.quiet, "quiet", "q", false, "no notes and no progress")
+	f.BoolVarP(&a.yes, "yes", "y", false, "do not ask, do it")
+	f.BoolVar(&a.noInput, "no-input", false, "never ask: fail where a question would be")
+}
+
+// parent makes a command that only holds others: alone it prints its help, and
+// an unknown word after it is an error.
+func parent(cmd *cobra.Command) {
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return unknownCommand(cmd, args[0])
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+}
+
+func unknownCommand(cmd *cobra.Command, word string) error {
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	next := output.DidYouMean(word, names, cmd.CommandPath()+" ")
+	if next == "" {
+		next = cmd.CommandPath() + " --help lists the commands"
+	}
+	return output.Usage(next, "unknown command %q for %q", word, cmd.CommandPath())
+}
+
+func flagFailure(cmd *cobra.Command, err error) error {
+	next := cmd.CommandPath() + " --help lists the flags"
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		if did := output.DidYouMean(unknown.GetSpecifiedName(), names, "--"); did != "" {
+			next = did
+		}
+	}
+	return output.Usage(next, "%v", err)
+}
+
+// takes checks the number of arguments and says in words what they are.
+func takes(least, most int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) >= least && (most < 0 || len(args) <= most) {
+			return nil
+		}
+		return output.Usage(cmd.CommandPath()+" --help", "%s takes %s; %s given", cmd.CommandPath(), what, output.Plural(len(args), "argument", "arguments"))
+	}
+}
+
+// nothing is for commands without arguments.
+func nothing() cobra.PositionalArgs { return takes(0, 0, "no arguments") }
+
+// checkAddress reads one address, or several with commas between them; the
+// scheme may be left out.
+func checkAddress(list string) (string, error) {
+	var full []string
+	for s := range strings.SplitSeq(list, ",") {
+		s = strings.TrimSpace(s)
+		if !strings.Contains(s, "://") {
+			s = "http://" + s
+		}
+		u, err := url.Parse(s)
+		if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return "", output.Usage("write it like "+client.DefaultAddress, "address %q is no http address", s)
+		}
+		full = append(full, s)
+	}
+	return strings.Join(full, ","), nil
+}

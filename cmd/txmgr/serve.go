@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+	"github.com/txmgr/txmgr/server"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// closers closes what was opened, last one first.
+type closers struct {
+	list []closer
+}
+
+type closer struct {
+	what  string
+	close func() error
+}
+
+func (c *closers) add(what string, f func() error) { c.list = append(c.list, closer{what, f}) }
+
+func (c *closers) close(err error) error {
+	for _, x := range slices.Backward(c.list) {
+		if e := x.close(); e != nil && !errors.Is(e, net.ErrClosed) {
+			err = errors.Join(err, fmt.Errorf("close %s: %w", x.what, e))
+		}
+	}
+	c.list = nil
+	return err
+}
+
+func removes(path string) func() error {
+	return func() error {
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+}
+
+// writeAddress writes the file as a whole or not at all: whoever waits for it
+// may read it as soon as it is there.
+func writeAddress(path, address string) error {
+	if err := renameio.WriteFile(path, []byte(address+"\n"), 0o644); err != nil {
+		return fmt.Errorf("write the address file: %w", err)
+	}
+	return nil
+}
+
+// listen takes the port of a server that is still to be made.
+func listen(cfg server.Config) (net.Listener, error) {
+	l, err := net.Listen("tcp", cfg.Listen)
+	if err == nil {
+		if tcp, ok := l.Addr().(*net.TCPAddr); ok && (tcp.IP.IsLoopback() || cfg.Insecure) {
+			return l, nil
+		}
+		return nil, errors.Join(output.Usage("listen on 127.0.0.1; or --insecure, if the network itself is protected",
+			"%s can be reached from other machines, and this server has neither TLS nor authentication", cfg.Listen), l.Close())
+	}
+	f := &output.Failure{Code: txn.CodeError, What: "cannot listen on " + cfg.Listen, Cause: err.Error(), Err: err}
+	var op *net.OpError
+	if errors.As(err, &op) {
+		f.Cause = op.Err.Error()
+		f.Next = "another txmgr may be running there; --listen 127.0.0.1:0 takes any free port"
+	}
+	return nil, f
+}
+
+// dataDirFailure says which directory it was. Its exit code is 1 whatever went
+// wrong, except that a setting which contradicts the directory is the caller's
+// mistake.
+func dataDirFailure(dir string, err error) error {
+	f := &output.Failure{Code: txn.CodeError, What: "cannot start the coordinator in " + dir, Cause: err.Error(), Err: err}
+	switch {
+	case errors.Is(err, txn.ErrInvalid):
+		f.Code = txn.CodeUsage
+	case errors.Is(err, context.Canceled):
+		f.Code = output.CodeInterrupted
+	}
+	return f
+}

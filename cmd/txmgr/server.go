@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+	"github.com/txmgr/txmgr/node"
+	"github.com/txmgr/txmgr/server"
+)
+
+type serverOptions struct {
+	config         string
+	dataDir        string
+	listen         string
+	insecure       bool
+	addressFile    string
+	interval       time.Duration
+	retention      time.Duration
+	defaultTimeout time.Duration
+	maxTimeout     time.Duration
+	sweepInterval  time.Duration
+	logLevel       string
+	logFormat      string
+	snapshotBytes  uint64
+}
+
+func serverCommand(a *app) *cobra.Command {
+	var o serverOptions
+	cmd := &cobra.Command{
+		Use:   "server",
+		Short: "Run a coordinator",
+		Long: `Run a coordinator whose log is in --data-dir. It is ready when it says that it is
+listening, and when /readyz answers 200.
+
+SIGTERM and SIGINT let running calls finish and end it with exit code 0; a second
+signal ends it at once. When the log cannot be written the process ends at once
+with exit code 1, so that nothing is acknowledged that could be lost.
+
+Every flag can also be given in the environment, as TXMGR_SERVER_DATA_DIR and so
+on, and in the file that --config names, in YAML, as data_dir: and so on.`,
+		Example: `  txmgr server --data-dir /var/lib/txmgr
+  txmgr server --config /etc/txmgr/server.yaml
+  txmgr server --data-dir /var/lib/txmgr --listen 127.0.0.1:0 --address-file /run/txmgr.addr`,
+		Args:              nothing(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	o.flags(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := o.settle(cmd.Flags(), a.env); err != nil {
+			return err
+		}
+		if o.dataDir == "" {
+			return output.Usage("--data-dir names the directory of its log; txmgr dev does without", "no data directory given")
+		}
+		return a.serve(cmd.Context(), o, func(address string, _ *node.Node) error {
+			return a.announce(map[string]string{"address": address}, "listening on "+address)
+		})
+	}
+	return cmd
+}
+
+func (o *serverOptions) flags(f *pflag.FlagSet) {
+	f.StringVar(&o.config, "config", "", "a YAML file with any of these settings")
+	f.StringVar(&o.dataDir, "data-dir", "", "the directory of the log; it is made when it is missing")
+	f.StringVar(&o.listen, "listen", "127.0.0.1:7460", "the address to listen on; port 0 is any free one")
+	f.BoolVar(&o.insecure, "insecure", false, "allow an address that other machines reach, though there is neither TLS nor authentication")
+	f.StringVar(&o.addressFile, "address-file", "", "a file to write the address to when it is ready")
+	f.DurationVar(&o.interval, "interval", 0, "between two invocations of the timeout thread, fixed when the data directory is new (default 100ms)")
+	f.DurationVar(&o.retention, "retention", 0, "how long finished transactions are kept, fixed when the data directory is new (default 1h)")
+	f.DurationVar(&o.defaultTimeout, "default-timeout", 0, "of transactions that name none (default 30s)")
+	f.DurationVar(&o.maxTimeout, "max-timeout", 0, "the longest that a transaction may ask for (default 24h)")
+	f.DurationVar(&o.sweepInterval, "sweep-interval", 0, "how often participants are searched for what is left behind (default 5s)")
+	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
+	f.Uint64Var(&o.snapshotBytes, "snapshot-bytes", 0, "how much log a restart may have to replay before a snapshot is taken (default 64 MiB)")
+	f.StringVar(&o.logFormat, "log-format", "text", "text or json")
+}
+
+// logger makes the log of a server, on standard error.
+func (o *serverOptions) logger(w io.Writer) (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
+		return nil, output.Usage("debug, info, warn or error", "--log-level is %q", o.logLevel)
+	}
+	options := &slog.HandlerOptions{Level: level}
+	switch o.logFormat {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, options)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, options)), nil
+	}
+	return nil, output.Usage("text or json", "--log-format is %q", o.logFormat)
+}
+
+// announce says on standard output that a server is ready.
+func (a *app) announce(value any, text string) error {
+	if a.print.Format.Structured() {
+		return a.print.Print(output.Document{Value: value})
+	}
+	_, err := fmt.Fprintln(a.out, text)
+	return err
+}
+
+// nodeConfig is what a server and a throw-away one have in common.
+func (o *serverOptions) nodeConfig(log *slog.Logger) node.Config {
+	return node.Config{
+		DataDir: o.dataDir, Interval: o.interval, Retention: o.retention,
+		DefaultTimeout: o.defaultTimeout, MaxTimeout: o.maxTimeout,
+		SnapshotBytes: o.snapshotBytes, Openers: openers(), Logger: log,
+	}
+}
+
+func (o *serverOptions) serverConfig(log *slog.Logger) server.Config {
+	return server.Config{Listen: o.listen, Insecure: o.insecure, Log: log}
+}
+
+// openTimeout bounds the start of a coordinator: reading the log.
+const openTimeout = 10 * time.Minute
+
+// serve runs a coordinator until ctx ends. It takes its port before it reads its
+// log, so that a port that is taken is said at once.
+func (a *app) serve(ctx context.Context, o serverOptions, ready func(address string, n *node.Node) error) (err error) {
+	log, err := o.logger(a.err)
+	if err != nil {
+		return err
+	}
+	signal.Ignore(syscall.SIGPIPE) // whoever stops reading must not stop the coordinator
+	closing := new(closers)
+	defer func() { err = closing.close(err) }()
+
+	// The server needs its coordinator when it is made, and the port comes first.
+	listener, err := listen(o.serverConfig(log))
+	if err != nil {
+		return err
+	}
+	closing.add("the port", listener.Close)
+	opening, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	n, err := node.Open(opening, o.nodeConfig(log))
+	if err != nil {
+		return dataDirFailure(o.dataDir, err)
+	}
+	closing.add("the coordinator", n.Close)
+	s, err := server.New(o.serverConfig(log), n)
+	if err != nil {
+		return err
+	}
+	address := "http://" + listener.Addr().String()
+	if err := ready(address, n); err != nil {
+		return err
+	}
+	if o.addressFile != "" {
+		if err := writeAddress(o.addressFile, address); err != nil {
+			return err
+		}
+		closing.add("the address file", removes(o.addressFile))
+	}
+	err = s.Serve(ctx, listener)
+	if ctx.Err() != nil {
+		log.Info("stopping: a second signal ends it at once")
+	}
+	return err
+}
+
+// environmentName is the variable that stands in for a flag of the server.
+func environmentName(flag string) string {
+	return "TXMGR_SERVER_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+func serverEnvironment() []variable {
+	var o serverOptions
+	f := pflag.NewFlagSet("server", pflag.ContinueOnError)
+	o.flags(f)
+	var out []variable
+	f.VisitAll(func(f *pflag.Flag) { out = append(out, variable{environmentName(f.Name), f.Name}) })
+	return out
+}

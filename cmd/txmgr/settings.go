@@ -1,0 +1,96 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"gopkg.in/yaml.v3"
+
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// maxConfig is the most bytes of a configuration file.
+const maxConfig = 1 << 20
+
+// settle gives the flags of the server that are not on the command line their
+// values: of the environment, or else of the file.
+func (o *serverOptions) settle(flags *pflag.FlagSet, env func(string) string) error {
+	given := map[string]bool{}
+	flags.Visit(func(f *pflag.Flag) { given[f.Name] = true })
+	vars := serverEnvironment()
+	if err := fromEnvironment(flags, env, vars); err != nil {
+		return err
+	}
+	for _, v := range vars {
+		given[v.flag] = given[v.flag] || env(v.name) != ""
+	}
+	if o.config == "" {
+		return nil
+	}
+	return fromFile(flags, o.config, vars, given)
+}
+
+// fromFile sets flags that are not given otherwise. A key that is no setting is
+// an error: a misspelt limit would not be kept.
+func fromFile(flags *pflag.FlagSet, name string, vars []variable, given map[string]bool) error {
+	root, err := readYAML(name)
+	if err != nil || root == nil {
+		return err
+	}
+	known := map[string]func(*yaml.Node) error{}
+	for _, v := range vars {
+		if v.flag == "config" {
+			continue
+		}
+		known[strings.ReplaceAll(v.flag, "-", "_")] = func(value *yaml.Node) error {
+			switch {
+			case value.Kind != yaml.ScalarNode:
+				return fmt.Errorf("%w: it has the form of a list or a map", txn.ErrInvalid)
+			case given[v.flag]:
+				return nil
+			}
+			return flags.Set(v.flag, value.Value)
+		}
+	}
+	return fields(name, root, known)
+}
+
+// readYAML reads a file that holds one map; nil when it is empty.
+func readYAML(name string) (*yaml.Node, error) {
+	info, err := os.Stat(name)
+	if err == nil && info.Size() > maxConfig {
+		err = fmt.Errorf("more than %d bytes", maxConfig)
+	}
+	var data []byte
+	if err == nil {
+		data, err = os.ReadFile(name)
+	}
+	if err != nil {
+		return nil, &output.Failure{Code: txn.CodeUsage, What: "cannot read " + name, Cause: cause(err), Err: err}
+	}
+	return parseYAML(name, data)
+}
+
+func parseYAML(name string, data []byte) (*yaml.Node, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		return nil, &output.Failure{Code: txn.CodeUsage, What: name + " is not YAML", Cause: err.Error(), Err: err}
+	}
+	if len(doc.Content) == 0 {
+		return nil, nil
+	}
+	return doc.Content[0], nil
+}
+
+// cause leaves the name of the file out, which was said before.
+func cause(err error) string {
+	var p *os.PathError
+	if errors.As(err, &p) {
+		return p.Err.Error()
+	}
+	return err.Error()
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+	"github.com/txmgr/txmgr/txn"
+)
+
+func statusCommand(a *app) *cobra.Command {
+	var ready bool
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show the coordinator at a glance",
+		Long: `Show the coordinator at a glance. The exit code is 0 whenever it answers.
+
+With --ready it is 10 unless there is a leader and every participant is healthy.`,
+		Example:           "  txmgr status\n  txmgr status --ready -q",
+		Args:              nothing(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.Flags().BoolVar(&ready, "ready", false, "exit with 10 unless all is well")
+	cmd.RunE = a.brief(func(ctx context.Context, c *client.Client, _ []string) error {
+		s, err := c.Status(ctx)
+		if err != nil {
+			return err
+		}
+		if err := a.printStatus(s); err != nil || !ready {
+			return err
+		}
+		return unready(s)
+	})
+	return cmd
+}
+
+func unready(s txn.Status) error {
+	if s.LeaderID == "" && !s.Leader {
+		return &output.Failure{Code: txn.CodeUnhealthy, What: "no leader", Next: "look at the log of the server"}
+	}
+	var sick []string
+	for _, p := range s.Participants {
+		if !p.Healthy {
+			sick = append(sick, strings.TrimSuffix(p.Name+": "+p.LastError, ": "))
+		}
+	}
+	if len(sick) == 0 {
+		return nil
+	}
+	return &output.Failure{
+		Code: txn.CodeUnhealthy, What: output.Plural(len(sick), "participant is", "participants are") + " not healthy",
+		Cause: strings.Join(sick, "; "), Next: "txmgr participant test NAME",
+	}
+}
+
+func (a *app) printStatus(s txn.Status) error {
+	leader := s.LeaderID
+	if s.Leader {
+		leader = "this node"
+	}
+	if s.Participants == nil {
+		s.Participants = []txn.ParticipantStatus{}
+	}
+	t := output.Table{Columns: []output.Column{{Name: "FIELD"}, {Name: "VALUE"}}}
+	add := func(name, format string, args ...any) { t.Add(name, fmt.Sprintf(format, args...)) }
+	add("node", "%s", s.Node)
+	add("cluster", "%s", s.Cluster)
+	add("leader", "%s", output.Dash(leader))
+	add("version", "%s", s.Version)
+	add("uptime", "%s", output.Since(time.Duration(s.Uptime)))
+	add("term, log index", "%d, %d (%d bytes)", s.Term, s.LogIndex, s.LogBytes)
+	add("tick", "%d, one every %v", s.Tick, time.Duration(s.Interval))
+	add("open", "%d", s.Open)
+	add("undone", "%d", s.Undone)
+	add("finished", "%d", s.Finished)
+	add("hazards", "%d", s.Hazards)
+	add("decided", "%d committed, %d rolled back, of them %d by timeout", s.Committed, s.RolledBack, s.TimedOut)
+	add("since start", "%d commands in %d entries, %d of them only ticks, %d syncs", s.Commands, s.Entries, s.TickEntries, s.Syncs)
+	tables := []output.Table{t}
+	if len(s.Participants) > 0 {
+		tables = append(tables, participantTable(s.Participants, true))
+	}
+	return a.print.Print(output.Document{Value: s, IDs: []string{s.Node}, Tables: tables})
+}

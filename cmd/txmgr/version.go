@@ -1,0 +1,60 @@
+package main
+
+import (
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+)
+
+type versionView struct {
+	Version  string `json:"version"`
+	Go       string `json:"go"`
+	Revision string `json:"revision"`
+	Modified bool   `json:"modified"`
+	Platform string `json:"platform"`
+}
+
+func versionCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:               "version",
+		Short:             "Show the version of this program",
+		Long:              "Show the version of this program. The version of the server is in txmgr status.",
+		Example:           "  txmgr version -o json",
+		Args:              nothing(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(*cobra.Command, []string) error {
+			v := version()
+			t := output.Table{Columns: output.Columns("VERSION", "GO", "PLATFORM", "REVISION")}
+			revision := v.Revision
+			if v.Modified {
+				revision += " (modified)"
+			}
+			t.Add(v.Version, v.Go, v.Platform, revision)
+			return a.print.Print(output.Document{Value: v, IDs: []string{v.Version}, Tables: []output.Table{t}})
+		},
+	}
+}
+
+// version reads what the go command wrote into the program.
+func version() versionView {
+	v := versionView{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return v
+	}
+	if info.Main.Version != "" {
+		v.Version = info.Main.Version
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			v.Revision = s.Value
+		case "vcs.modified":
+			v.Modified = s.Value == "true"
+		}
+	}
+	return v
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"strings"
+	"time"
+
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// whole gives a transaction the form that programs rely on: lists and maps are
+// never null.
+func whole(t txn.Info) txn.Info {
+	if t.Labels == nil {
+		t.Labels = map[string]string{}
+	}
+	if t.Branches == nil {
+		t.Branches = []txn.BranchInfo{}
+	}
+	return t
+}
+
+func wholes(all []txn.Info) []txn.Info {
+	out := make([]txn.Info, len(all))
+	for i, t := range all {
+		out[i] = whole(t)
+	}
+	return out
+}
+
+// branchColumns and branchTable show the branches of one transaction.
+func branchTable(t txn.Info) output.Table {
+	table := output.Table{Columns: []output.Column{
+		{Name: "BRANCH"},
+		{Name: "PARTICIPANT"},
+		{Name: "KIND"},
+		{Name: "VOTE"},
+		{Name: "STATE", State: true},
+		{Name: "ATTEMPTS"},
+		{Name: "NEXT TRY"},
+		{Name: "XID", Wide: true},
+		{Name: "LAST ERROR"},
+	}}
+	for _, b := range t.Branches {
+		attempts := ""
+		if b.Attempts > 0 {
+			attempts = count(b.Attempts)
+		}
+		table.Add(b.Name, b.Participant, b.Kind, b.Vote.String(), b.State.String(), attempts, span(b.NextTry), b.XID, b.LastError)
+	}
+	return table
+}
+
+// branchSummary is all branches in one cell: "bank prepared, stock enlisted".
+func branchSummary(t txn.Info) string {
+	var parts []string
+	for _, b := range t.Branches {
+		parts = append(parts, b.Participant+" "+b.State.String())
+	}
+	return strings.Join(parts, ", ")
+}
+
+// obstacle says what a decided transaction waits for.
+func obstacle(t txn.Info) string {
+	for _, b := range t.Branches {
+		if b.LastError != "" && !b.State.Finished() {
+			next := ""
+			if b.NextTry > 0 {
+				next = ", next in " + span(b.NextTry)
+			}
+			return b.Participant + ": " + b.LastError + " (" + output.Plural(b.Attempts, "attempt", "attempts") + next + ")"
+		}
+	}
+	return ""
+}
+
+// marked is the state with its hazard, if there is one.
+func marked(s txn.State, h txn.Hazard) string {
+	if h == 0 {
+		return s.String()
+	}
+	return s.String() + " (hazard: " + h.String() + ")"
+}
+
+// span writes a duration for people; empty for zero.
+func span(d txn.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return output.Since(time.Duration(d))
+}

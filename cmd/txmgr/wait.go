@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+	"github.com/txmgr/txmgr/txn"
+)
+
+const (
+	forCommitted  = "committed"
+	forRolledBack = "rolled-back"
+	forFinished   = "finished"
+)
+
+func waitCommand(a *app) *cobra.Command {
+	var goal string
+	var timeout time.Duration
+	goals := []string{forCommitted, forRolledBack, forFinished}
+	cmd := &cobra.Command{
+		Use:   "wait TX",
+		Short: "Wait until a transaction is finished",
+		Long: `Wait until a transaction is finished, and for what is named by --for.
+
+Waiting for committed ends at once, with exit code 3, when the transaction is
+decided to roll back; waiting for rolled-back, with exit code 6, when it is decided
+to commit. When waiting takes too long the exit code is 7.`,
+		Example: `  txmgr wait tx_01k9
+  txmgr wait tx_01k9 --for committed --timeout 5s`,
+		Args:              takes(1, 1, "TX"),
+		ValidArgsFunction: a.completeTX(false),
+	}
+	f := cmd.Flags()
+	f.StringVar(&goal, "for", forFinished, "committed, rolled-back or finished")
+	f.DurationVar(&timeout, "timeout", time.Minute, "how long to wait")
+	_ = cmd.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(goals, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, args []string) error {
+		switch goal {
+		case forCommitted, forRolledBack, forFinished:
+		default:
+			return output.Usage(output.DidYouMean(goal, goals, "--for "), "--for %q: want committed, rolled-back or finished", goal)
+		}
+		if timeout <= 0 {
+			return output.Usage("give a positive duration", "--timeout is %v", timeout)
+		}
+		began := time.Now()
+		patience, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		id, err := a.known(patience, c, args[0])
+		if err != nil {
+			return err
+		}
+		info, err := waitUntil(patience, c, id, goal)
+		if errors.Is(err, txn.ErrWaitTimeout) || err != nil && patience.Err() != nil && ctx.Err() == nil {
+			return a.overdue(ctx, c, id, timeout, err)
+		}
+		if err != nil {
+			return err
+		}
+		if err := a.printSettled(info, time.Since(began)); err != nil {
+			return err
+		}
+		return hazardous(info)
+	})
+	return cmd
+}
+
+// known finds a transaction that is there. What waits is more patient with a
+// coordinator that is not there than a person who mistyped its address.
+func (a *app) known(ctx context.Context, c *client.Client, arg string) (txn.ID, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.requestTimeout)
+	defer cancel()
+	id, err := resolve(ctx, c, arg)
+	if err == nil {
+		_, err = c.Get(ctx, id)
+	}
+	return id, err
+}
+
+// waitUntil waits for the decision first, so that a wait for the other one ends
+// at once.
+func waitUntil(ctx context.Context, c *client.Client, id txn.ID, goal string) (txn.Info, error) {
+	info, err := c.Wait(ctx, id, txn.DecidedGoal)
+	if err != nil {
+		return info, err
+	}
+	switch {
+	case goal == forCommitted && !info.State.Commits():
+		return info, &txn.Error{Op: "wait", ID: id, State: info.State, Cause: info.Cause, Err: txn.ErrRolledBack, Detail: info.Reason}
+	case goal == forRolledBack && info.State.Commits():
+		return info, &txn.Error{Op: "wait", ID: id, State: info.State, Err: txn.ErrConflict, Detail: "it is decided to commit"}
+	}
+	return c.Wait(ctx, id, txn.Finished)
+}
+
+// overdue is the failure of a wait that took too long. It asks once more, for
+// the reason.
+func (a *app) overdue(ctx context.Context, c *client.Client, id txn.ID, timeout time.Duration, err error) *output.Failure {
+	ctx, cancel := context.WithTimeout(ctx, a.requestTimeout)
+	defer cancel()
+	f := &output.Failure{
+		Code: txn.CodeTimedOut, What: fmt.Sprintf("%s is not finished after %v", id, timeout),
+		Next: "it goes on; txmgr inspect " + id.String(), Err: err,
+	}
+	if info, err := c.Get(ctx, id); err == nil {
+		f.Cause = obstacle(info)
+		f.State = info.State.String() + ": " + output.StateMeaning(info.State)
+	}
+	return f
+}
