@@ -1,0 +1,188 @@
+package crash
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	crand "crypto/rand"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+func newID() txn.ID {
+	var chance [10]byte
+	_, _ = crand.Read(chance[:])
+	return txn.NewID(time.Now(), chance)
+}
+
+// points are the steps at which the coordinator is killed. decided says that the
+// log holds the decision to commit by then, for sure (yes, no) or perhaps (maybe).
+var points = []struct{ failpoint, decided string }{
+	{"begin received", "no"},
+	{"begin applied", "no"},
+	{"enlist received", "no"},
+	{"enlist applied", "no"},
+	{"enlist applied:2", "no"},
+	{"commit received", "no"},
+	{"decision proposed", "maybe"},
+	{"commit applied", "yes"},
+	{"finding received", "yes"},
+	{"finding applied", "yes"},
+}
+
+// TestClientLives: the client goes on calling while the coordinator is killed and
+// started again. Its transfer succeeds whatever the step, without it knowing.
+func TestClientLives(t *testing.T) {
+	for _, p := range points {
+		t.Run(p.failpoint, func(t *testing.T) {
+			c := newCoordinator(t)
+			c.start("")
+			b := newBank(t, c)
+			c.kill()
+			c.start(p.failpoint)
+			id := newID()
+			result := make(chan error, 1)
+			go func() { result <- b.transfer(t.Context(), id, 5*time.Minute, nil) }()
+			c.died(p.failpoint)
+			c.start("")
+			if err := <-result; err != nil {
+				t.Errorf("transfer: %v", err)
+			}
+			if got := b.settled(id, true); got != txn.Committed {
+				t.Errorf("acknowledged as committed, ended %v", got)
+			}
+		})
+	}
+}
+
+// TestClientDies: the client is gone when the coordinator comes back. What was
+// decided is finished; what was not is rolled back at its deadline.
+func TestClientDies(t *testing.T) {
+	for _, p := range points {
+		t.Run(p.failpoint, func(t *testing.T) {
+			c := newCoordinator(t)
+			c.start("")
+			b := newBank(t, c)
+			c.kill()
+			c.start(p.failpoint)
+			id := newID()
+			ctx, cancel := context.WithCancel(t.Context())
+			result := make(chan error, 1)
+			go func() { result <- b.transfer(ctx, id, 2*time.Second, nil) }()
+			c.died(p.failpoint)
+			cancel()
+			err := <-result
+			for _, conn := range b.work {
+				_ = conn.Close(context.Background())
+			}
+			c.start("")
+			got := b.settled(id, p.failpoint != "begin received")
+			switch {
+			case err == nil && got != txn.Committed:
+				t.Errorf("acknowledged as committed, ended %v", got)
+			case p.decided == "yes" && got != txn.Committed, p.decided == "no" && got != txn.RolledBack:
+				t.Errorf("killed at a step at which commit is decided: %s; ended %v", p.decided, got)
+			}
+		})
+	}
+}
+
+// TestKilledBetweenPrepareAndCommit needs no failpoint: nothing runs then.
+func TestKilledBetweenPrepareAndCommit(t *testing.T) {
+	c := newCoordinator(t)
+	c.start("")
+	b := newBank(t, c)
+	id := newID()
+	err := b.transfer(t.Context(), id, 5*time.Minute, func() {
+		c.kill()
+		c.start("")
+	})
+	if err != nil {
+		t.Errorf("transfer: %v", err)
+	}
+	if got := b.settled(id, true); got != txn.Committed {
+		t.Errorf("ended %v", got)
+	}
+}
+
+// TestKilledWhenPhaseTwoIsHalfDone: one participant has committed, the other one
+// hangs, and the coordinator dies with that knowledge.
+func TestKilledWhenPhaseTwoIsHalfDone(t *testing.T) {
+	for _, failpoint := range []string{"finding received", "finding applied"} {
+		t.Run(failpoint, func(t *testing.T) {
+			c := newCoordinator(t)
+			c.start("")
+			b := newBank(t, c)
+			c.kill()
+			c.start(failpoint)
+			id := newID()
+			var thaw func()
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			result := make(chan error, 1)
+			go func() { result <- b.transfer(ctx, id, 5*time.Minute, func() { thaw = freeze(t, right) }) }()
+			c.died(failpoint)
+			thaw()
+			c.start("")
+			if err := <-result; err != nil && !errors.Is(err, txn.ErrInDoubt) {
+				t.Errorf("transfer: %v", err)
+			}
+			if got := b.settled(id, true); got != txn.Committed {
+				t.Errorf("ended %v", got)
+			}
+		})
+	}
+}
+
+// TestParticipantKilledInPhaseTwo: a database is killed when the decision is made
+// and comes back later.
+func TestParticipantKilledInPhaseTwo(t *testing.T) {
+	c := newCoordinator(t)
+	c.start("")
+	b := newBank(t, c)
+	id := newID()
+	err := b.transfer(t.Context(), id, 5*time.Minute, func() {
+		if err := right.Kill(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Errorf("transfer: %v", err)
+	}
+	info, err := b.m.Get(t.Context(), id)
+	if err != nil || info.State != txn.Committing {
+		t.Errorf("with a participant down: %v, %v", info.State, err)
+	}
+	c.kill() // and the coordinator with it
+	c.start("")
+	if err := right.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.settled(id, true); got != txn.Committed {
+		t.Errorf("ended %v", got)
+	}
+}
+
+// TestAbandoned: a client that goes away after its prepares leaves nothing
+// prepared after the timeout and two intervals.
+func TestAbandoned(t *testing.T) {
+	c := newCoordinator(t)
+	c.start("")
+	b := newBank(t, c)
+	const timeout = 2 * time.Second
+	id := newID()
+	var start time.Time
+	ctx, cancel := context.WithCancel(t.Context())
+	err := b.transfer(ctx, id, timeout, func() { start = time.Now(); cancel() })
+	if err == nil {
+		t.Fatal("the transfer went on")
+	}
+	if got := b.settled(id, true); got != txn.RolledBack {
+		t.Errorf("ended %v", got)
+	}
+	if took := time.Since(start); took > timeout+200*time.Millisecond+time.Second {
+		t.Errorf("prepared branches were there for %v after a timeout of %v", took, timeout)
+	}
+}
