@@ -1,0 +1,64 @@
+package archtest
+
+import (
+	"fmt"
+	"go/ast"
+	"slices"
+	"strings"
+
+	"github.com/txmgr/txmgr/internal/gosrc"
+)
+
+// buckets are package names that say nothing about what is inside.
+var buckets = []string{"base", "common", "core", "helper", "helpers", "lib", "misc", "shared", "tools", "types", "util", "utils"}
+
+func checkPackages(t *gosrc.Tree) []string {
+	var findings []string
+	for _, p := range t.Packages {
+		if slices.Contains(buckets, p.Name) {
+			findings = append(findings, fmt.Sprintf("%s: package %s: name it after what it is, not after what it is for", p.Dir, p.Name))
+		}
+		var docs int
+		for _, f := range p.Files {
+			if f.AST.Doc == nil || f.Test && p.Code() || f.Generated {
+				continue
+			}
+			docs++
+			if want := opening(p.Name); !strings.HasPrefix(f.AST.Doc.Text(), want) {
+				findings = append(findings, fmt.Sprintf("%s: the package comment begins with %q", f.Path, want))
+			}
+		}
+		switch {
+		case docs > 1:
+			findings = append(findings, fmt.Sprintf("%s: %d files have a package comment: the reader finds one of them", p.Dir, docs))
+		case docs == 0 && !generated(p):
+			findings = append(findings, p.Dir+": no package comment: say in doc.go what it is, why, and what holds in it")
+		}
+	}
+	return findings
+}
+
+func opening(name string) string {
+	if name == "main" {
+		return "Command "
+	}
+	return "Package " + name + " "
+}
+
+func generated(p *gosrc.Package) bool {
+	return !slices.ContainsFunc(p.Files, func(f *gosrc.File) bool { return !f.Generated })
+}
+
+func checkInit(t *gosrc.Tree) []string {
+	var findings []string
+	for _, p := range t.Packages {
+		for _, f := range code(p) {
+			for _, d := range f.AST.Decls {
+				if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
+					findings = append(findings, t.Pos(fn)+": no init: whoever imports the package did not ask for it")
+				}
+			}
+		}
+	}
+	return findings
+}

@@ -1,0 +1,85 @@
+package archtest
+
+import (
+	"fmt"
+	"go/ast"
+	"slices"
+	"strings"
+
+	"github.com/txmgr/txmgr/internal/gosrc"
+)
+
+// pure reports whether a package belongs to the core that takes time and chance
+// as inputs.
+func pure(dir string) bool {
+	return dir == "txn" || dir == "txn/machine" || fits("timeout/...", dir) && !forTests(dir)
+}
+
+// outside is what the core must not import: the world, and chance.
+var outside = []string{
+	"crypto/rand", "math/rand", "net", "os", "syscall", "io/ioutil", "log", "log/slog", "plugin", "unsafe",
+	"golang.org/x/sys", "golang.org/x/net", "golang.org/x/sync",
+}
+
+// clocks are the functions that read a clock or wait for one, by package.
+var clocks = map[string][]string{
+	"time":    {"Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick", "Sleep"},
+	"context": {"WithTimeout", "WithTimeoutCause", "WithDeadline", "WithDeadlineCause", "AfterFunc"},
+}
+
+// clocksAllowed are the exceptions, each with its reason.
+var clocksAllowed = map[string]string{
+	"txn context.WithTimeoutCause": "the context of a transaction's function ends with the transaction, which only the caller's own clock can tell it; nothing is decided by it",
+	"txn context.WithTimeout":      "the application's own part of phase two has an end; nothing is decided by it",
+}
+
+func checkPure(t *gosrc.Tree) []string {
+	var findings []string
+	for _, p := range t.Packages {
+		if !pure(p.Dir) {
+			continue
+		}
+		for _, f := range code(p) {
+			findings = append(findings, impure(t, p.Dir, f)...)
+		}
+	}
+	return findings
+}
+
+func impure(t *gosrc.Tree, dir string, f *gosrc.File) []string {
+	var findings []string
+	found := func(n ast.Node, format string, args ...any) {
+		findings = append(findings, t.Pos(n)+": "+fmt.Sprintf(format, args...))
+	}
+	for _, spec := range f.AST.Imports {
+		path := strings.Trim(spec.Path.Value, `"`)
+		if slices.ContainsFunc(outside, func(o string) bool { return under(o, path) }) {
+			found(spec, "the core must not import %s: time, chance and I/O are inputs", path)
+		}
+		if spec.Name != nil && spec.Name.Name == "." {
+			found(spec, "a dot import hides from this rule what is used")
+		}
+	}
+	ast.Inspect(f.AST, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			found(n, "the core starts no goroutine")
+		case *ast.SelectorExpr:
+			for path, names := range clocks {
+				call := dir + " " + path + "." + n.Sel.Name
+				if selects(f, n, path) && slices.Contains(names, n.Sel.Name) && clocksAllowed[call] == "" {
+					found(n, "%s.%s: the core has no clock: take the time, or the tick, as an argument", path, n.Sel.Name)
+				}
+			}
+		}
+		return true
+	})
+	return findings
+}
+
+// selects reports whether n selects from the imported package, not from a
+// variable of the same name.
+func selects(f *gosrc.File, n *ast.SelectorExpr, importPath string) bool {
+	id, ok := n.X.(*ast.Ident)
+	return ok && id.Obj == nil && id.Name == f.LocalName(importPath)
+}

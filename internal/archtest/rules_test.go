@@ -1,0 +1,95 @@
+package archtest
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/txmgr/txmgr/internal/gosrc"
+	"github.com/txmgr/txmgr/internal/plantedtest"
+)
+
+// rule is one house rule. check gives one line for each place that breaks it,
+// beginning with the place.
+type rule struct {
+	name  string
+	check func(*gosrc.Tree) []string
+}
+
+var rules = []rule{
+	{"arrows", checkArrows},
+	{"libraries", checkLibraries},
+	{"pure", checkPure},
+	{"order", checkOrder},
+	{"waiting", checkWaiting},
+	{"packages", checkPackages},
+	{"exports", checkExports},
+	{"init", checkInit},
+	{"size", checkSize},
+	{"words", checkWords},
+	{"module", checkModule},
+}
+
+// root is the repository's root, seen from this package.
+const root = "../.."
+
+func TestHouse(t *testing.T) {
+	tree, err := gosrc.Load(os.DirFS(root))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(tree.Packages) < 2 {
+		t.Fatalf("only %d packages found below %s: the rules would hold for nothing", len(tree.Packages), root)
+	}
+	for _, r := range rules {
+		t.Run(r.name, func(t *testing.T) {
+			for _, finding := range r.check(tree) {
+				t.Error(finding)
+			}
+		})
+	}
+	logLarge(t, tree)
+}
+
+func TestPlanted(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	byRule := map[string][]string{}
+	for _, f := range files {
+		name, _, _ := strings.Cut(strings.TrimSuffix(filepath.Base(f), ".txtar"), "-")
+		byRule[name] = append(byRule[name], f)
+	}
+	for _, r := range rules {
+		if len(byRule[r.name]) == 0 {
+			t.Errorf("rule %s: no testdata/%s*.txtar breaks it, so nobody knows whether it can fail", r.name, r.name)
+		}
+		for _, f := range byRule[r.name] {
+			t.Run(filepath.Base(f), func(t *testing.T) {
+				want, repository := plantedtest.Read(t, f)
+				tree, err := gosrc.Load(repository)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := r.check(tree)
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("findings (-want +got):\n%s", diff)
+				}
+			})
+		}
+		delete(byRule, r.name)
+	}
+	for name, f := range byRule {
+		t.Errorf("%v: there is no rule %q", f, name)
+	}
+}
+
+// code gives the package's files that are neither tests nor generated.
+func code(p *gosrc.Package) []*gosrc.File {
+	return slices.DeleteFunc(slices.Clone(p.Files), func(f *gosrc.File) bool { return f.Test || f.Generated })
+}

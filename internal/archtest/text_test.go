@@ -1,0 +1,113 @@
+package archtest
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/txmgr/txmgr/internal/gosrc"
+)
+
+const (
+	maxLines   = 800
+	largeLines = 500
+)
+
+func checkSize(t *gosrc.Tree) []string {
+	var findings []string
+	for _, f := range files(t) {
+		if f.Lines > maxLines {
+			findings = append(findings, fmt.Sprintf("%s: %d lines: above %d nobody reads a file from top to bottom", f.Path, f.Lines, maxLines))
+		}
+	}
+	return findings
+}
+
+// logLarge tells of files that will break the rule about size if they go on so.
+func logLarge(t *testing.T, tree *gosrc.Tree) {
+	for _, f := range files(tree) {
+		if f.Lines > largeLines && f.Lines <= maxLines {
+			t.Logf("%s: %d lines: a giant room?", f.Path, f.Lines)
+		}
+	}
+}
+
+func files(t *gosrc.Tree) []*gosrc.File {
+	var all []*gosrc.File
+	for _, p := range t.Packages {
+		all = append(all, slices.DeleteFunc(slices.Clone(p.Files), func(f *gosrc.File) bool { return f.Generated })...)
+	}
+	return all
+}
+
+// banned are texts that stand in no file of the repository. They are put
+// together from pieces, because this file is one of the repository's.
+var banned = []struct {
+	text *regexp.Regexp
+	why  string
+}{
+	{regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|XX` + `X)\b`), "finish it, or say in docs/roadmap.md that it is not there"},
+	{regexp.MustCompile(`(?i)\bnot (yet )?impl` + `emented\b`), "what is not there is not promised"},
+	{regexp.MustCompile(`/wo` + `rk/|/fa` + `rm/|\.\./sha` + `red`), "a path of one machine"},
+	{regexp.MustCompile(`(?i)\b(pro` + `xy|s` + `um)\.golang\.org\b|\bdeb\.deb` + `ian\.org\b|\bregistry\.npm` + `js\.org\b`), "a host of a network: the tools know theirs"},
+	{regexp.MustCompile(`(?i)\b(chat)?g` + `pt\b|\bcla` + `ude\b|\bl` + `lms?\b|\bA` + `I\b-|\bA` + `I (model|agent|assistant|helper)`), "the repository speaks of the product alone"},
+	{regexp.MustCompile(`(?i)\bissue #?[0-9]+\b`), "numbers elsewhere rot: say what it was"},
+	{regexp.MustCompile(`\bsee` + `ds?/0`), "name the source by its title"},
+}
+
+var notOurs = []string{"LICENSE"} // text that is not ours to change
+
+func checkWords(t *gosrc.Tree) []string {
+	var findings []string
+	err := fs.WalkDir(t.FS, ".", func(p string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == ".git" || p == "bin"):
+			return fs.SkipDir
+		case d.IsDir() || !d.Type().IsRegular() || slices.Contains(notOurs, p) || path.Base(p) == "go.sum":
+			return nil
+		}
+		data, err := fs.ReadFile(t.FS, p)
+		if err != nil {
+			return err
+		}
+		head := data[:min(len(data), 8<<10)]
+		if bytes.IndexByte(head, 0) >= 0 || bytes.Contains(head, []byte("// Code generated ")) {
+			return nil
+		}
+		for i, line := range strings.Split(string(data), "\n") {
+			for _, b := range banned {
+				if word := b.text.FindString(line); word != "" {
+					findings = append(findings, fmt.Sprintf("%s:%d: %q: %s", p, i+1, word, b.why))
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		findings = append(findings, err.Error())
+	}
+	return findings
+}
+
+var directive = regexp.MustCompile(`(?m)^\s*(replace|exclude)\b`)
+
+// checkModule keeps the module installable: the go command refuses to install a
+// program of a module that replaces or excludes others.
+func checkModule(t *gosrc.Tree) []string {
+	mod, err := fs.ReadFile(t.FS, "go.mod")
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var findings []string
+	for _, m := range directive.FindAllSubmatch(mod, -1) {
+		findings = append(findings, fmt.Sprintf("go.mod: %s: with it, go install refuses the program", m[1]))
+	}
+	return findings
+}

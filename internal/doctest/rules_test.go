@@ -1,0 +1,114 @@
+package doctest
+
+import (
+	"flag"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/txmgr/txmgr/internal/gosrc"
+	"github.com/txmgr/txmgr/internal/plantedtest"
+)
+
+var update = flag.Bool("update", false, "write docs/reference/cli.md from the program, and the list of decisions")
+
+// root is the repository's root, seen from this package.
+const root = "../.."
+
+// book is all that the rules look at.
+type book struct {
+	fs    fs.FS
+	pages []*page
+	tree  *gosrc.Tree
+	cli   program
+}
+
+// rule is one rule. check gives one line for each place that breaks it,
+// beginning with the place.
+type rule struct {
+	name  string
+	check func(*book) []string
+	asks  bool // the program
+}
+
+var rules = []rule{
+	{"links", checkLinks, false},
+	{"names", checkNames, false},
+	{"go", checkGo, false},
+	{"commands", checkCommands, true},
+}
+
+func open(t *testing.T, fsys fs.FS, cli program) *book {
+	t.Helper()
+	all, err := pages(fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := gosrc.Load(fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &book{fs: fsys, pages: all, tree: tree, cli: cli}
+}
+
+// repository opens the book of the repository itself.
+func repository(t *testing.T) *book {
+	t.Helper()
+	b := open(t, os.DirFS(root), &binary{path: built})
+	if len(b.pages) < 5 {
+		t.Fatalf("only %d pages found below %s: the rules would hold for nothing", len(b.pages), root)
+	}
+	return b
+}
+
+func TestPages(t *testing.T) {
+	b := repository(t)
+	for _, r := range rules {
+		t.Run(r.name, func(t *testing.T) {
+			if r.asks {
+				txmgr(t)
+			}
+			for _, finding := range r.check(b) {
+				t.Error(finding)
+			}
+		})
+	}
+}
+
+func TestPlanted(t *testing.T) {
+	tried := map[string]bool{}
+	for _, f := range archives(t) {
+		name := strings.TrimSuffix(filepath.Base(f), ".txtar")
+		t.Run(name, func(t *testing.T) {
+			want, fsys := plantedtest.Read(t, f)
+			i := slices.IndexFunc(rules, func(r rule) bool { return r.name == name })
+			if i < 0 {
+				t.Fatalf("there is no rule %q", name)
+			}
+			got := rules[i].check(open(t, fsys, fakeProgram))
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("findings (-want +got):\n%s", diff)
+			}
+		})
+		tried[name] = true
+	}
+	for _, r := range rules {
+		if !tried[r.name] {
+			t.Errorf("rule %s: no archive in testdata breaks it, so nobody knows whether it can fail", r.name)
+		}
+	}
+}
+
+func archives(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}

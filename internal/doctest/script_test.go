@@ -1,0 +1,227 @@
+package doctest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/txmgr/txmgr/internal/plantedtest"
+	"github.com/txmgr/txmgr/internal/testdb"
+)
+
+// scriptTime bounds one script with its servers.
+const scriptTime = time.Minute
+
+// script is the blocks of one page that run together.
+type script struct {
+	page, name string
+	needs      string // what must run beside the server
+	server     string // the command that serves
+	steps      []step
+}
+
+// step is one block and what it must print: patterns, each for one line, in their
+// order.
+type step struct {
+	line  int
+	shell string
+	want  []string
+}
+
+// scripts collects what is marked to be run.
+func scripts(pages []*page) []*script {
+	var all []*script
+	for _, p := range pages {
+		byName := map[string]*script{}
+		for i, b := range p.blocks {
+			name := b.attrs["test"]
+			if name == "" {
+				continue
+			}
+			s := byName[name]
+			if s == nil {
+				s = &script{page: p.path, name: name, server: "server"}
+				byName[name] = s
+				all = append(all, s)
+			}
+			if b.attrs["needs"] != "" {
+				s.needs = b.attrs["needs"]
+			}
+			if b.attrs["server"] != "" {
+				s.server = b.attrs["server"]
+			}
+			st := step{line: b.line, shell: b.text}
+			if i+1 < len(p.blocks) && p.blocks[i+1].lang == "text" {
+				st.want = strings.Split(strings.TrimSpace(p.blocks[i+1].text), "\n")
+			}
+			s.steps = append(s.steps, st)
+		}
+	}
+	return all
+}
+
+// run runs the script with the environment and gives what is wrong.
+func (s *script) run(ctx context.Context, dir string, env []string) []string {
+	const mark = "\x01step "
+	var text strings.Builder
+	for i, st := range s.steps {
+		fmt.Fprintf(&text, "printf '\\n%s%d\\n'\n%s\n", strings.ReplaceAll(mark, "\x01", `\001`), i, st.shell)
+	}
+	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", text.String())
+	cmd.Dir, cmd.Env = dir, env
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	// What the script has started ends with it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 5 * time.Second
+	err := cmd.Run()
+	printed := strings.Split(out.String(), "\n"+mark)[1:]
+	if err != nil {
+		last := s.steps[max(len(printed), 1)-1]
+		return []string{fmt.Sprintf("%s:%d: script %s: %v; it printed:\n%s", s.page, last.line, s.name, err, out.String())}
+	}
+	var problems []string
+	for i, st := range s.steps {
+		if missing := unprinted(st.want, printed[i]); missing != "" {
+			problems = append(problems, fmt.Sprintf("%s:%d: script %s does not print %q at its place; it printed:\n%s", s.page, st.line, s.name, missing, printed[i]))
+		}
+	}
+	return problems
+}
+
+// unprinted gives the first line that was not printed in its order.
+func unprinted(want []string, printed string) string {
+	lines := strings.Split(printed, "\n")
+	for _, w := range want {
+		pattern := regexp.MustCompile(`^` + strings.ReplaceAll(regexp.QuoteMeta(squeeze(w)), "…", ".*") + `$`)
+		for {
+			if len(lines) == 0 {
+				return w
+			}
+			line := squeeze(lines[0])
+			lines = lines[1:]
+			if pattern.MatchString(line) {
+				break
+			}
+		}
+	}
+	return ""
+}
+
+// squeeze makes lines equal that differ in the width of their columns alone.
+func squeeze(line string) string { return strings.Join(strings.Fields(line), " ") }
+
+func TestScripts(t *testing.T) {
+	b := repository(t)
+	all := scripts(b.pages)
+	if len(all) == 0 {
+		t.Fatal("no page has a script: the rule would hold for nothing")
+	}
+	for _, s := range all {
+		t.Run(strings.ReplaceAll(s.page, "/", "_")+":"+s.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), scriptTime)
+			defer cancel()
+			env := append(os.Environ(), "HOME="+t.TempDir(), "NO_COLOR=1", "PATH="+filepath.Dir(txmgr(t))+":"+os.Getenv("PATH"))
+			switch s.needs {
+			case "":
+			case "postgres":
+				env = append(env, startPostgres(t)...)
+			default:
+				t.Fatalf("%s: script %s needs %q, which this test does not know", s.page, s.name, s.needs)
+			}
+			env = append(env, "TXMGR_ADDR="+startServer(ctx, t, env, s.server))
+			for _, problem := range s.run(ctx, t.TempDir(), env) {
+				t.Error(problem)
+			}
+		})
+	}
+}
+
+// startPostgres starts a PostgreSQL with two databases, and gives the environment
+// in which psql, and the server under test, find it.
+func startPostgres(t *testing.T) []string {
+	t.Helper()
+	pg := testdb.OpenPostgres(t, testdb.PostgresConfig{NoFsync: true})
+	env := []string{"PGHOST=127.0.0.1", fmt.Sprintf("PGPORT=%d", pg.Port()), "PGUSER=postgres"}
+	for _, name := range []string{"bank", "shop"} {
+		if err := pg.CreateDatabase(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+		env = append(env, strings.ToUpper(name)+"_DSN="+pg.DSN(name))
+	}
+	return env
+}
+
+// startServer runs a command that serves, with a port of its own, and gives its
+// address. It ends with the test.
+func startServer(ctx context.Context, t *testing.T, env []string, command ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "address")
+	args := append(command, "--data-dir", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--address-file", file)
+	cmd := exec.CommandContext(ctx, txmgr(t), args...)
+	var log bytes.Buffer
+	cmd.Env, cmd.Stdout, cmd.Stderr = env, &log, &log
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	var problem error
+	go func() {
+		defer close(ended)
+		problem = cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		<-ended
+		if t.Failed() {
+			t.Logf("the server said:\n%s", log.String())
+		}
+	})
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	for {
+		if addr, err := os.ReadFile(file); err == nil && len(addr) > 0 {
+			return strings.TrimSpace(string(addr))
+		}
+		select {
+		case <-look.C:
+		case <-ended:
+			t.Fatalf("the server ended before it was ready: %v", problem)
+		case <-ctx.Done():
+			t.Fatalf("the server is not ready: %v", ctx.Err())
+		}
+	}
+}
+
+// TestScriptsCanFail runs a page whose scripts are wrong.
+func TestScriptsCanFail(t *testing.T) {
+	want, fsys := plantedtest.Read(t, "testdata/script/scripts.txtar")
+	all, err := pages(fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range scripts(all) {
+		for _, problem := range s.run(t.Context(), t.TempDir(), os.Environ()) {
+			first, _, _ := strings.Cut(problem, "\n")
+			got = append(got, first)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+}
