@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"text/tabwriter"
+	"time"
+
+	"github.com/txmgr/txmgr/bench/peers/internal/rig"
+)
+
+// report is everything that one run has found out.
+type report struct {
+	Condition rig.Condition     `json:"condition"`
+	Versions  map[string]string `json:"versions"`
+	Value     int               `json:"value_bytes"`
+	Rows      []*row            `json:"rows"`
+	Goals     []goal            `json:"goals"`
+}
+
+// row is one contender in all rounds.
+type row struct {
+	*contender
+	Rounds []measure `json:"rounds"`
+}
+
+// measure is one contender in one round.
+type measure struct {
+	rig.Sample
+	ServerCPU time.Duration `json:"server_cpu_ns"` // per pair
+	ClientCPU time.Duration `json:"client_cpu_ns"`
+}
+
+// goal compares two contenders of the same round; the median of the rounds counts.
+type goal struct {
+	Name   string  `json:"name"`
+	Want   string  `json:"want"`
+	Median float64 `json:"median"`
+	Least  float64 `json:"least"`
+	Most   float64 `json:"most"`
+	Met    bool    `json:"met"`
+}
+
+func (r *report) measure(ctx context.Context, cs []*contender, o options) error {
+	for _, c := range cs {
+		r.Rows = append(r.Rows, &row{contender: c})
+	}
+	for n := range o.rounds {
+		// A new order each round: nobody always comes after the same neighbour.
+		for _, i := range rand.Perm(len(r.Rows)) {
+			row := r.Rows[i]
+			m, err := row.round(ctx, time.Duration(o.seconds*float64(time.Second)))
+			if err != nil {
+				return fmt.Errorf("%s with %d callers: %w", row.Name, row.Callers, err)
+			}
+			say("round %d of %d: %-20s %5d callers: %7.0f pairs/s, p99 %v", n+1, o.rounds, row.Name, row.Callers, m.PerSecond, m.P99.Round(10*time.Microsecond))
+			row.Rounds = append(row.Rounds, m)
+		}
+	}
+	r.judge()
+	return nil
+}
+
+func (r *row) round(ctx context.Context, span time.Duration) (m measure, err error) {
+	var server, own [2]time.Duration
+	var failed error
+	n := 0
+	meter := func() {
+		var err error
+		if server[n], err = r.server.CPU(); err != nil {
+			failed = err
+		}
+		if own[n], err = rig.OwnCPU(); err != nil {
+			failed = err
+		}
+		n++
+	}
+	m.Sample, err = rig.Load{Callers: r.Callers, Warm: span / 5, Span: span, Pair: r.pair, Meter: meter}.Run(ctx)
+	if err == nil {
+		err = failed
+	}
+	if err != nil {
+		return m, err
+	}
+	m.ServerCPU = (server[1] - server[0]) / time.Duration(m.Pairs)
+	m.ClientCPU = (own[1] - own[0]) / time.Duration(m.Pairs)
+	return m, nil
+}
+
+func (r *report) judge() {
+	rate := func(m measure) float64 { return m.PerSecond }
+	p99 := func(m measure) float64 { return float64(m.P99) }
+	for _, g := range []struct {
+		name     string
+		of, to   key
+		pick     func(measure) float64
+		at       float64
+		downward bool
+	}{
+		{"pairs/s, stream to etcd, 256 callers", key{streamWay, 256}, key{etcdWay, 256}, rate, 5, false},
+		{"p99, stream to etcd, 256 callers", key{streamWay, 256}, key{etcdWay, 256}, p99, 0.5, true},
+		{"pairs/s, JSON to etcd, 64 callers", key{jsonWay, 64}, key{etcdWay, 64}, rate, 1.2, false},
+	} {
+		ratios := r.ratios(g.of, g.to, g.pick)
+		one := goal{Name: g.name, Median: rig.Median(ratios), Least: ratios[0], Most: ratios[0]}
+		for _, v := range ratios {
+			one.Least, one.Most = min(one.Least, v), max(one.Most, v)
+		}
+		one.Want, one.Met = fmt.Sprintf("≥ %g", g.at), one.Median >= g.at
+		if g.downward {
+			one.Want, one.Met = fmt.Sprintf("≤ %g", g.at), one.Median <= g.at
+		}
+		r.Goals = append(r.Goals, one)
+	}
+}
+
+func (r *report) row(k key) *row {
+	for _, row := range r.Rows {
+		if row.Way == k.way && row.Callers == k.callers {
+			return row
+		}
+	}
+	return nil
+}
+
+// ratios compares round by round.
+func (r *report) ratios(of, to key, pick func(measure) float64) []float64 {
+	a, b := r.row(of), r.row(to)
+	out := make([]float64, len(a.Rounds))
+	for i := range out {
+		out[i] = pick(a.Rounds[i]) / pick(b.Rounds[i])
+	}
+	return out
+}
+
+func (r *report) print(w io.Writer, format string) error {
+	if format == "json" {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(r)
+	}
+	if err := r.Condition.Print(w); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "etcd %s and txmgr, one node each; %d bytes in the first write of a pair; medians of %d rounds\n\n", r.Versions["etcd"], r.Value, len(r.Rows[0].Rounds))
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "contender\tcallers\tpairs/s\tleast\tmost\tp50 ms\tp99 ms\tserver CPU µs/pair\tclient CPU µs/pair\t× etcd, same callers\t× etcd, 256\t")
+	for _, row := range r.Rows {
+		row.print(t, r)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "goal\twant\tmedian\tleast\tmost\t")
+	for _, g := range r.Goals {
+		met := "met"
+		if !g.Met {
+			met = "MISSED"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%.2f\t%.2f\t%.2f\t%s\n", g.Name, g.Want, g.Median, g.Least, g.Most, met)
+	}
+	return t.Flush()
+}
+
+func (r *row) print(w io.Writer, all *report) {
+	rates := rig.Of(r.Rounds, func(m measure) float64 { return m.PerSecond })
+	least, most := rates[0], rates[0]
+	for _, v := range rates {
+		least, most = min(least, v), max(most, v)
+	}
+	ms := func(pick func(measure) time.Duration) float64 {
+		return float64(rig.Median(rig.Of(r.Rounds, pick)).Microseconds()) / 1000
+	}
+	us := func(pick func(measure) time.Duration) float64 {
+		return float64(rig.Median(rig.Of(r.Rounds, pick)).Nanoseconds()) / 1000
+	}
+	same := "-"
+	rate := func(m measure) float64 { return m.PerSecond }
+	if all.row(key{etcdWay, r.Callers}) != nil {
+		same = fmt.Sprintf("%.2f", rig.Median(all.ratios(key{r.Way, r.Callers}, key{etcdWay, r.Callers}, rate)))
+	}
+	fmt.Fprintf(w, "%s\t%d\t%.0f\t%.0f\t%.0f\t%.2f\t%.2f\t%.1f\t%.1f\t%s\t%.2f\t\n",
+		r.Name, r.Callers, rig.Median(rates), least, most,
+		ms(func(m measure) time.Duration { return m.P50 }), ms(func(m measure) time.Duration { return m.P99 }),
+		us(func(m measure) time.Duration { return m.ServerCPU }), us(func(m measure) time.Duration { return m.ClientCPU }),
+		same, rig.Median(all.ratios(key{r.Way, r.Callers}, key{etcdWay, 256}, rate)))
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/txmgr/txmgr/bench/peers/internal/rig"
+)
+
+// report is everything that one run has found out.
+type report struct {
+	Condition rig.Condition `json:"condition"`
+	// Empty and Full are the throughput of the two nodes by the number of callers, round by round.
+	Empty map[int][]*pairs `json:"empty"`
+	Full  map[int][]*pairs `json:"full"`
+
+	Opened   int           `json:"opened"` // transactions of two branches in the full node
+	Filling  time.Duration `json:"filling_ns"`
+	Before   *memory       `json:"memory_before"`
+	After    *memory       `json:"memory_after"`
+	Pauses   []*pauses     `json:"snapshots"`
+	Idle     *idle         `json:"idle"`
+	Groups   []*group      `json:"groups"`
+	Restarts []*start      `json:"restarts"`
+}
+
+// callers are the numbers of transactions in flight that are measured.
+var callers = []int{1, 64, 256, 1024}
+
+// loaded is the number at which the full node is compared, and its snapshots are taken.
+const loaded = 256
+
+func (r *report) take(o options, empty, full *employee) error {
+	for _, step := range []func(options, *employee, *employee) error{r.fill, r.rest, r.throughput, r.stalls, r.deadlines, r.restart} {
+		if err := step(o, empty, full); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *report) fill(o options, _, full *employee) error {
+	a, err := full.do(order{Do: "memory"})
+	if err != nil {
+		return err
+	}
+	r.Before, r.Opened = a.Memory, o.open
+	say("opening %d transactions of two branches", o.open)
+	began := time.Now()
+	if _, err := full.do(order{Do: "fill", Count: o.open, Branches: 2}); err != nil {
+		return err
+	}
+	r.Filling = time.Since(began)
+	say("opened in %v; memory", r.Filling.Round(time.Millisecond))
+	a, err = full.do(order{Do: "memory"})
+	r.After = a.Memory
+	return err
+}
+
+func (r *report) rest(o options, empty, full *employee) error {
+	if err := r.restart(o, empty, full); err != nil {
+		return err
+	}
+	say("idling for %v", o.idle)
+	a, err := full.do(order{Do: "idle", Span: o.idle})
+	r.Idle = a.Idle
+	return err
+}
+
+func (r *report) throughput(o options, empty, full *employee) error {
+	r.Empty, r.Full = map[int][]*pairs{}, map[int][]*pairs{}
+	span := time.Duration(o.seconds * float64(time.Second))
+	for n := range o.rounds {
+		for _, c := range callers {
+			into := []struct {
+				who *employee
+				got map[int][]*pairs
+			}{{empty, r.Empty}, {full, r.Full}}
+			if n%2 == 1 {
+				into[0], into[1] = into[1], into[0]
+			}
+			for _, i := range into {
+				a, err := i.who.do(order{Do: "pairs", Callers: c, Span: span})
+				if err != nil {
+					return err
+				}
+				i.got[c] = append(i.got[c], a.Pairs)
+				say("round %d of %d: %-5s node, %4d callers: %7.0f pairs/s, p99 %v", n+1, o.rounds, i.who.name, c, a.Pairs.PerSecond, a.Pairs.P99.Round(10*time.Microsecond))
+			}
+		}
+	}
+	return nil
+}
+
+func (r *report) stalls(o options, _, full *employee) error {
+	for n := range o.rounds {
+		say("snapshot %d of %d under load", n+1, o.rounds)
+		a, err := full.do(order{Do: "snapshot", Callers: loaded})
+		if err != nil {
+			return err
+		}
+		r.Pauses = append(r.Pauses, a.Pauses)
+	}
+	return nil
+}
+
+func (r *report) deadlines(o options, _, full *employee) error {
+	for _, branches := range []int{0, 2} {
+		say("%d transactions of %d branches run into one deadline", o.due, branches)
+		a, err := full.do(order{Do: "group", Count: o.due, Branches: branches, Lead: o.lead})
+		if err != nil {
+			return err
+		}
+		r.Groups = append(r.Groups, a.Group)
+	}
+	return nil
+}
+
+func (r *report) restart(_ options, _, full *employee) error {
+	say("restart")
+	a, err := full.do(order{Do: "restart"})
+	if err == nil {
+		r.Restarts = append(r.Restarts, a.Restart)
+	}
+	return err
+}
+
+func (r *report) print(w io.Writer, format string) error {
+	if format == "json" {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(r)
+	}
+	if err := r.Condition.Print(w); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "one embedded node; %d transactions of two branches open in the full one; medians of %d rounds\n\n", r.Opened, len(r.Pauses))
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "callers\tpairs/s empty\tfull\tratio\tp99 ms empty\tfull\tCPU µs/pair empty\tfull\tfdatasyncs/command\tcommands/entry\t")
+	for _, c := range callers {
+		r.line(t, c)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "what\tmeasured\tgoal\t")
+	for _, f := range r.findings() {
+		verdict := ""
+		if f.goal != "" {
+			verdict = "met"
+			if !f.met {
+				verdict = "MISSED"
+			}
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", f.what, f.measured, f.goal, verdict)
+	}
+	return t.Flush()
+}
+
+func (r *report) line(w io.Writer, callers int) {
+	empty, full := r.Empty[callers], r.Full[callers]
+	rate := func(p *pairs) float64 { return p.PerSecond }
+	p99 := func(p *pairs) float64 { return float64(p.P99.Microseconds()) / 1000 }
+	cpu := func(p *pairs) float64 { return float64(p.CPU.Nanoseconds()) / 1000 }
+	fmt.Fprintf(w, "%d\t%.0f\t%.0f\t%.2f\t%.2f\t%.2f\t%.1f\t%.1f\t%.4f\t%.1f\t\n", callers,
+		rig.Median(rig.Of(empty, rate)), rig.Median(rig.Of(full, rate)), rig.Median(r.ratios(callers, rate)),
+		rig.Median(rig.Of(empty, p99)), rig.Median(rig.Of(full, p99)), rig.Median(rig.Of(empty, cpu)), rig.Median(rig.Of(full, cpu)),
+		rig.Median(rig.Of(empty, func(p *pairs) float64 { return float64(p.Syncs) / float64(p.Commands) })),
+		rig.Median(rig.Of(empty, func(p *pairs) float64 { return float64(p.Commands) / float64(p.Entries) })))
+}
+
+// ratios are of the full node to the empty one, round by round.
+func (r *report) ratios(callers int, pick func(*pairs) float64) []float64 {
+	out := make([]float64, len(r.Full[callers]))
+	for i := range out {
+		out[i] = pick(r.Full[callers][i]) / pick(r.Empty[callers][i])
+	}
+	return out
+}

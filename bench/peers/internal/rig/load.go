@@ -1,0 +1,125 @@
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Load is a closed loop: each of the callers makes one pair of calls after the other.
+type Load struct {
+	Callers int
+	// Warm is how long the callers run before anything counts, and Span how long it counts then. With Until it counts until
+	// that is closed instead.
+	Warm, Span time.Duration
+	Until      <-chan struct{}
+	// Pair makes one pair of calls; caller is from 0 to Callers-1.
+	Pair func(ctx context.Context, caller int) error
+	// Meter is read when the span begins and when it ends. Defaults to nothing.
+	Meter func()
+}
+
+// Sample is what was seen during the span of a load.
+type Sample struct {
+	Callers   int           `json:"callers"`
+	Span      time.Duration `json:"span_ns"`
+	Pairs     int           `json:"pairs"` // ended within the span
+	PerSecond float64       `json:"pairs_per_second"`
+	P50       time.Duration `json:"p50_ns"` // of the pairs that began within the span
+	P99       time.Duration `json:"p99_ns"`
+	Max       time.Duration `json:"max_ns"`
+	// Silence is the longest time within the span in which no pair of any caller ended.
+	Silence time.Duration `json:"silence_ns"`
+}
+
+// Run drives the load. The first error of a pair ends it.
+func (l Load) Run(ctx context.Context) (Sample, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var (
+		wg    sync.WaitGroup
+		start = time.Now()
+		end   atomic.Int64 // nanoseconds from start at which the span ended
+		last  atomic.Int64 // the same at which a pair ended
+		quiet atomic.Int64
+		ended = make([]int, l.Callers)
+		times = make([][]time.Duration, l.Callers)
+	)
+	end.Store(math.MaxInt64)
+	over := func() bool { return end.Load() != math.MaxInt64 }
+	for c := range l.Callers {
+		wg.Go(func() {
+			for !over() {
+				began := time.Since(start)
+				if err := l.Pair(ctx, c); err != nil {
+					cancel(fmt.Errorf("caller %d: %w", c, err))
+					return
+				}
+				now := time.Since(start)
+				raise(&quiet, int64(now)-max(last.Swap(int64(now)), int64(l.Warm)))
+				if now >= l.Warm && !over() {
+					ended[c]++
+				}
+				if began >= l.Warm {
+					times[c] = append(times[c], now-began)
+				}
+			}
+		})
+	}
+	wait(ctx, time.After(l.Warm))
+	l.read()
+	if l.Until == nil {
+		wait(ctx, time.After(l.Warm+l.Span-time.Since(start)))
+	} else {
+		wait(ctx, l.Until)
+	}
+	l.read()
+	end.Store(int64(time.Since(start)))
+	wg.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return Sample{}, err
+	}
+	return l.sample(time.Duration(end.Load())-l.Warm, ended, times, time.Duration(quiet.Load()))
+}
+
+func wait[T any](ctx context.Context, c <-chan T) {
+	select {
+	case <-c:
+	case <-ctx.Done():
+	}
+}
+
+func (l Load) read() {
+	if l.Meter != nil {
+		l.Meter()
+	}
+}
+
+func (l Load) sample(span time.Duration, ended []int, times [][]time.Duration, quiet time.Duration) (Sample, error) {
+	s := Sample{Callers: l.Callers, Span: span, Silence: quiet}
+	for _, n := range ended {
+		s.Pairs += n
+	}
+	all := slices.Concat(times...)
+	if s.Pairs == 0 || len(all) == 0 {
+		return s, errors.New("no pair ended in time: the span is too short for this machine")
+	}
+	slices.Sort(all)
+	s.PerSecond = float64(s.Pairs) / span.Seconds()
+	s.P50, s.P99, s.Max = all[len(all)/2], all[len(all)*99/100], all[len(all)-1]
+	return s, nil
+}
+
+func raise(a *atomic.Int64, v int64) {
+	for {
+		old := a.Load()
+		if v <= old || a.CompareAndSwap(old, v) {
+			return
+		}
+	}
+}

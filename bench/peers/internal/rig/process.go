@@ -1,0 +1,107 @@
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// Process is a server that is being measured. It ends with [Process.Stop].
+type Process struct {
+	name string
+	cmd  *exec.Cmd
+	log  string
+	done chan struct{} // closed when it has ended
+	err  error         // set then
+}
+
+// Start runs a program in dir, where its output goes, too. It sees almost nothing of the environment, so that no setting of
+// the one who measures tunes it.
+func Start(dir, program string, args ...string) (*Process, error) {
+	name := filepath.Base(program)
+	p := &Process{name: name, cmd: exec.Command(program, args...), log: filepath.Join(dir, name+".log"), done: make(chan struct{})}
+	f, err := os.Create(p.log)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	defer f.Close() // the process has its own
+	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, f, f
+	p.cmd.Env = []string{"HOME=" + dir, "TMPDIR=" + dir, "PATH=" + os.Getenv("PATH")}
+	// An interrupt at the terminal is for the program that measures: it ends the others in order.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// Ready asks until the answer is nil, the process has ended, or a minute is over.
+func (p *Process) Ready(ctx context.Context, ask func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		err := ask(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ticker.C:
+		case <-p.done:
+			return fmt.Errorf("%s ended: %w\n%s", p.name, errors.Join(p.err, err), p.tail())
+		case <-ctx.Done():
+			return fmt.Errorf("%s does not answer: %w\n%s", p.name, err, p.tail())
+		}
+	}
+}
+
+// CPU is its processor time so far.
+func (p *Process) CPU() (time.Duration, error) { return CPUOf(p.cmd.Process.Pid) }
+
+// Stop asks it to end, and makes it when it does not within ten seconds.
+func (p *Process) Stop() error {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	t := time.NewTimer(10 * time.Second)
+	defer t.Stop()
+	select {
+	case <-p.done:
+	case <-t.C:
+		_ = p.cmd.Process.Kill()
+		<-p.done
+		return fmt.Errorf("%s did not end when asked, and was killed\n%s", p.name, p.tail())
+	}
+	if e := (&exec.ExitError{}); errors.As(p.err, &e) && !e.Success() && !e.Sys().(syscall.WaitStatus).Signaled() {
+		return fmt.Errorf("%s: %w\n%s", p.name, p.err, p.tail())
+	}
+	return nil
+}
+
+// tail is the end of what it has printed.
+func (p *Process) tail() string {
+	b, err := os.ReadFile(p.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b[max(0, len(b)-2000):])
+}
+
+// FreePort gives a port of the loopback interface that nobody listens on.
+func FreePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("find a free port: %w", err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	return port, l.Close()
+}
