@@ -33,8 +33,8 @@ const (
 	reporting                 // done; the log has to be told
 )
 
-// attempt is what came of one call.
-type attempt struct {
+// outcome is what came of one call.
+type outcome struct {
 	report  Report
 	err     error
 	stale   bool // nothing to be done any more, or something else
@@ -120,14 +120,14 @@ func (r *Recovery) drive(l *lane, it item, probe bool) {
 }
 
 // attempt asks the log what is to be done with the branch now, and does it.
-func (r *Recovery) attempt(ctx context.Context, it item, lost int) attempt {
+func (r *Recovery) attempt(ctx context.Context, it item, lost int) outcome {
 	w, ok := r.log.Undone(it.TX)
 	if !ok {
-		return attempt{stale: true}
+		return outcome{stale: true}
 	}
 	b, ok := w.branch(it)
 	if !ok {
-		return attempt{stale: true}
+		return outcome{stale: true}
 	}
 	blame := true
 	if it.verb == Prepare && w.TimeLeft < r.cfg.CallTimeout {
@@ -138,11 +138,11 @@ func (r *Recovery) attempt(ctx context.Context, it item, lost int) attempt {
 	}
 	p, err := r.log.Participant(ctx, b.Participant)
 	if err != nil {
-		return attempt{err: fmt.Errorf("open participant: %w", err), blame: blame}
+		return outcome{err: fmt.Errorf("open participant: %w", err), blame: blame}
 	}
 	b.Attempts = max(b.Attempts, lost)
 	rep, err := call(ctx, p, b.Branch, it.verb)
-	return attempt{report: rep, err: r.late(ctx, err), called: true, blame: blame}
+	return outcome{report: rep, err: r.late(ctx, err), called: true, blame: blame}
 }
 
 // late says in the words of an operator that a call ran out of its time.
@@ -214,7 +214,7 @@ func judge(id txn.BranchID, v Verb, res participant.Result) (Report, error) {
 }
 
 // finish notes what came of an attempt and lets the next ones begin.
-func (r *Recovery) finish(l *lane, it item, probe bool, a attempt) {
+func (r *Recovery) finish(l *lane, it item, probe bool, a outcome) {
 	now := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -168,9 +168,9 @@ func (r *Recovery) planLocked(w *Work, t *task, now time.Duration) {
 		}
 		// The log was told, and yet shows the same work: once more, but slower
 		// every time.
-		try := &try{lane: l, fails: int(t.round), lastErr: "reported, but still undone in the log"}
-		r.tries[it] = try
-		r.parkLocked(it, try, now+r.retries.full(int(t.round)))
+		retry := &try{lane: l, fails: int(t.round), lastErr: "reported, but still undone in the log"}
+		r.tries[it] = retry
+		r.parkLocked(it, retry, now+r.retries.full(int(t.round)))
 	}
 }
 
