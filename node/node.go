@@ -166,7 +166,7 @@ func (n *Node) lead() *leadership {
 	boot := n.bootstrap()
 	n.clock.observe(n.tick(), boot.Interval)
 	conf := n.conf.Recovery
-	conf.Cluster = boot.Cluster
+	conf.Cluster, conf.Swept = boot.Cluster, n.logSwept
 	r := recovery.New(conf, log{n})
 	r.Start()
 	n.recovery.Store(r)
@@ -181,6 +181,11 @@ func (n *Node) lead() *leadership {
 	}
 	n.logger.Debug("leading", "cluster", boot.Cluster, "tick", n.tick())
 	return l
+}
+
+// logSwept tells operators of a branch that nobody drove and a sweep acted on.
+func (n *Node) logSwept(f txn.Finding) {
+	n.logger.Warn("sweep: a prepared branch that nobody drove", "participant", f.Participant, "xid", f.XID, "state", f.State, "verdict", f.Verdict, "done", f.Done, "error", f.Error)
 }
 
 // end lays leadership down. It is nil-safe.

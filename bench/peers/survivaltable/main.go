@@ -1,20 +1,24 @@
 // Command survivaltable measures package survival and its peers in one interleaved run and prints the results and their
 // ratios as Markdown.
 //
-// Every repetition measures all contenders in a new random order, each from an empty heap, so that a change of the
-// machine's mood meets all of them. Times are CPU times: of the calling thread for add and cancel, of the process for
-// expiry, so that what other processes do meanwhile does not count.
+// Every repetition measures all contenders in a new random order, each in a process of its own, so that none inherits
+// another's heap and a change of the machine's mood meets all of them. Times are CPU times: of the process for runtime
+// timers that expire and for collections, of the calling thread for everything else. What other processes do meanwhile
+// does not count, except that they take their share of the caches.
 package main
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"runtime"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/txmgr/txmgr/bench/peers/survivalpeers"
@@ -59,6 +63,7 @@ func main() {
 func run() error {
 	repetitions := flag.Int("n", 5, "how often to measure each contender")
 	size := flag.Int("pending", 1_000_000, "pending entries, a multiple of 20")
+	one := flag.String("one", "", "measure only this contender, once, and print JSON")
 	flag.Parse()
 	if *repetitions < 1 || *size < 20 || *size%20 != 0 {
 		return errors.New("-n must be positive and -pending a positive multiple of 20")
@@ -70,28 +75,61 @@ func run() error {
 		{"heap+mutex", virtual(func() survivalpeers.Virtual[*survivalpeers.Item] { return &survivalpeers.Heap{} })},
 		{"btree+mutex", virtual(func() survivalpeers.Virtual[survivalpeers.Key] { return survivalpeers.NewTree() })},
 	}
+	if *one != "" {
+		return measureOne(contenders, *one, *size)
+	}
 	seen := make(map[string]map[string][]float64)
 	for _, c := range contenders {
 		seen[c.name] = make(map[string][]float64)
 	}
 	for n := range *repetitions {
 		for _, k := range rand.Perm(len(contenders)) {
-			c := contenders[k]
-			fmt.Fprintf(os.Stderr, "repetition %d of %d: %s\n", n+1, *repetitions, c.name)
-			results := make(map[string]float64)
-			if err := c.measure(*size, results); err != nil {
-				return fmt.Errorf("%s: %w", c.name, err)
+			name := contenders[k].name
+			fmt.Fprintf(os.Stderr, "repetition %d of %d: %s\n", n+1, *repetitions, name)
+			results, err := inProcess(name, *size)
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
 			}
 			for row, value := range results {
-				seen[c.name][row] = append(seen[c.name][row], value)
+				seen[name][row] = append(seen[name][row], value)
 			}
-			runtime.GC()
 		}
 	}
 	fmt.Printf("%s, %s/%s, GOMAXPROCS %d, %d pending, median (least to most) of %d\n\n",
 		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), *size, *repetitions)
 	printTable(contenders, seen)
 	return nil
+}
+
+// measureOne is what a child process does.
+func measureOne(contenders []contender, name string, size int) error {
+	for _, c := range contenders {
+		if c.name != name {
+			continue
+		}
+		results := make(map[string]float64)
+		if err := c.measure(size, results); err != nil {
+			return err
+		}
+		return json.NewEncoder(os.Stdout).Encode(results)
+	}
+	return fmt.Errorf("there is no contender %q", name)
+}
+
+// inProcess measures a contender in a child process.
+func inProcess(name string, size int) (map[string]float64, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	child := exec.Command(self, "-one", name, "-pending", strconv.Itoa(size))
+	child.Stderr = os.Stderr
+	out, err := child.Output()
+	if err != nil {
+		return nil, err
+	}
+	var results map[string]float64
+	return results, json.Unmarshal(out, &results)
 }
 
 func printTable(contenders []contender, seen map[string]map[string][]float64) {
