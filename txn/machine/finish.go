@@ -14,6 +14,9 @@ func (m *Machine) done(c Done) Result {
 	if !r.state.Decided() {
 		return m.answer(i, Undecided)
 	}
+	if len(c.Acks) > int(r.count) {
+		return m.answer(i, BadAck)
+	}
 	end := r.ending()
 	for _, a := range c.Acks {
 		k := m.branch(r, a.Branch)
@@ -179,10 +182,18 @@ func (m *Machine) finish(i uint32) {
 	}
 }
 
-// keep begins the retention of a finished outcome.
+// keep begins the retention of a finished outcome. What only the participants
+// needed, and may be large, is not kept.
 func (m *Machine) keep(i uint32) {
 	r := m.txs.edit(i)
 	r.seq, r.ended = m.nextSeq(), m.tick
+	for k := r.first; k != 0; {
+		b := m.branches.edit(k)
+		m.texts.drop(b.payload)
+		m.texts.drop(b.session)
+		b.payload, b.session = 0, 0
+		k = b.next
+	}
 	m.enqueue(i)
 }
 

@@ -179,3 +179,24 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		t.Errorf("left behind: %d cells, %d branches, %d records", m.texts.len(), m.branches.len(), m.txs.len())
 	}
 }
+
+// TestFinishedOutcomesAreSmall: payloads and sessions go when the last branch is
+// finished, however long the outcome is kept.
+func TestFinishedOutcomesAreSmall(t *testing.T) {
+	m := bootstrapped(t, "bank")
+	b := Begin{ID: one, Name: "n", Timeout: time.Second, Expiry: 9, Branches: []Branch{{Participant: "bank", Payload: make([]byte, txn.MaxPayload), Session: "pid=1"}}}
+	do(t, m, b, undo, Done{one, []txn.Ack{{Branch: 1, State: txn.BranchRolledBack}}})
+	if got := m.texts.len(); got != 1 {
+		t.Errorf("a finished transaction has %d cells, want 1 for its name", got)
+	}
+	do(t, m, b) // and a repeated begin is still recognised
+}
+
+func TestMoreAcksThanBranches(t *testing.T) {
+	m := (world{make: []Command{begin, commit}}).build(t)
+	hash := m.Hash()
+	flood := Done{ID: one, Acks: make([]txn.Ack, 100_000)}
+	if got := m.Apply(Entry{Commands: []Command{flood}}).Results[0].Code; got != BadAck || m.Hash() != hash {
+		t.Errorf("100,000 acknowledgements of 2 branches: %s", codeNames[got])
+	}
+}
