@@ -21,10 +21,14 @@ const (
 	// 1 MiB, and weights are estimates.
 	maxBatch      = 2048
 	maxBatchBytes = 512 << 10
+	// maxTurns is how often everybody else may run before a message leaves.
+	maxTurns = 3
 	// maxCommandBytes is the most that one command may weigh.
 	maxCommandBytes = 1000 << 10
 	// commandOverhead is what a command weighs that carries nothing.
 	commandOverhead = 64
+	// lastWord is how long the reason for the end of a stream may take to arrive.
+	lastWord = time.Second
 )
 
 // pipe is the client's side of the stream of command batches. One goroutine
@@ -275,8 +279,13 @@ func (p *pipe) connection(e *endpoint) (opened bool, err error) {
 		defer cancel()
 		received <- p.receive(stream)
 	}()
-	p.sendBatches(ctx, stream)
-	cancel()
+	if p.sendBatches(ctx, stream) {
+		cancel()
+	} else {
+		// The stream is over, and what comes last says why: a refusal must not
+		// look like a loss.
+		defer time.AfterFunc(lastWord, cancel).Stop()
+	}
 	err = <-received
 	if refusal := refused(err); refusal != nil {
 		return false, refusal
@@ -298,14 +307,21 @@ func refused(err error) error {
 
 type stream = *connect.BidiStreamForClientSimple[txmgrv1.Batch, txmgrv1.ReplyBatch]
 
-// sendBatches sends what is in the queue until the stream or the pipe ends.
-func (p *pipe) sendBatches(ctx context.Context, s stream) {
+// sendBatches sends what is in the queue until ctx or the pipe ends. It is false
+// when the stream took no more before that.
+func (p *pipe) sendBatches(ctx context.Context, s stream) bool {
 	var batch txmgrv1.Batch
 	for p.await(ctx.Done()) && ctx.Err() == nil {
-		// Callers that are about to queue do so first: a fuller message for the
-		// price of a turn, and none when nobody else wants to run.
-		runtime.Gosched()
 		p.mu.Lock()
+		// Callers that are about to queue do so first, for as long as more come: a
+		// fuller message for the price of a few turns, and none when nobody else
+		// wants to run.
+		for had, turns := 0, 0; turns < maxTurns && len(p.queue) > had; turns++ {
+			had = len(p.queue)
+			p.mu.Unlock()
+			runtime.Gosched()
+			p.mu.Lock()
+		}
 		n := take(p.queue)
 		batch.Commands = batch.Commands[:0]
 		for _, k := range p.queue[:n] {
@@ -318,9 +334,10 @@ func (p *pipe) sendBatches(ctx context.Context, s stream) {
 		p.queue = p.queue[:rest]
 		p.mu.Unlock()
 		if err := s.Send(&batch); err != nil {
-			return // the receiver learns why
+			return false
 		}
 	}
+	return true
 }
 
 // take says how many calls go into the next message.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,9 @@ const (
 	// the bytes, never the entry's own limit.
 	maxBatch      = 4096
 	maxBatchBytes = 1 << 20
+	// maxTurns is how often everybody else may run before an entry leaves. In a
+	// busy process a turn can take milliseconds.
+	maxTurns = 3
 	// maxWaiting sheds load before it is proposed: this many batches may wait.
 	maxWaiting = 64
 )
@@ -44,17 +48,21 @@ type batch struct {
 }
 
 // batcher packs the commands of all callers that wait into one log entry while
-// the entries before it are on their way: group commit without a timer. A lone
-// caller's command leaves at once.
+// the entry before it is on its way: group commit without a timer. A lone
+// caller's command leaves at once. An entry overtakes none, and follows one that
+// is still on its way only if it is no smaller: one that left earlier would cost
+// the disk as much and carry less.
 type batcher struct {
 	raft  *raft.Raft
 	clock *clock
 
-	mu    sync.Mutex
-	open  bool     // guarded by mu: this node leads and is ready
-	queue []*batch // guarded by mu: filled front to back
-	tick  bool     // guarded by mu: an entry is wanted even without a command
-	room  int      // guarded by mu: bytes that the last batch needed
+	mu     sync.Mutex
+	open   bool     // guarded by mu: this node leads and is ready
+	queue  []*batch // guarded by mu: filled front to back
+	tick   bool     // guarded by mu: an entry is wanted even without a command
+	room   int      // guarded by mu: bytes that the last batch needed
+	flying int      // guarded by mu: entries whose callers have no answer yet
+	flew   int      // guarded by mu: commands of the latest of them
 
 	wake    chan struct{} // capacity 1
 	flights chan flight   // unbuffered: one is awaited, one waits here, two are on their way
@@ -121,8 +129,12 @@ func (b *batcher) put(c machine.Command, p *proposal) error {
 	if _, ok := c.(machine.Commit); ok {
 		last.decides = true
 	}
+	// The others leave with it, or when what is on its way has arrived.
+	leaves := last.commands == 1 || last.commands == b.flew
 	b.mu.Unlock()
-	b.poke()
+	if leaves {
+		b.poke()
+	}
 	return nil
 }
 
@@ -183,10 +195,12 @@ func (b *batcher) send() {
 		case <-b.stop:
 			return
 		}
+		b.gather()
 		for l := b.next(); l != nil; l = b.next() {
 			tick, _ := b.clock.now()
 			if err := raftfsm.SealEntry(l.buf, tick, time.Now().UnixMilli(), l.commands); err != nil {
 				l.answer(nil, fmt.Errorf("%w: %w", txn.ErrInvalid, err))
+				b.landed()
 				continue
 			}
 			b.count(l)
@@ -199,24 +213,54 @@ func (b *batcher) send() {
 	}
 }
 
-// next takes the front batch; nil when there is nothing to write.
+// gather lets callers that are about to propose do so first, for as long as more
+// come: a fuller entry for the price of a few turns, and none when nobody else
+// wants to run.
+func (b *batcher) gather() {
+	for had, turns := 0, 0; turns < maxTurns; turns++ {
+		runtime.Gosched()
+		b.mu.Lock()
+		got := 0
+		if len(b.queue) > 0 {
+			got = b.queue[0].commands
+		}
+		b.mu.Unlock()
+		if got == had {
+			return
+		}
+		had = got
+	}
+}
+
+// next takes the front batch; nil when there is nothing to write, or not yet.
 func (b *batcher) next() *batch {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.open {
+	if !b.open || len(b.queue) == 0 && !b.tick {
+		return nil
+	}
+	// A second batch in the queue says that the first one is full.
+	if b.flying > 0 && len(b.queue) < 2 && (len(b.queue) == 0 || b.queue[0].commands < b.flew) {
 		return nil
 	}
 	if len(b.queue) == 0 {
-		if !b.tick {
-			return nil
-		}
 		b.last()
 	}
 	l := b.queue[0]
 	b.queue = append(b.queue[:0], b.queue[1:]...)
 	b.tick = false
 	b.room = len(l.buf)
+	b.flying++
+	b.flew = l.commands
 	return l
+}
+
+// landed says that the callers of an entry have their answers.
+func (b *batcher) landed() {
+	b.mu.Lock()
+	b.flying--
+	b.mu.Unlock()
+	b.poke()
 }
 
 func (b *batcher) count(l *batch) {
@@ -238,18 +282,24 @@ func (b *batcher) sinceLastEntry() time.Duration {
 func (b *batcher) await() {
 	defer b.done.Done()
 	for f := range b.flights {
-		if err := f.future.Error(); err != nil {
-			f.batch.answer(nil, refusal(err))
-			continue
-		}
-		switch r := f.future.Response().(type) {
-		case *raftfsm.Applied:
-			f.batch.answer(r.Effects.Results, nil)
-		case error:
-			f.batch.answer(nil, r)
-		default:
-			f.batch.answer(nil, fmt.Errorf("log entry answered %T", r))
-		}
+		f.answer()
+		b.landed()
+	}
+}
+
+// answer waits until the entry is applied.
+func (f flight) answer() {
+	if err := f.future.Error(); err != nil {
+		f.batch.answer(nil, refusal(err))
+		return
+	}
+	switch r := f.future.Response().(type) {
+	case *raftfsm.Applied:
+		f.batch.answer(r.Effects.Results, nil)
+	case error:
+		f.batch.answer(nil, r)
+	default:
+		f.batch.answer(nil, fmt.Errorf("log entry answered %T", r))
 	}
 }
 

@@ -50,6 +50,14 @@ func (c *clock) count(now time.Time) (tick survival.Tick, untilNext time.Duratio
 	return c.tick + survival.Tick(n), (n+1)*c.interval - passed
 }
 
+// every is the interval; 0 until the log has said it. Unlike the machine it can
+// be asked while an entry is being applied.
+func (c *clock) every() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.interval
+}
+
 // until is the time from now until the tick begins; zero when it has begun.
 func (c *clock) until(tick survival.Tick) time.Duration {
 	now, untilNext := c.now()

@@ -51,6 +51,8 @@ type Config struct {
 	// OnFailure is called once when the log can no longer be trusted. Defaults to
 	// logging the error and ending the process with exit code 1.
 	OnFailure func(error)
+
+	trailing uint64 // entries that stay behind a snapshot, for tests; 0 means trailingEntries
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -82,6 +84,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.SnapshotBytes == 0 {
 		c.SnapshotBytes = 64 << 20
+	}
+	if c.trailing == 0 {
+		c.trailing = trailingEntries
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()

@@ -74,7 +74,7 @@ func labels(m map[string]string) []machine.Label {
 // deadline computes the survival index of a timeout that begins now, and the
 // tick at which it ends.
 func (n *Node) deadline(timeout time.Duration) (k uint64, expiry survival.Tick, err error) {
-	interval := n.interval()
+	interval := n.clock.every()
 	if timeout < interval || timeout > n.conf.MaxTimeout {
 		return 0, 0, fmt.Errorf("%w: timeout %v: want at least one interval of the coordinator, %v, and at most %v", txn.ErrInvalid, timeout, interval, n.conf.MaxTimeout)
 	}
@@ -88,9 +88,7 @@ func (n *Node) deadline(timeout time.Duration) (k uint64, expiry survival.Tick, 
 
 // admit refuses new transactions beyond what memory was planned for.
 func (n *Node) admit() error {
-	var open int
-	n.fsm.View(func(m *machine.Machine) { open = m.Counts().Open })
-	if open >= n.conf.MaxOpen {
+	if open := n.open.Load(); open >= int64(n.conf.MaxOpen) {
 		return fmt.Errorf("%w: %d transactions are open, the most that are allowed", txn.ErrUnavailable, open)
 	}
 	return nil

@@ -35,6 +35,7 @@ type Node struct {
 
 	leading  atomic.Bool
 	applied  atomic.Uint64 // index
+	open     atomic.Int64  // undecided transactions after the latest entry
 	closing  chan struct{}
 	ready    chan struct{} // closed when this node has led for the first time
 	failed   atomic.Pointer[error]
@@ -72,7 +73,7 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 		return nil, err
 	}
 	n.fsm = raftfsm.New(raftfsm.Config{OnApply: n.onApply, OnRestore: n.onRestore, OnFailure: n.fail})
-	if n.raft, err = startRaft(n.storage, n.fsm, n.logger); err != nil {
+	if n.raft, err = startRaft(n.storage, n.fsm, conf.trailing, n.logger); err != nil {
 		return nil, errors.Join(err, n.storage.log.Close())
 	}
 	n.batcher = newBatcher(n.raft, n.clock)
@@ -287,6 +288,7 @@ func (n *Node) onApply(index uint64, fx *machine.Effects, tick survival.Tick) {
 		next, pending = m.Next()
 		due = m.Due()
 		boot, _ = m.Bootstrap()
+		n.open.Store(int64(m.Counts().Open))
 	})
 	n.clock.observe(tick, boot.Interval)
 	n.hub.publish(fx.Changes)
@@ -307,7 +309,10 @@ func (n *Node) onApply(index uint64, fx *machine.Effects, tick survival.Tick) {
 }
 
 // onRestore is told that a snapshot has replaced the state.
-func (n *Node) onRestore(tick survival.Tick) { n.clock.observe(tick, n.bootstrap().Interval) }
+func (n *Node) onRestore(tick survival.Tick) {
+	n.fsm.View(func(m *machine.Machine) { n.open.Store(int64(m.Counts().Open)) })
+	n.clock.observe(tick, n.bootstrap().Interval)
+}
 
 func (n *Node) bootstrap() (b machine.Bootstrap) {
 	n.fsm.View(func(m *machine.Machine) { b, _ = m.Bootstrap() })

@@ -1,20 +1,13 @@
 package node
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
-	"github.com/oklog/ulid/v2"
-
-	"github.com/txmgr/txmgr/raftfsm/logstore"
 )
 
 // A snapshot may be asked for at any time by the bytes of log since the last
@@ -30,56 +23,13 @@ const (
 	soloTimeout = 50 * time.Millisecond
 )
 
-// storage is what a node has on disk.
-type storage struct {
-	log   *logstore.Store
-	snaps *raft.FileSnapshotStore
-	id    raft.ServerID
-}
-
-var nodeIDKey = []byte("txmgr/node-id")
-
-// openStorage opens or makes the data directory.
-func openStorage(dir string, onFailure func(error), logger *slog.Logger) (*storage, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("data directory %s: %w", dir, err)
-	}
-	snaps, err := raft.NewFileSnapshotStoreWithLogger(dir, snapshotsKept, hclogger(logger))
-	if err != nil {
-		return nil, fmt.Errorf("data directory %s: snapshots: %w", dir, err)
-	}
-	log, err := logstore.Open(filepath.Join(dir, "log.db"), logstore.Options{OnFailure: onFailure, Snapshots: snaps})
-	if err != nil {
-		return nil, fmt.Errorf("data directory %s: %w", dir, err)
-	}
-	s := &storage{log: log, snaps: snaps}
-	if s.id, err = nodeID(log); err != nil {
-		return nil, errors.Join(fmt.Errorf("data directory %s: %w", dir, err), log.Close())
-	}
-	return s, nil
-}
-
-// nodeID names this replica. It is made with the data directory and never used
-// for another one.
-func nodeID(log *logstore.Store) (raft.ServerID, error) {
-	b, err := log.Get(nodeIDKey)
-	if err == nil && len(b) > 0 {
-		return raft.ServerID(b), nil
-	}
-	id := "n_" + strings.ToLower(ulid.Make().String())
-	if err := log.Set(nodeIDKey, []byte(id)); err != nil {
-		return "", fmt.Errorf("naming the node: %w", err)
-	}
-	return raft.ServerID(id), nil
-}
-
 // startRaft starts a cluster of one, forming it when the log is new.
-func startRaft(s *storage, fsm raft.FSM, logger *slog.Logger) (*raft.Raft, error) {
+func startRaft(s *storage, fsm raft.FSM, trailing uint64, logger *slog.Logger) (r *raft.Raft, err error) {
 	conf := raft.DefaultConfig()
 	conf.LocalID = s.id
 	conf.Logger = hclogger(logger)
 	conf.HeartbeatTimeout, conf.ElectionTimeout, conf.LeaderLeaseTimeout = soloTimeout, soloTimeout, soloTimeout
-	conf.SnapshotThreshold, conf.TrailingLogs, conf.SnapshotInterval = snapshotEntries, trailingEntries, snapshotInterval
+	conf.SnapshotThreshold, conf.TrailingLogs, conf.SnapshotInterval = snapshotEntries, trailing, snapshotInterval
 	addr, transport := raft.NewInmemTransport("")
 	known, err := raft.HasExistingState(s.log, s.log, s.snaps)
 	if err != nil {
@@ -91,8 +41,13 @@ func startRaft(s *storage, fsm raft.FSM, logger *slog.Logger) (*raft.Raft, error
 			return nil, fmt.Errorf("forming the cluster: %w", err)
 		}
 	}
-	r, err := raft.NewRaft(conf, fsm, s.log, s.log, s.snaps, transport)
-	if err != nil {
+	// raft panics on what it cannot read at its start.
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: raft cannot start: %v", ErrDamaged, p)
+		}
+	}()
+	if r, err = raft.NewRaft(conf, fsm, s.log, s.log, s.snaps, transport); err != nil {
 		return nil, fmt.Errorf("starting raft: %w", err)
 	}
 	return r, nil

@@ -17,13 +17,14 @@ import (
 )
 
 // pipe is one stream of command batches. Three kinds of goroutines share it: the
-// stream's own reads batches, one per command carries it out, and one writes
-// whatever replies are ready. No linger: while a message is on its way, the
+// stream's own reads batches, one for each command in flight carries it out, and
+// one writes whatever replies are ready. No linger: while a message is on its way, the
 // replies of the next one gather.
 type pipe struct {
 	s      *Server
 	stream *connect.BidiStream[txmgrv1.Batch, txmgrv1.ReplyBatch]
 	epochs epochs
+	jobs   chan job // unbuffered; closed when there are no more
 
 	mu       sync.Mutex
 	changed  sync.Cond        // of everything below
@@ -35,7 +36,7 @@ type pipe struct {
 func (t *transactions) Pipe(ctx context.Context, stream *connect.BidiStream[txmgrv1.Batch, txmgrv1.ReplyBatch]) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	p := &pipe{s: t.s, stream: stream, epochs: epochs{parent: ctx, length: t.s.cfg.CallTimeout}}
+	p := &pipe{s: t.s, stream: stream, jobs: make(chan job), epochs: epochs{parent: ctx, length: t.s.cfg.CallTimeout}}
 	p.changed.L = &p.mu
 
 	// Reading ends at the drain, so that what was read is answered and the
@@ -56,6 +57,7 @@ func (t *transactions) Pipe(ctx context.Context, stream *connect.BidiStream[txmg
 		})
 	}()
 	err := p.read()
+	close(p.jobs)
 	p.mu.Lock()
 	p.last = true
 	p.changed.Broadcast()
@@ -80,12 +82,50 @@ func (p *pipe) read() error {
 			now := time.Now()
 			ctx := p.epochs.at(now)
 			for _, c := range commands[:n] {
-				go p.run(ctx, c, now)
+				p.start(job{ctx, c, now})
 			}
 			commands = commands[n:]
 		}
 	}
 }
+
+// job is a command that somebody has to carry out.
+type job struct {
+	ctx     context.Context
+	command *txmgrv1.Command
+	started time.Time
+}
+
+// start gives a job to a goroutine that waits for one, or to a new one.
+func (p *pipe) start(j job) {
+	select {
+	case p.jobs <- j:
+	default:
+		go p.work(j)
+	}
+}
+
+// work carries out jobs until there are no more, or enough others wait for them.
+// A goroutine for each would cost more than the rest of what is done here: the
+// stack of a new one has to grow to what a command needs.
+func (p *pipe) work(j job) {
+	for more := true; more; {
+		p.run(j.ctx, j.command, j.started)
+		if p.s.waiting.Add(1) > maxWaiting {
+			p.s.waiting.Add(-1)
+			return
+		}
+		j, more = <-p.jobs
+		p.s.waiting.Add(-1)
+	}
+}
+
+// maxTurns is how often everybody else may run before a message leaves.
+const maxTurns = 3
+
+// maxWaiting is how many goroutines of all pipes may wait for a job. Each holds
+// about 8 KiB.
+const maxWaiting = 4096
 
 // admit waits until one or more of n commands may be in flight and says how
 // many. It does not give up: every command ends at its deadline, and a broken
@@ -135,9 +175,11 @@ func (p *pipe) write(stop func()) error {
 		for len(p.replies) == 0 && !(p.last && p.inflight == 0) {
 			p.changed.Wait()
 		}
-		if len(p.replies) > 0 {
-			// Commands that are about to be done get done first: a fuller message
-			// for the price of a turn, and none when nothing else wants to run.
+		// Commands that are about to be done get done first, for as long as more
+		// are: a fuller message for the price of a few turns, and none when nothing
+		// else wants to run.
+		for had, turns := 0, 0; turns < maxTurns && len(p.replies) > had; turns++ {
+			had = len(p.replies)
 			p.mu.Unlock()
 			runtime.Gosched()
 			p.mu.Lock()

@@ -330,10 +330,11 @@ func frame(message []byte) []byte {
 
 // A caller that goes away ends its commands; the server is none the worse.
 func TestPipeThatIsLeft(t *testing.T) {
-	ended := make(chan error, 1)
+	entered, ended := make(chan struct{}), make(chan error, 1)
 	r := start(t, func(_ *server.Config, f *servertest.Fake) {
 		f.Before = func(ctx context.Context, op string, _ txn.ID) error {
 			if op == "get" {
+				close(entered)
 				<-ctx.Done()
 				ended <- ctx.Err()
 			}
@@ -342,6 +343,7 @@ func TestPipeThatIsLeft(t *testing.T) {
 	})
 	p := openPipe(t, r)
 	send(t, p, getOf(1, parseID(t, id1)))
+	<-entered
 	_, _ = p.CloseRequest(), p.CloseResponse()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)

@@ -30,6 +30,7 @@ type Server struct {
 	requests atomic.Int64 // calls that run now, not counting streams
 	streams  atomic.Int64 // pipes, watches and waits that run now
 	commands atomic.Int64 // commands of pipes that run now
+	waiting  atomic.Int64 // goroutines of pipes that wait for a command
 
 	// draining ends when the server begins to stop: new work is refused, and
 	// what would wait long is told so.

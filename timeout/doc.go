@@ -20,7 +20,8 @@
 //
 //  1. No entry is handed out before its tick.
 //  2. An entry is handed out exactly once, or cancelled exactly once, never both.
-//  3. Entries come out in the order of their ticks; those of one tick in the order in which they were added.
+//  3. Entries come out in the order of their ticks; each package says what holds inside one. (The ticks of a hashbelt are
+//     its rotations.)
 //  4. A cancel with the handle of an entry that is gone changes nothing and says so.
 //  5. The same calls in the same order have the same results, in every process.
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
@@ -164,24 +165,28 @@ func has(names []string, name string) bool {
 	return false
 }
 
-// detail keeps the text of an error that was not a [txn.Error] to begin with.
+// detail keeps the text of an error that was not a [txn.Error] to begin with,
+// without what [txn.Error] says itself.
 func detail(f *txmgrv1.Failure, e *txn.Error) string {
-	if m := f.GetMessage(); m != "" && m != e.Error() && m != e.Err.Error() {
-		return m
+	m := f.GetMessage()
+	for _, said := range []string{e.Error(), e.Err.Error()} {
+		if m == said {
+			return ""
+		}
+		m = strings.TrimPrefix(m, said+": ")
 	}
-	return ""
+	return m
 }
 
-// RetryAfterError says when to try again.
+// RetryAfterError says when to try again. A coordinator may return one; it goes
+// over the wire and comes back.
 type RetryAfterError struct {
 	After time.Duration
 	Err   error
 }
 
-// Error says the error and when to try again.
-func (e *RetryAfterError) Error() string {
-	return fmt.Sprintf("%v (try again after %v)", e.Err, e.After)
-}
+// Error says what the error says; After is for programs.
+func (e *RetryAfterError) Error() string { return e.Err.Error() }
 
 // Unwrap gives the error.
 func (e *RetryAfterError) Unwrap() error { return e.Err }

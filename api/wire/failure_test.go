@@ -64,6 +64,10 @@ func TestTextOfAnErrorIsKeptOnce(t *testing.T) {
 	if out := wire.ToError(wire.FromError(in, "", txn.ID{})); out.Error() != in.Error() {
 		t.Errorf("%q became %q", in, out)
 	}
+	shed := &txn.Error{Op: "pipe", Err: &wire.RetryAfterError{After: time.Second, Err: fmt.Errorf("%w: too many", txn.ErrUnavailable)}}
+	if out := wire.ToError(wire.FromError(shed, "", txn.ID{})); out.Error() != "pipe: unavailable: too many" {
+		t.Errorf("%q became %q", shed, out)
+	}
 	out := wire.ToError(wire.FromError(errors.New("disk on fire"), "get", txn.ID{1}))
 	if strings.Count(out.Error(), "disk on fire") != 1 || txn.CodeOf(out) != txn.CodeError {
 		t.Errorf("became %q", out)

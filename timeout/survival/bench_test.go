@@ -64,7 +64,7 @@ func (l *load) add() {
 func BenchmarkPair(b *testing.B) {
 	for _, w := range workloads {
 		b.Run(w.name, func(b *testing.B) {
-			l := newLoad(w, million, million)
+			l := newLoad(w, million, 4*million)
 			ends := make([]Tick, round)
 			gone := make([]entryRef, round)
 			var adding, cancelling time.Duration

@@ -1,0 +1,137 @@
+package node
+
+import (
+	"context"
+	"testing"
+
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// grounded is a batcher whose entries a test takes and lands itself.
+func grounded() *batcher {
+	return &batcher{open: true, wake: make(chan struct{}, 1)}
+}
+
+func (b *batcher) mustPut(t *testing.T, commands ...machine.Command) {
+	t.Helper()
+	for _, c := range commands {
+		if err := b.put(c, &proposal{done: make(chan outcome, 1)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// woken reports, and forgets, that the sender was asked to look.
+func (b *batcher) woken() bool {
+	select {
+	case <-b.wake:
+		return true
+	default:
+		return false
+	}
+}
+
+func (b *batcher) wantNext(t *testing.T, commands int) {
+	t.Helper()
+	switch l := b.next(); {
+	case l == nil && commands >= 0:
+		t.Fatalf("nothing leaves; want an entry of %d commands", commands)
+	case l != nil && l.commands != commands:
+		t.Fatalf("an entry of %d commands leaves; want %d", l.commands, commands)
+	}
+}
+
+// nothing is what [batcher.wantNext] wants when no entry may leave.
+const nothing = -1
+
+// An entry waits for the one before it unless it is as large, and whoever makes
+// it so wakes the sender.
+func TestBatchWaitsUntilAsLargeAsTheLast(t *testing.T) {
+	b := grounded()
+	c := machine.Commit{}
+	b.mustPut(t, c, c, c)
+	if !b.woken() {
+		t.Error("the first command woke nobody")
+	}
+	b.wantNext(t, 3)
+	b.mustPut(t, c, c)
+	b.woken() // by the first of a batch, in vain
+	b.wantNext(t, nothing)
+	b.mustPut(t, c)
+	if !b.woken() {
+		t.Error("the entry is as large as the last, and nobody woke")
+	}
+	b.wantNext(t, 3)
+	b.mustPut(t, c)
+	b.wantNext(t, nothing)
+	b.landed()
+	b.wantNext(t, nothing) // the second is still on its way
+	b.woken()
+	b.landed()
+	if !b.woken() {
+		t.Error("the log is free, and nobody woke")
+	}
+	b.wantNext(t, 1)
+}
+
+// A batch that takes no more does not wait, however few commands are in it.
+func TestFullBatchLeaves(t *testing.T) {
+	b := grounded()
+	for range 100 {
+		b.mustPut(t, machine.Commit{})
+	}
+	b.wantNext(t, 100)
+	big := machine.Enlist{Branch: machine.Branch{Participant: "bank", Payload: make([]byte, txn.MaxPayload)}}
+	for range maxBatchBytes / txn.MaxPayload {
+		b.mustPut(t, big)
+	}
+	b.wantNext(t, nothing)
+	b.woken()
+	b.mustPut(t, big)
+	if !b.woken() {
+		t.Error("a batch is full, and nobody woke")
+	}
+	b.wantNext(t, maxBatchBytes/txn.MaxPayload)
+	b.wantNext(t, nothing)
+}
+
+// A tick that is wanted while an entry is on its way is written when that has
+// landed, alone or with whatever came meanwhile.
+func TestTickIsNotForgotten(t *testing.T) {
+	b := grounded()
+	b.mustPut(t, machine.Commit{})
+	b.wantNext(t, 1)
+	b.wantTick()
+	b.wantNext(t, nothing)
+	b.landed()
+	b.wantNext(t, 0)
+	b.landed()
+	b.wantNext(t, nothing)
+
+	b.wantTick()
+	b.mustPut(t, machine.Commit{})
+	b.wantNext(t, 1)
+	b.landed()
+	b.wantNext(t, nothing)
+}
+
+// A lone caller's command is on its way at once.
+func TestLoneCallerHasEntriesOfItsOwn(t *testing.T) {
+	n := open(t, t.TempDir())
+	ctx := context.Background()
+	entries := func() uint64 { return n.batcher.entries.Load() - n.batcher.tickEntries.Load() }
+	before := entries()
+	for range 20 {
+		x, err := n.Begin(ctx, txn.Options{})
+		if err == nil {
+			_, err = n.Commit(ctx, x.ID, txn.Commitment{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := entries() - before; got != 40 {
+		t.Errorf("%d entries for 40 commands, one after the other", got)
+	}
+}

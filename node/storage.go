@@ -1,0 +1,135 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/hashicorp/raft"
+	"github.com/oklog/ulid/v2"
+
+	"github.com/txmgr/txmgr/raftfsm/logstore"
+)
+
+// ErrDamaged: what a data directory holds does not make up the state any more.
+// Nothing was changed. Put a copy of the whole directory back.
+var ErrDamaged = errors.New("data directory is damaged")
+
+// storage is what a node has on disk: the log, and the snapshots that the log
+// goes on from.
+type storage struct {
+	log   *logstore.Store
+	snaps *raft.FileSnapshotStore
+	id    raft.ServerID
+}
+
+// openStorage opens or makes the data directory. Log and snapshots are checked
+// against each other before raft sees them: raft would go back to an older
+// snapshot than the log reaches, and panic.
+func openStorage(dir string, onFailure func(error), logger *slog.Logger) (*storage, error) {
+	s, err := openFiles(dir, onFailure, logger)
+	if err != nil {
+		return nil, fmt.Errorf("data directory %s: %w", dir, err)
+	}
+	if err = s.check(dir); err == nil {
+		s.id, err = nodeID(s.log)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("data directory %s: %w", dir, err), s.log.Close())
+	}
+	return s, nil
+}
+
+func openFiles(dir string, onFailure func(error), logger *slog.Logger) (*storage, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	file := filepath.Join(dir, "log.db")
+	held, err := snapshotNames(dir)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) && len(held) > 0 {
+		return nil, fmt.Errorf("%w: %s is missing, though there is the snapshot %s: a new log would begin a new history", ErrDamaged, file, held[0])
+	}
+	snaps, err := raft.NewFileSnapshotStoreWithLogger(dir, snapshotsKept, hclogger(logger))
+	if err != nil {
+		return nil, fmt.Errorf("snapshots: %w", err)
+	}
+	log, err := logstore.Open(file, logstore.Options{OnFailure: onFailure, Snapshots: snaps})
+	if err != nil {
+		return nil, err
+	}
+	return &storage{log: log, snaps: snaps}, nil
+}
+
+// snapshotNames lists the directories of snapshots, whole ones and damaged ones.
+func snapshotNames(dir string) (names []string, err error) {
+	entries, err := os.ReadDir(filepath.Join(dir, "snapshots"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, e := range entries {
+		if e.IsDir() && !strings.HasSuffix(e.Name(), ".tmp") {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+// check makes sure that the newest readable snapshot and the log meet.
+func (s *storage) check(dir string) error {
+	first, err := s.log.FirstIndex()
+	if err != nil {
+		return err
+	}
+	listed, err := s.snaps.List()
+	if err != nil {
+		return fmt.Errorf("listing the snapshots: %w", err)
+	}
+	held, err := snapshotNames(dir)
+	if err != nil {
+		return err
+	}
+	var reached uint64 // by the newest snapshot that can be read
+	var unread []error
+	for _, meta := range listed {
+		_, r, err := s.snaps.Open(meta.ID) // reads all of it, and checks the sum
+		if err != nil {
+			unread = append(unread, fmt.Errorf("snapshot %s: %w", filepath.Join(dir, "snapshots", meta.ID), err))
+			continue
+		}
+		reached = meta.Index
+		if err := r.Close(); err != nil {
+			return err
+		}
+		break
+	}
+	if first <= reached+1 && (reached > 0 || len(held) == 0) {
+		return nil
+	}
+	if len(unread) == 0 {
+		unread = append(unread, fmt.Errorf("there are %d snapshots, none of which can be read", len(held)))
+	}
+	return fmt.Errorf("%w: the log begins at entry %d, and the snapshots reach to entry %d: %w", ErrDamaged, first, reached, errors.Join(unread...))
+}
+
+var nodeIDKey = []byte("txmgr/node-id")
+
+// nodeID names this replica. It is made with the data directory and never used
+// for another one.
+func nodeID(log *logstore.Store) (raft.ServerID, error) {
+	b, err := log.Get(nodeIDKey)
+	if err == nil && len(b) > 0 {
+		return raft.ServerID(b), nil
+	}
+	id := "n_" + strings.ToLower(ulid.Make().String())
+	if err := log.Set(nodeIDKey, []byte(id)); err != nil {
+		return "", fmt.Errorf("naming the node: %w", err)
+	}
+	return raft.ServerID(id), nil
+}
