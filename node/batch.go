@@ -29,6 +29,8 @@ const (
 	maxWaiting = 64
 )
 
+var errFull = fmt.Errorf("%w: too much load: %d full batches wait for the log", txn.ErrUnavailable, maxWaiting)
+
 // proposal is one caller that waits for the result of its command.
 type proposal struct {
 	done chan outcome // capacity 1: an answer never waits for its caller
@@ -97,6 +99,9 @@ func newBatcher(r *raft.Raft, c *clock) *batcher {
 // propose waits until the command is applied. An error means that it was not,
 // or, when it is [txn.ErrInDoubt], that this is not known.
 func (b *batcher) propose(ctx context.Context, c machine.Command) (machine.Result, error) {
+	if err := ctx.Err(); err != nil {
+		return machine.Result{}, fmt.Errorf("%w: %w before the command was proposed", txn.ErrUnavailable, context.Cause(ctx))
+	}
 	p := b.proposals.Get().(*proposal)
 	if err := b.put(c, p); err != nil {
 		b.proposals.Put(p)
@@ -118,12 +123,11 @@ func (b *batcher) put(c machine.Command, p *proposal) error {
 		b.mu.Unlock()
 		return fmt.Errorf("%w: this node does not lead", txn.ErrUnavailable)
 	}
-	last := b.last()
-	if last == nil {
+	last, err := b.pack(c)
+	if err != nil {
 		b.mu.Unlock()
-		return fmt.Errorf("%w: too much load: %d full batches wait for the log", txn.ErrUnavailable, maxWaiting)
+		return err
 	}
-	last.buf = raftfsm.AppendCommand(last.buf, c)
 	last.waiting = append(last.waiting, p)
 	last.commands++
 	if _, ok := c.(machine.Commit); ok {
@@ -138,6 +142,31 @@ func (b *batcher) put(c machine.Command, p *proposal) error {
 	return nil
 }
 
+// pack appends a command to the batch that is being filled, or to a new one when
+// the entry would become too large. The caller holds mu.
+func (b *batcher) pack(c machine.Command) (*batch, error) {
+	l := b.last()
+	if l == nil {
+		return nil, errFull
+	}
+	start := len(l.buf)
+	l.buf = raftfsm.AppendCommand(l.buf, c)
+	if len(l.buf) <= raftfsm.MaxEntry {
+		return l, nil
+	}
+	command := l.buf[start:]
+	l.buf = l.buf[:start]
+	if len(command) > raftfsm.MaxEntry-raftfsm.HeaderSize {
+		return nil, fmt.Errorf("%w: the call has %d bytes; at most %d", txn.ErrInvalid, len(command), raftfsm.MaxEntry-raftfsm.HeaderSize)
+	}
+	if len(b.queue) == maxWaiting {
+		return nil, errFull
+	}
+	l = b.append()
+	l.buf = append(l.buf, command...)
+	return l, nil
+}
+
 // last gives the batch that is being filled; nil when the queue is full. The
 // caller holds mu.
 func (b *batcher) last() *batch {
@@ -149,7 +178,12 @@ func (b *batcher) last() *batch {
 			return nil
 		}
 	}
-	// A fresh buffer each time: raft and the decoded entry may refer to the old.
+	return b.append()
+}
+
+// append puts a new batch at the rear. Its buffer is fresh each time: raft and the
+// decoded entry may refer to the old ones. The caller holds mu.
+func (b *batcher) append() *batch {
 	l := &batch{buf: raftfsm.AppendHeader(make([]byte, 0, b.room))}
 	b.queue = append(b.queue, l)
 	return l

@@ -2,8 +2,11 @@ package node
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"testing"
 
+	"github.com/txmgr/txmgr/raftfsm"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/machine"
 )
@@ -133,5 +136,39 @@ func TestLoneCallerHasEntriesOfItsOwn(t *testing.T) {
 	}
 	if got := entries() - before; got != 40 {
 		t.Errorf("%d entries for 40 commands, one after the other", got)
+	}
+}
+
+// TestLargeCommandsHarmNobody: a command that does not fit goes into the next
+// entry, and one that fits none is refused alone.
+func TestLargeCommandsHarmNobody(t *testing.T) {
+	b := grounded()
+	small := machine.Commit{}
+	large := machine.Enlist{Branch: machine.Branch{Payload: make([]byte, maxBatchBytes-100)}}
+	giant := machine.Begin{}
+	for range txn.MaxBranches {
+		giant.Branches = append(giant.Branches, machine.Branch{Payload: make([]byte, txn.MaxPayload)})
+	}
+	half := machine.Begin{Branches: giant.Branches[:60]} // just fits, alone
+	b.mustPut(t, small, large)
+	if err := b.put(giant, &proposal{done: make(chan outcome, 1)}); !errors.Is(err, txn.ErrInvalid) {
+		t.Errorf("a command of 16 MiB: %v", err)
+	}
+	b.mustPut(t, half, small)
+	sizes := []int{}
+	for _, l := range b.queue {
+		if len(l.buf) > raftfsm.MaxEntry {
+			t.Errorf("an entry of %d bytes", len(l.buf))
+		}
+		if err := raftfsm.SealEntry(l.buf, 1, 1, l.commands); err != nil {
+			t.Error(err)
+		}
+		if e, err := raftfsm.DecodeEntry(l.buf); err != nil || len(e.Commands) != len(l.waiting) {
+			t.Errorf("an entry of %d commands for %d callers: %v", len(e.Commands), len(l.waiting), err)
+		}
+		sizes = append(sizes, l.commands)
+	}
+	if !slices.Equal(sizes, []int{2, 1, 1}) {
+		t.Errorf("entries of %v commands", sizes)
 	}
 }

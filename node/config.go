@@ -32,7 +32,7 @@ type Config struct {
 	DefaultTimeout time.Duration
 	// MaxTimeout is the longest that may be asked for. Defaults to 24h.
 	MaxTimeout time.Duration
-	// MaxOpen is how many transactions may be undecided at once; more are
+	// MaxOpen is how many transactions may be unfinished at once; more are
 	// refused as unavailable. Defaults to 4,000,000.
 	MaxOpen int
 	// SnapshotBytes is how much log, in bytes, a restart may have to replay; then

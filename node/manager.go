@@ -88,8 +88,8 @@ func (n *Node) deadline(timeout time.Duration) (k uint64, expiry survival.Tick, 
 
 // admit refuses new transactions beyond what memory was planned for.
 func (n *Node) admit() error {
-	if open := n.open.Load(); open >= int64(n.conf.MaxOpen) {
-		return fmt.Errorf("%w: %d transactions are open, the most that are allowed", txn.ErrUnavailable, open)
+	if held := n.held.Load(); held >= int64(n.conf.MaxOpen) {
+		return fmt.Errorf("%w: %d transactions are not finished, the most that are allowed", txn.ErrUnavailable, held)
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ type Node struct {
 
 	leading  atomic.Bool
 	applied  atomic.Uint64 // index
-	open     atomic.Int64  // undecided transactions after the latest entry
+	held     atomic.Int64  // unfinished transactions after the latest entry
 	closing  chan struct{}
 	ready    chan struct{} // closed when this node has led for the first time
 	failed   atomic.Pointer[error]
@@ -288,7 +288,7 @@ func (n *Node) onApply(index uint64, fx *machine.Effects, tick survival.Tick) {
 		next, pending = m.Next()
 		due = m.Due()
 		boot, _ = m.Bootstrap()
-		n.open.Store(int64(m.Counts().Open))
+		n.held.Store(held(m))
 	})
 	n.clock.observe(tick, boot.Interval)
 	n.hub.publish(fx.Changes)
@@ -308,9 +308,15 @@ func (n *Node) onApply(index uint64, fx *machine.Effects, tick survival.Tick) {
 	}
 }
 
+// held counts what memory has to hold until it is finished.
+func held(m *machine.Machine) int64 {
+	c := m.Counts()
+	return int64(c.Open + c.Undone)
+}
+
 // onRestore is told that a snapshot has replaced the state.
 func (n *Node) onRestore(tick survival.Tick) {
-	n.fsm.View(func(m *machine.Machine) { n.open.Store(int64(m.Counts().Open)) })
+	n.fsm.View(func(m *machine.Machine) { n.held.Store(held(m)) })
 	n.clock.observe(tick, n.bootstrap().Interval)
 }
 
