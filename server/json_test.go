@@ -97,6 +97,7 @@ func TestFailuresWithCurl(t *testing.T) {
 		{"malformed branch", "Commit", `{"id":"` + id1 + `","votes":[{"branch":"1","vote":"no"}]}`, 400, "invalid_argument", "USAGE", []string{"branch id"}},
 		{"malformed vote", "Commit", `{"id":"` + id1 + `","votes":[{"branch":"b1","vote":"yes"}]}`, 400, "invalid_argument", "USAGE", []string{"unknown vote"}},
 		{"malformed timeout", "Begin", `{"timeout":"30"}`, 400, "invalid_argument", "USAGE", []string{"unit"}},
+		{"timeout of zero", "Begin", `{"timeout":"0s"}`, 400, "invalid_argument", "USAGE", []string{"more than zero"}},
 		{"no timeout", "Extend", begin(id1), 400, "invalid_argument", "USAGE", []string{"timeout is missing"}},
 		{"malformed ack", "Done", `{"id":"` + id1 + `","acks":[{"branch":"b1","state":"done"}]}`, 400, "invalid_argument", "USAGE", []string{"unknown branch state"}},
 		{"malformed goal", "Wait", `{"id":"` + id1 + `","goal":"peace"}`, 400, "invalid_argument", "USAGE", []string{"finished or decided"}},

@@ -96,7 +96,7 @@ func (a *app) printInfo(info txn.Info) error {
 	}
 	add("name", info.Name)
 	t.Add("state", info.State.String())
-	add("meaning", output.StateMeaning(info.State))
+	add("meaning", output.Meaning(info.State, info.Hazard))
 	if info.Cause != 0 {
 		t.Add("cause", info.Cause.String())
 	}

@@ -32,7 +32,7 @@ func (a *app) settled(ctx context.Context, c *client.Client, id txn.ID, out txn.
 	case err != nil:
 		// The decision is known, whatever became of the question.
 		f := *output.Explain(err)
-		f.State = fmt.Sprintf("%v: %s", out.State, output.StateMeaning(out.State))
+		f.State = fmt.Sprintf("%v: %s", out.State, output.Meaning(out.State, out.Hazard))
 		return &f
 	}
 	if err := a.printSettled(info, time.Since(began)); err != nil {
@@ -59,7 +59,7 @@ func hazardous(info txn.Info) error {
 	return &output.Failure{
 		Code: txn.CodeInDoubt, What: fmt.Sprintf("%s has a hazard: %s", info.ID, info.Hazard),
 		Cause: "a branch ended, or may have ended, otherwise than decided: " + branchSummary(info),
-		State: info.State.String() + ": " + output.StateMeaning(info.State),
+		State: info.State.String() + ": " + output.Meaning(info.State, info.Hazard),
 		Next:  "look at the data of that participant; txmgr inspect " + info.ID.String(),
 	}
 }

@@ -110,7 +110,7 @@ func (a *app) overdue(ctx context.Context, c *client.Client, id txn.ID, timeout 
 	}
 	if info, err := c.Get(ctx, id); err == nil {
 		f.Cause = obstacle(info)
-		f.State = info.State.String() + ": " + output.StateMeaning(info.State)
+		f.State = info.State.String() + ": " + output.Meaning(info.State, info.Hazard)
 	}
 	return f
 }

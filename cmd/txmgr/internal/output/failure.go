@@ -93,6 +93,18 @@ func whereabouts(e *txn.Error) string {
 	return e.State.String() + ": " + StateMeaning(e.State)
 }
 
+// Meaning says where a transaction is, and does not say more than is known: with
+// a hazard, the state is what was decided and not what became of every branch.
+func Meaning(s txn.State, h txn.Hazard) string {
+	switch h {
+	case 0:
+		return StateMeaning(s)
+	case txn.HazardUnknown:
+		return "decided, but it is not known how a branch ended"
+	}
+	return "decided, but a branch ended otherwise"
+}
+
 // StateMeaning says what a state means to somebody who waits for it.
 func StateMeaning(s txn.State) string {
 	switch s {

@@ -282,3 +282,12 @@ func TestQuietAndProgramsHearNoNotes(t *testing.T) {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}
 }
+
+// A committed transaction of which a branch got lost is not called applied.
+func TestMeaningWithAHazard(t *testing.T) {
+	for h, want := range map[txn.Hazard]string{0: "applied on every", txn.HazardUnknown: "not known", txn.HazardMixed: "otherwise"} {
+		if got := output.Meaning(txn.Committed, h); !strings.Contains(got, want) {
+			t.Errorf("committed with hazard %q: %q", h, got)
+		}
+	}
+}
