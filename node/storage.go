@@ -23,7 +23,7 @@ var ErrDamaged = errors.New("data directory is damaged")
 // goes on from.
 type storage struct {
 	log   *logstore.Store
-	snaps *raft.FileSnapshotStore
+	snaps snapshotStore
 	id    raft.ServerID
 }
 
@@ -56,10 +56,11 @@ func openFiles(dir string, onFailure func(error), logger *slog.Logger) (*storage
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) && len(held) > 0 {
 		return nil, fmt.Errorf("%w: %s is missing, though there is the snapshot %s: a new log would begin a new history", ErrDamaged, file, held[0])
 	}
-	snaps, err := raft.NewFileSnapshotStoreWithLogger(dir, snapshotsKept, hclogger(logger))
+	files, err := raft.NewFileSnapshotStoreWithLogger(dir, snapshotsKept, hclogger(logger))
 	if err != nil {
 		return nil, fmt.Errorf("snapshots: %w", err)
 	}
+	snaps := snapshotStore{files, dir}
 	log, err := logstore.Open(file, logstore.Options{OnFailure: onFailure, Snapshots: snaps})
 	if err != nil {
 		return nil, err
