@@ -17,9 +17,21 @@ type Branch struct {
 	Session     string // the application's session as given at enlist; may be empty
 	OwnPhaseTwo bool   // the application may have finished the branch itself
 	// Attempts is how often the coordinator has tried before, as far as this
-	// leader knows, with a result that was never learnt.
+	// leader knows, with a result that was never learnt: every failed call but
+	// those of a [NoEffectError]. It proves nothing.
 	Attempts int
 }
+
+// NoEffectError is an error of Commit, Rollback or Prepare after which nothing
+// can have happened to the branch by this call: the resource was not reached, or
+// it refused. Other errors leave that open.
+type NoEffectError struct{ Err error }
+
+// Error gives the text of Err.
+func (e *NoEffectError) Error() string { return e.Err.Error() }
+
+// Unwrap gives Err.
+func (e *NoEffectError) Unwrap() error { return e.Err }
 
 // Ending is how a branch is known to have ended.
 type Ending uint8
@@ -63,7 +75,8 @@ type Prepared struct {
 // Participant is the coordinator's side of a resource.
 type Participant interface {
 	// Commit drives the branch to committed and says how it ended. A Result
-	// other than [Committed] is a hazard. An error means try again.
+	// other than [Committed] is a hazard. An error means try again; a
+	// [NoEffectError] says that this try surely did nothing.
 	Commit(ctx context.Context, b Branch) (Result, error)
 	// Rollback drives the branch to rolled back, ends the application's session
 	// if that still holds the branch's work (and only then), and says how it

@@ -16,7 +16,7 @@ type try struct {
 	lane    *lane
 	state   tryState
 	count   int           // failed attempts
-	lost    int           // calls among them whose result was never learnt
+	lost    int           // calls among them that may have had an effect
 	fails   int           // failed attempts since backoff was last forgotten
 	lastErr string        // clipped, without secrets
 	next    time.Duration // when parked: the next try
@@ -38,7 +38,7 @@ type outcome struct {
 	report  Report
 	err     error
 	stale   bool // nothing to be done any more, or something else
-	called  bool // the participant was reached for: the result of an error is not known
+	called  bool // the participant was called
 	blame   bool // the error speaks against the participant
 	stopped bool
 }
@@ -236,7 +236,7 @@ func (r *Recovery) finish(l *lane, it item, probe bool, a outcome) {
 		}
 		t.count++
 		t.fails++
-		if a.called {
+		if none := (*participant.NoEffectError)(nil); a.called && !errors.As(a.err, &none) {
 			t.lost++
 		}
 		t.lastErr = plain(a.err.Error())

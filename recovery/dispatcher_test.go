@@ -98,6 +98,7 @@ func TestFaults(t *testing.T) {
 		times int
 	}{
 		{"fails", fail, 3},
+		{"refuses", refuse, 3},
 		{"hangs", hang, 1},
 		{"answers late", late, 1},
 		{"loses the answer", lose, 2},
@@ -126,8 +127,12 @@ func TestFaults(t *testing.T) {
 						t.Errorf("%d calls, want %d", len(calls), 20*(c.times+1))
 					}
 					for _, v := range res.made() {
-						if v.branch.Attempts != v.n-1 {
-							t.Errorf("call %d was told of %d attempts", v.n, v.branch.Attempts)
+						want := v.n - 1
+						if c.fault == refuse {
+							want = 0 // there was no answer to be lost
+						}
+						if v.branch.Attempts != want {
+							t.Errorf("call %d was told of %d attempts, want %d", v.n, v.branch.Attempts, want)
 						}
 					}
 					for n := range 20 {

@@ -3,6 +3,7 @@ package recovery
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -45,6 +46,7 @@ const (
 	none   fault = iota
 	hang         // accepts, never answers
 	fail         // error, no effect
+	refuse       // the same, and says so
 	late         // takes effect after the caller has given up
 	lose         // takes effect, the answer is lost
 	forget       // does not know the branch any more
@@ -110,6 +112,8 @@ func (p *resource) act(ctx context.Context, verb Verb, b participant.Branch, eff
 		return ctx.Err()
 	case fail:
 		return errDown
+	case refuse:
+		return fmt.Errorf("commit: %w", &participant.NoEffectError{Err: errDown})
 	case crash:
 		panic("nil map")
 	}

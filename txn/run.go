@@ -3,14 +3,16 @@ package txn
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // Run runs fn in a new transaction: it commits when fn returns nil, and rolls
 // back when fn returns an error, panics or ends its goroutine. fn may end the
 // transaction itself; Run then adds nothing.
 //
-// The context that fn gets carries the transaction (see [FromContext]) and ends
-// when its time is over, with a cause that is [ErrTimedOut].
+// The context that fn gets carries the transaction (see [FromContext]). It is
+// cancelled when the transaction's time is over, with a cause that is
+// [ErrTimedOut]. It has no deadline of its own because [Tx.Extend] moves it.
 //
 // An error of fn comes back wrapped in one that is [ErrRolledBack]; errors of
 // the commit are those of [Tx.Commit].
@@ -19,9 +21,10 @@ func Run(ctx context.Context, m Manager, o Options, fn func(ctx context.Context,
 	if err != nil {
 		return err
 	}
-	over := &Error{Op: "run", ID: tx.ID(), Cause: CauseTimeout, Err: ErrTimedOut}
-	work, cancel := context.WithTimeoutCause(context.WithValue(ctx, contextKey{}, tx), tx.Timeout(), over)
-	defer cancel()
+	work, cancel := context.WithCancelCause(context.WithValue(ctx, contextKey{}, tx))
+	defer cancel(nil)
+	tx.limit(cancel)
+	defer tx.unlimit()
 
 	returned := false
 	defer func() {
@@ -54,6 +57,43 @@ func FromContext(ctx context.Context) (tx *Tx, ok bool) {
 }
 
 type contextKey struct{}
+
+// limit cancels the work when the granted time is over, or what it is extended to.
+func (tx *Tx) limit(work context.CancelCauseFunc) {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	tx.work = work
+	tx.armLocked(tx.begun.Timeout)
+}
+
+// armLocked lets the work end so much from now, unless it ends later already.
+func (tx *Tx) armLocked(d time.Duration) {
+	if tx.work == nil {
+		return
+	}
+	// Contexts, as they compare without a look at the clock.
+	timer, cancel := context.WithTimeout(context.Background(), d)
+	if tx.timer != nil {
+		until, _ := timer.Deadline()
+		if granted, _ := tx.timer.Deadline(); !until.After(granted) {
+			cancel()
+			return
+		}
+		tx.disarm()
+	}
+	work, over := tx.work, &Error{Op: "run", ID: tx.ID(), Cause: CauseTimeout, Err: ErrTimedOut}
+	stop := context.AfterFunc(timer, func() { work(over) })
+	tx.timer = timer
+	tx.disarm = func() { stop(); cancel() } // in this order: cancel would end the work
+}
+
+// unlimit ends the watch over the work, also for extensions that come later.
+func (tx *Tx) unlimit() {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	tx.work = nil
+	tx.disarm()
+}
 
 // timedOut reports whether the context of the work ended with the time of this
 // transaction, not of one around it.

@@ -23,11 +23,20 @@ type Tx struct {
 	ended   bool       // Commit or Rollback was called: nobody joins any more
 	end     State      // [Committing] or [RollingBack]; zero while not known
 	members []*member  // in the order of joining
+
+	// The time of the work; all nil without [Run].
+	work   context.CancelCauseFunc // ends it
+	timer  context.Context         // ends when it has to
+	disarm func()                  // forgets timer
 }
 
 // phaseTwo bounds the application's own part of phase two. What takes longer is
 // left to the coordinator.
 const phaseTwo = 10 * time.Second
+
+// lateness is how far behind the application the coordinator may be with a
+// timeout before somebody has to tell it.
+const lateness = time.Second
 
 // Start begins a transaction. Whoever calls it sees to it that Commit or
 // Rollback is called; [Run] does so by itself.
@@ -43,8 +52,29 @@ func Start(ctx context.Context, m Manager, o Options) (*Tx, error) {
 func (tx *Tx) ID() ID { return tx.begun.ID }
 
 // Timeout is what was granted: how long the transaction may stay undecided,
-// counted from its begin.
+// counted from its begin. Extensions do not show in it.
 func (tx *Tx) Timeout() time.Duration { return tx.begun.Timeout }
+
+// Extend asks for a new timeout, counted from now. When it is granted, the
+// context of [Run] ends no sooner than that. It never shortens. After an error
+// the context keeps its time; the coordinator may have granted more.
+//
+// [ErrNotActive]: the transaction has been ended, or its time is over.
+func (tx *Tx) Extend(ctx context.Context, timeout time.Duration) error {
+	tx.mu.Lock()
+	over := tx.ended || tx.timer != nil && tx.timer.Err() != nil
+	tx.mu.Unlock()
+	if over {
+		return tx.notActive("extend")
+	}
+	if _, err := tx.m.Extend(ctx, tx.ID(), timeout); err != nil {
+		return err
+	}
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	tx.armLocked(timeout)
+	return nil
+}
 
 // Commit prepares the sessions in the order of their joining, asks for the
 // decision, commits the sessions and reports them. Nil means: decided to
@@ -87,7 +117,7 @@ func (tx *Tx) commit(ctx, work context.Context, members []*member) error {
 	case errors.Is(err, ErrRolledBack):
 		tx.report(ctx, tx.drive(ctx, RollingBack))
 		return err
-	case nothingChanged(err):
+	case nothingChanged(err), errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrInDoubt):
 		return tx.withdraw(ctx, err)
 	}
 	return tx.doubt(err)
@@ -120,7 +150,7 @@ func prepare(ctx context.Context, members []*member) (c Commitment, err error) {
 // it, so the sessions need not wait for the coordinator.
 func (tx *Tx) refuse(ctx context.Context, op string, c Cause, why error) error {
 	acks := tx.drive(ctx, RollingBack)
-	if c == CauseTimeout {
+	if c == CauseTimeout && !tx.hasMoreTime(ctx) {
 		// The coordinator comes to the same end by itself, and records the cause.
 		return fmt.Errorf("%w: %w", tx.rolledBack(op, c), why)
 	}
@@ -134,8 +164,17 @@ func (tx *Tx) refuse(ctx context.Context, op string, c Cause, why error) error {
 	return fmt.Errorf("%w: %w", tx.rolledBack(op, c), why)
 }
 
-// withdraw rolls back after the coordinator refused the call. It has seen the
-// votes, so its decision comes before the sessions act.
+// hasMoreTime reports whether the coordinator would keep the transaction open
+// although its time is over here: somebody else has extended it.
+func (tx *Tx) hasMoreTime(ctx context.Context) bool {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	i, err := tx.m.Get(ctx, tx.ID())
+	return err == nil && !i.State.Decided() && time.Duration(i.ExpiresIn) > lateness
+}
+
+// withdraw rolls back after the coordinator refused the call, or could not take
+// it. It may have seen the votes, so its decision comes before the sessions act.
 func (tx *Tx) withdraw(ctx context.Context, why error) error {
 	out, err := tx.tell(ctx, why.Error(), nil)
 	if err != nil {

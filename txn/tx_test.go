@@ -25,6 +25,7 @@ type stage struct {
 	votes   map[string]txn.Vote
 	cause   txn.Cause
 	timeout time.Duration
+	info    txn.Info // the answer to get; none while its ID is zero
 	n       int
 }
 
@@ -85,12 +86,16 @@ func (s *stage) Done(_ context.Context, _ txn.ID, acks ...txn.Ack) error {
 	return s.errs["done"]
 }
 
-func (s *stage) Extend(context.Context, txn.ID, time.Duration) (txn.Outcome, error) {
-	return txn.Outcome{}, errors.ErrUnsupported
+func (s *stage) Extend(_ context.Context, _ txn.ID, d time.Duration) (txn.Outcome, error) {
+	s.tell("extend %v", d)
+	return txn.Outcome{State: txn.Active}, s.errs["extend"]
 }
 
-func (s *stage) Get(context.Context, txn.ID) (txn.Info, error) {
-	return txn.Info{}, errors.ErrUnsupported
+func (s *stage) Get(ctx context.Context, _ txn.ID) (txn.Info, error) {
+	if s.info.ID.IsZero() {
+		return txn.Info{}, &txn.Error{Err: txn.ErrUnavailable}
+	}
+	return s.info, ctx.Err()
 }
 
 func (s *stage) Wait(context.Context, txn.ID, txn.Goal) (txn.Info, error) {
@@ -240,6 +245,30 @@ func TestEndOfATransaction(t *testing.T) {
 			name:  "the answer of the coordinator is lost: nothing is touched",
 			stage: &stage{errs: map[string]error{"commit": errOut}},
 			want:  []error{txn.ErrInDoubt, errOut},
+			not:   []error{txn.ErrRolledBack},
+			story: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\nbank releases\nshop releases",
+		},
+		{
+			name:  "the coordinator could not take the votes: it decides first",
+			stage: &stage{cause: txn.CauseClient, errs: map[string]error{"commit": &txn.Error{Err: txn.ErrUnavailable}}},
+			want:  []error{txn.ErrRolledBack, txn.ErrUnavailable},
+			not:   []error{txn.ErrInDoubt},
+			story: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\nrollback: : unavailable\n" +
+				"bank rolls back\nbank releases\nshop rolls back\nshop releases\ndone b1=rolled-back b2=rolled-back",
+		},
+		{
+			name: "the coordinator could not take the votes, but somebody else's",
+			stage: &stage{errs: map[string]error{
+				"commit": &txn.Error{Err: txn.ErrUnavailable}, "rollback": &txn.Error{Err: txn.ErrConflict},
+			}},
+			want:  []error{txn.ErrInDoubt, txn.ErrConflict},
+			not:   []error{txn.ErrRolledBack},
+			story: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\nrollback: : unavailable\nbank releases\nshop releases",
+		},
+		{
+			name:  "doubt beats unavailable: the votes may have arrived",
+			stage: &stage{errs: map[string]error{"commit": &txn.Error{Err: errors.Join(txn.ErrInDoubt, txn.ErrUnavailable)}}},
+			want:  []error{txn.ErrInDoubt},
 			not:   []error{txn.ErrRolledBack},
 			story: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\nbank releases\nshop releases",
 		},

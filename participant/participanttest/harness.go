@@ -121,7 +121,9 @@ func (b *bench) drive(do call, br participant.Branch) participant.Ending {
 		if err == nil {
 			return r.Ending
 		}
-		br.Attempts++
+		if none := (*participant.NoEffectError)(nil); !errors.As(err, &none) {
+			br.Attempts++
+		}
 		select {
 		case <-again.C:
 		case <-ctx.Done():

@@ -112,6 +112,10 @@ func neverPrepared(b *bench) {
 	br, _ = b.branch()
 	b.want(b.p.Rollback, br, rolledBack)
 	b.want(b.p.Commit, br, rolledBack, unknown)
+	// That somebody may have committed it is no proof that somebody did.
+	br, _ = b.branch()
+	br.Vote, br.Attempts, br.OwnPhaseTwo = txn.VotePrepared, 3, true
+	b.want(b.p.Commit, br, rolledBack, unknown)
 }
 
 func commitUnprepared(b *bench) {

@@ -104,8 +104,20 @@ func (b *branch) refused(err error) (txn.Vote, error) {
 	return txn.VoteNo, fmt.Errorf("prepare: %w", err)
 }
 
-// commitReadOnly ends a branch that could not change anything.
+// commitReadOnly ends a branch that did not change anything. SQL can make a
+// transaction that began read-only write; that gives it a number.
 func (b *branch) commitReadOnly(ctx context.Context) (txn.Vote, error) {
+	var number *string
+	err := b.conn.QueryRow(ctx, "SELECT pg_current_xact_id_if_assigned()::text", pgx.QueryExecModeSimpleProtocol).Scan(&number)
+	if err != nil {
+		return 0, fmt.Errorf("ask whether the transaction wrote: %w", err)
+	}
+	if number != nil {
+		if err := b.Rollback(ctx); err != nil {
+			return 0, err
+		}
+		return txn.VoteNo, errors.New("the database is used read-only, but the transaction wrote (after SET TRANSACTION READ WRITE, or to a temporary table); leave ReadOnly out of TxOptions")
+	}
 	tag, err := b.conn.Exec(ctx, "COMMIT", pgx.QueryExecModeSimpleProtocol)
 	switch {
 	case err != nil && !answered(err):

@@ -324,6 +324,37 @@ func TestReadOnlyDatabaseVotesReadOnly(t *testing.T) {
 	s.want(t, 1, 100)
 }
 
+// TestReadOnlyIsHeldTo: SQL can make a read-only transaction write, and then no
+// other branch could take that back after its COMMIT.
+func TestReadOnlyIsHeldTo(t *testing.T) {
+	for name, sql := range map[string]string{
+		"read write": "SET TRANSACTION READ WRITE; INSERT INTO account VALUES ('thief', 1)",
+		"and back":   "SET TRANSACTION READ WRITE; INSERT INTO account VALUES ('thief', 1); SET TRANSACTION READ ONLY",
+		"savepoint":  "SET TRANSACTION READ WRITE; SAVEPOINT a; INSERT INTO account VALUES ('thief', 1); RELEASE a",
+		"temporary":  "SET TRANSACTION READ WRITE; CREATE TEMP TABLE x (n int)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShops(t)
+			s.shopDB.TxOptions.AccessMode = pgx.ReadOnly
+			err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
+				_, errShop := s.shopDB.Exec(ctx, tx, sql, pgx.QueryExecModeSimpleProtocol)
+				_, errBank := s.bank.db.Exec(ctx, tx, "UPDATE account SET balance = 1")
+				return errors.Join(errShop, errBank)
+			})
+			if !errors.Is(err, txn.ErrVotedNo) || !strings.Contains(err.Error(), "leave ReadOnly out") {
+				t.Errorf("got %v", err)
+			}
+			if n := s.shop.balance(t, "thief"); n != 0 {
+				t.Error("a branch that votes read-only has committed a write")
+			}
+			s.want(t, 100, 100)
+			if left := s.Undone(s.Last()); len(left) != 0 {
+				t.Errorf("the application did not report %v", left)
+			}
+		})
+	}
+}
+
 func TestIsolationIsTheCallersChoice(t *testing.T) {
 	s := newShops(t)
 	s.bank.db.TxOptions.IsoLevel = pgx.Serializable

@@ -34,8 +34,9 @@
 //  2. Only branches with the cluster's prefix, in the registered database, are
 //     touched. A branch in another database of the server is an error that says
 //     so.
-//  3. Not found is never taken for success without proof, or, for want of it, an
-//     earlier attempt of our own whose answer was lost.
+//  3. Not found is never taken for success without proof: not after an attempt
+//     of our own whose answer was lost, and not when the application may have
+//     finished the branch itself. Without a session on record there is no proof.
 //  4. No error shows a password.
 //
 // # Who may do what

@@ -24,10 +24,15 @@ func (r *resource) Commit(ctx context.Context, b participant.Branch) (_ particip
 	if found {
 		return participant.Result{Ending: participant.Committed, Detail: commitPrepared}, nil
 	}
-	return r.commitGone(ctx, b)
+	result, err := r.commitGone(ctx, b)
+	if err != nil {
+		return participant.Result{}, &participant.NoEffectError{Err: err} // it only asked
+	}
+	return result, nil
 }
 
-// commitGone finds out how a branch ended that is not prepared.
+// commitGone finds out how a branch ended that is not prepared. That somebody may
+// have committed it is no proof: somebody else may have rolled it back.
 func (r *resource) commitGone(ctx context.Context, b participant.Branch) (participant.Result, error) {
 	why := "no session is on record"
 	if s, err := ParseSession(b.Session); err == nil {
@@ -45,8 +50,11 @@ func (r *resource) commitGone(ctx context.Context, b participant.Branch) (partic
 		}
 		why = "the server does not know transaction " + fmt.Sprint(s.XID) + " any more"
 	}
-	if b.Attempts > 0 || b.OwnPhaseTwo {
-		return participant.Result{Ending: participant.Committed, Detail: "presumed: an earlier attempt's answer was lost; " + why}, nil
+	switch {
+	case b.Attempts > 0:
+		why += "; an attempt whose answer was lost may have committed it"
+	case b.OwnPhaseTwo:
+		why += "; the application may have committed it"
 	}
 	return participant.Result{Ending: participant.Unknown, Detail: "it is not prepared; " + why}, nil
 }
@@ -58,25 +66,33 @@ const (
 )
 
 // finish runs one of the statements. found is false when the branch is not
-// prepared; an error means that it may or may not have been finished.
+// prepared; an error means that it may or may not have been finished, unless it
+// is a [participant.NoEffectError].
 func (r *resource) finish(ctx context.Context, statement string, b participant.Branch) (found bool, err error) {
 	if err := r.own(b); err != nil {
-		return false, err
+		return false, &participant.NoEffectError{Err: err}
 	}
-	err = finishPrepared(ctx, r.pool, statement, b.XID)
+	conn, err := r.pool.Acquire(ctx)
+	if err != nil {
+		return false, &participant.NoEffectError{Err: err}
+	}
+	defer conn.Release()
+	err = finishPrepared(ctx, conn, statement, b.XID)
+	none := noEffect(err)
 	switch stateOf(err) {
-	case "":
-		return err == nil, err
 	case stateNotFound:
 		return false, nil
 	case stateElsewhere:
-		return false, fmt.Errorf("it is prepared in another database of the server; register that database: %w", err)
+		err = fmt.Errorf("it is prepared in another database of the server; register that database: %w", err)
 	case stateNotAllowed:
-		return false, fmt.Errorf("connect as the user that prepared it, or as a superuser: %w", err)
+		err = fmt.Errorf("connect as the user that prepared it, or as a superuser: %w", err)
 	case stateBusy:
-		return false, fmt.Errorf("somebody else is finishing it: %w", err)
+		err = fmt.Errorf("somebody else is finishing it: %w", err)
 	}
-	return false, err
+	if none {
+		err = &participant.NoEffectError{Err: err}
+	}
+	return err == nil, err
 }
 
 // execer is a pool or a connection.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strconv"
 	"strings"
 	"sync"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"pgregory.net/rapid"
 
 	"github.com/txmgr/txmgr/participant"
@@ -97,11 +100,11 @@ func TestCommitOfABranchThatIsGone(t *testing.T) {
 		{"proved aborted", participant.Branch{Session: aborted.Session}, participant.RolledBack, "pg_xact_status"},
 		{"proved aborted beats a lost answer", participant.Branch{Session: aborted.Session, Attempts: 3, OwnPhaseTwo: true}, participant.RolledBack, "pg_xact_status"},
 		{"no session, first attempt", participant.Branch{}, participant.Unknown, "no session is on record"},
-		{"no session, an answer was lost", participant.Branch{Attempts: 1}, participant.Committed, "presumed"},
-		{"no session, the application may have", participant.Branch{OwnPhaseTwo: true}, participant.Committed, "presumed"},
+		{"no session, an answer was lost", participant.Branch{Attempts: 1}, participant.Unknown, "an attempt whose answer was lost may have"},
+		{"no session, the application may have", participant.Branch{OwnPhaseTwo: true}, participant.Unknown, "the application may have"},
 		{"unreadable session", participant.Branch{Session: "pid=1"}, participant.Unknown, "no session is on record"},
 		{"number of the future", participant.Branch{Session: future.String()}, participant.Unknown, "does not know"},
-		{"number of the future, an answer was lost", participant.Branch{Session: future.String(), Attempts: 1}, participant.Committed, "presumed"},
+		{"number of the future, an answer was lost", participant.Branch{Session: future.String(), Attempts: 1}, participant.Unknown, "does not know"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.branch.XID = newBranch().XID
@@ -111,6 +114,64 @@ func TestCommitOfABranchThatIsGone(t *testing.T) {
 				t.Errorf("detail %q, want %q", r.Detail, c.detail)
 			}
 		})
+	}
+}
+
+// TestErrorsSayWhetherTheAttemptCounts: a call that nobody received, or that was
+// answered, has had no effect that could be presumed later.
+func TestErrorsSayWhetherTheAttemptCounts(t *testing.T) {
+	bank, other := newBank(t), newBank(t)
+	br := bank.prepared(t, "INSERT INTO account VALUES ('alice', 1)")
+	p := bank.opened(t, nil)
+	wantNone := func(name string, p participant.Participant, br participant.Branch, want bool) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		for verb, do := range map[string]func(context.Context, participant.Branch) (participant.Result, error){"commit": p.Commit, "rollback": p.Rollback} {
+			_, err := do(ctx, br)
+			none := (*participant.NoEffectError)(nil)
+			if err == nil || errors.As(err, &none) != want {
+				t.Errorf("%s: %s: error %v; says that nothing was done: %v, want %v", name, verb, err, none != nil, want)
+			}
+		}
+	}
+	foreign := newBranch()
+	foreign.XID = txn.XID("other", foreign.TX, 1)
+	wantNone("branch of another cluster", p, foreign, true)
+	wantNone("branch of another database", other.opened(t, nil), br, true)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	addr := listener.Addr().(*net.TCPAddr)
+	check(t, listener.Close())
+	wantNone("connection refused", bank.opened(t, map[string]string{"dsn": fmt.Sprintf("host=127.0.0.1 port=%d user=postgres dbname=bank sslmode=disable", addr.Port)}), br, true)
+
+	check(t, p.Check(t.Context()))
+	var pid int
+	check(t, bank.pool.QueryRow(t.Context(), "SELECT pid FROM pg_stat_activity WHERE application_name = 'txmgr' AND datname = current_database()").Scan(&pid))
+	check(t, syscall.Kill(pid, syscall.SIGSTOP))
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err = p.Commit(ctx, br)
+	check(t, syscall.Kill(pid, syscall.SIGCONT))
+	if none := (*participant.NoEffectError)(nil); err == nil || errors.As(err, &none) {
+		t.Errorf("sent and not answered: error %v, says that nothing was done: %v", err, none != nil)
+	}
+	eventually(t, func() error {
+		r, err := p.Commit(t.Context(), br)
+		if err == nil && r.Ending != participant.Committed {
+			t.Errorf("ended as %v (%s)", r.Ending, r.Detail)
+		}
+		return err
+	})
+
+	for code, want := range map[string]bool{stateBusy: true, stateNotAllowed: true, "57014": true, "57P01": false, "57P02": false, "57P03": false, "08006": false} {
+		err := fmt.Errorf("commit: %w", &pgconn.PgError{SeverityUnlocalized: "ERROR", Code: code})
+		if noEffect(err) != want {
+			t.Errorf("%s: %v, want %v", code, !want, want)
+		}
+	}
+	if noEffect(&pgconn.PgError{SeverityUnlocalized: "FATAL", Code: "XX000"}) || noEffect(io.ErrUnexpectedEOF) || noEffect(nil) {
+		t.Error("a session that ends has done nothing for sure")
 	}
 }
 
@@ -171,7 +232,7 @@ func phaseTwo(t *testing.T, bank *bank, p participant.Participant, n int, distur
 				br.Attempts++
 				return err
 			})
-			if r.Ending != participant.Committed || strings.Contains(r.Detail, "presumed") {
+			if r.Ending != participant.Committed {
 				ends <- fmt.Errorf("%s: %v (%s)", br.XID, r.Ending, r.Detail)
 			}
 		})

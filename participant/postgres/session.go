@@ -13,6 +13,8 @@ import (
 // text form is what the application gives as [txn.Enlistment.Session]:
 //
 //	pid=1234 start=2026-11-21T09:30:00.123456Z xid=789 system=7710685338195144677
+//
+// A query that gives it in any language is in docs/start.md.
 type Session struct {
 	PID    uint32    // of the backend: pg_backend_pid()
 	Start  time.Time // of the backend, to the microsecond: backend_start

@@ -1,10 +1,14 @@
 package postgres
 
 import (
+	"context"
 	"errors"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"pgregory.net/rapid"
 
 	"github.com/txmgr/txmgr/txn"
@@ -20,6 +24,33 @@ func TestFormOfASession(t *testing.T) {
 	got, err := ParseSession(want)
 	if s.Start = s.Start.UTC().Truncate(time.Microsecond); got != s || err != nil {
 		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+// TestSessionAskedForBySQL: what the documentation tells those to ask for who do
+// without this package is what this package asks for.
+func TestSessionAskedForBySQL(t *testing.T) {
+	page, err := os.ReadFile("../../docs/start.md")
+	check(t, err)
+	_, rest, _ := strings.Cut(string(page), "\nBEGIN;\n")
+	query, _, found := strings.Cut(rest, ` \gset`)
+	if !found {
+		t.Fatal("the page has no query for a session")
+	}
+	tx, err := newBank(t).pool.Begin(t.Context())
+	check(t, err)
+	defer func() { check(t, tx.Rollback(context.Background())) }()
+	_, err = tx.Exec(t.Context(), "SET TimeZone = 'Asia/Kathmandu'; SET DateStyle = 'SQL, DMY'", pgx.QueryExecModeSimpleProtocol)
+	check(t, err)
+	var got string
+	check(t, tx.QueryRow(t.Context(), query).Scan(&got))
+	want, err := identify(t.Context(), tx)
+	check(t, err)
+	if got != want.String() {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if _, err := ParseSession(got); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -33,6 +33,16 @@ func answered(err error) bool {
 	return errors.As(err, &pg) && (pg.SeverityUnlocalized == "ERROR" || pg.SeverityUnlocalized == "" && pg.Severity == "ERROR")
 }
 
+// noEffect reports whether a statement surely did nothing: it was not sent, or
+// refused by a server that goes on serving. Classes 08 and 57P are of a
+// connection that is going away, or of a pooler that lost its server meanwhile.
+func noEffect(err error) bool {
+	if state := stateOf(err); strings.HasPrefix(state, "08") || strings.HasPrefix(state, "57P") {
+		return false
+	}
+	return answered(err) || pgconn.SafeToRetry(err)
+}
+
 // literal quotes a text for a statement that takes no parameters, whatever
 // standard_conforming_strings says.
 func literal(s string) (string, error) {
