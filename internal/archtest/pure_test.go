@@ -29,8 +29,8 @@ var clocks = map[string][]string{
 
 // clocksAllowed are the exceptions, each with its reason.
 var clocksAllowed = map[string]string{
-	"txn context.WithTimeoutCause": "the context of a transaction's function ends with the transaction, which only the caller's own clock can tell it; nothing is decided by it",
-	"txn context.WithTimeout":      "the application's own part of phase two has an end; nothing is decided by it",
+	"txn context.AfterFunc":   "the work of a transaction ends with its time, which Tx.Extend moves; nothing is decided by it",
+	"txn context.WithTimeout": "the application's own part of phase two has an end; nothing is decided by it",
 }
 
 func checkPure(t *gosrc.Tree) []string {

@@ -8,7 +8,7 @@ import (
 
 // deleteStep is how many entries one transaction of DeleteRange removes. Between two of them an append gets its
 // turn: raft truncates after a snapshot from another goroutine than it appends.
-const deleteStep = 2048
+const deleteStep = 512
 
 // doomed is an entry that a step of DeleteRange removes.
 type doomed struct {
