@@ -91,8 +91,6 @@ func (r *row) round(ctx context.Context, span time.Duration) (m measure, err err
 }
 
 func (r *report) judge() {
-	rate := func(m measure) float64 { return m.PerSecond }
-	p99 := func(m measure) float64 { return float64(m.P99) }
 	for _, g := range []struct {
 		name     string
 		of, to   key
@@ -147,14 +145,14 @@ func (r *report) print(w io.Writer, format string) error {
 	}
 	fmt.Fprintf(w, "etcd %s and txmgr, one node each; %d bytes in the first write of a pair; medians of %d rounds\n\n", r.Versions["etcd"], r.Value, len(r.Rows[0].Rounds))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "contender\tcallers\tpairs/s\tleast\tmost\tp50 ms\tp99 ms\tserver CPU µs/pair\tclient CPU µs/pair\t× etcd, same callers\t× etcd, 256\t")
+	fmt.Fprintln(t, "contender\tcallers\tpairs/s\tleast\tmost\t× etcd\tp50 ms\tp99 ms\tserver CPU µs/pair\tclient CPU µs/pair\tCPU, etcd's ×\t")
 	for _, row := range r.Rows {
 		row.print(t, r)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintln(w)
+	fmt.Fprint(w, "× etcd: of the same round, with as many callers, or 256. CPU: of both sides together; it is steadier than the clock when the machine is shared.\n\n")
 	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "goal\twant\tmedian\tleast\tmost\t")
 	for _, g := range r.Goals {
@@ -168,25 +166,28 @@ func (r *report) print(w io.Writer, format string) error {
 }
 
 func (r *row) print(w io.Writer, all *report) {
-	rates := rig.Of(r.Rounds, func(m measure) float64 { return m.PerSecond })
+	rates := rig.Of(r.Rounds, rate)
 	least, most := rates[0], rates[0]
 	for _, v := range rates {
 		least, most = min(least, v), max(most, v)
 	}
-	ms := func(pick func(measure) time.Duration) float64 {
-		return float64(rig.Median(rig.Of(r.Rounds, pick)).Microseconds()) / 1000
+	median := func(pick func(measure) time.Duration, unit time.Duration) float64 {
+		return float64(rig.Median(rig.Of(r.Rounds, pick))) / float64(unit)
 	}
-	us := func(pick func(measure) time.Duration) float64 {
-		return float64(rig.Median(rig.Of(r.Rounds, pick)).Nanoseconds()) / 1000
+	me, etcd := key{r.Way, r.Callers}, key{etcdWay, r.Callers}
+	if all.row(etcd) == nil {
+		etcd.callers = 256
 	}
-	same := "-"
-	rate := func(m measure) float64 { return m.PerSecond }
-	if all.row(key{etcdWay, r.Callers}) != nil {
-		same = fmt.Sprintf("%.2f", rig.Median(all.ratios(key{r.Way, r.Callers}, key{etcdWay, r.Callers}, rate)))
-	}
-	fmt.Fprintf(w, "%s\t%d\t%.0f\t%.0f\t%.0f\t%.2f\t%.2f\t%.1f\t%.1f\t%s\t%.2f\t\n",
-		r.Name, r.Callers, rig.Median(rates), least, most,
-		ms(func(m measure) time.Duration { return m.P50 }), ms(func(m measure) time.Duration { return m.P99 }),
-		us(func(m measure) time.Duration { return m.ServerCPU }), us(func(m measure) time.Duration { return m.ClientCPU }),
-		same, rig.Median(all.ratios(key{r.Way, r.Callers}, key{etcdWay, 256}, rate)))
+	fmt.Fprintf(w, "%s\t%d\t%.0f\t%.0f\t%.0f\t%.2f\t%.2f\t%.2f\t%.1f\t%.1f\t%.2f\t\n",
+		r.Name, r.Callers, rig.Median(rates), least, most, rig.Median(all.ratios(me, etcd, rate)),
+		median(func(m measure) time.Duration { return m.P50 }, time.Millisecond), median(func(m measure) time.Duration { return m.P99 }, time.Millisecond),
+		median(func(m measure) time.Duration { return m.ServerCPU }, time.Microsecond), median(func(m measure) time.Duration { return m.ClientCPU }, time.Microsecond),
+		rig.Median(all.ratios(etcd, me, cpu)))
 }
+
+func rate(m measure) float64 { return m.PerSecond }
+
+func p99(m measure) float64 { return float64(m.P99) }
+
+// cpu is what a pair costs both sides.
+func cpu(m measure) float64 { return float64(m.ServerCPU + m.ClientCPU) }
