@@ -113,7 +113,7 @@ func (m *Machine) Scan(from uint32, limit int, match func(Brief) bool) (found []
 			continue
 		}
 		state, cause := m.effective(r)
-		if !match(Brief{ID: r.id, State: state, Hazard: r.hazard, Expiry: r.expiry, Began: r.began, Branches: int(r.count)}) {
+		if !match(Brief{ID: r.id, State: state, Expiry: r.expiry, Began: r.began}) {
 			continue
 		}
 		var t Transaction
@@ -129,12 +129,10 @@ func (m *Machine) Scan(from uint32, limit int, match func(Brief) bool) (found []
 
 // Brief is what can be asked of a transaction cheaply.
 type Brief struct {
-	ID       txn.ID
-	State    txn.State
-	Hazard   txn.Hazard
-	Expiry   survival.Tick
-	Began    int64
-	Branches int
+	ID     txn.ID
+	State  txn.State
+	Expiry survival.Tick
+	Began  int64 // leader's wall clock, milliseconds since 1970
 }
 
 // Undone gives the ids of transactions whose branches have to be driven: all

@@ -78,12 +78,12 @@ func TestAfterFunc(t *testing.T) {
 		var timers AfterFunc
 		handles := make([]*time.Timer, 3)
 		timers.Add([]uint64{1, 2, 4}, []survival.Tick{1, 2, 3}, handles)
-		time.Sleep(Interval + 1)
+		<-time.After(Interval + 1)
 		synctest.Wait()
 		if got := timers.Cancel(handles[:2]); got != 1 {
 			t.Errorf("cancelled %d of the first two after one interval, want 1", got)
 		}
-		time.Sleep(2 * Interval)
+		<-time.After(2 * Interval)
 		synctest.Wait()
 		if got := timers.Sum.Load(); got != 1+4 {
 			t.Errorf("ids that ended sum up to %d, want 5", got)
