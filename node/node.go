@@ -34,8 +34,7 @@ type Node struct {
 	started time.Time
 
 	leading  atomic.Bool
-	applied  atomic.Uint64 // index
-	held     atomic.Int64  // unfinished transactions after the latest entry
+	held     atomic.Int64 // unfinished transactions after the latest entry
 	closing  chan struct{}
 	ready    chan struct{} // closed when this node has led for the first time
 	failed   atomic.Pointer[error]
@@ -56,7 +55,8 @@ var _ txn.Manager = (*Node)(nil)
 // time only. Close ends it.
 //
 // Errors name what is wrong with the data directory: locked by another process,
-// not writable, of another version, or damaged; nothing is changed then.
+// not writable, of another version, or damaged; nothing that is there is changed
+// then.
 func Open(ctx context.Context, conf Config) (*Node, error) {
 	conf, err := conf.withDefaults()
 	if err != nil {
@@ -89,16 +89,14 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 
 // await returns when this node leads for the first time.
 func (n *Node) await(ctx context.Context) error {
-	for {
-		select {
-		case <-n.ready:
-			if p := n.failed.Load(); p != nil {
-				return *p
-			}
-			return nil
-		case <-ctx.Done():
-			return fmt.Errorf("starting the coordinator: %w", context.Cause(ctx))
+	select {
+	case <-n.ready:
+		if p := n.failed.Load(); p != nil {
+			return *p
 		}
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("starting the coordinator: %w", context.Cause(ctx))
 	}
 }
 
@@ -279,8 +277,7 @@ func (n *Node) feedUndone(r *recovery.Recovery) {
 }
 
 // onApply is told of each applied entry, in order.
-func (n *Node) onApply(index uint64, fx *machine.Effects, tick survival.Tick) {
-	n.applied.Store(index)
+func (n *Node) onApply(_ uint64, fx *machine.Effects, tick survival.Tick) {
 	var next survival.Tick
 	var pending, due bool
 	var boot machine.Bootstrap

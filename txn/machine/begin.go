@@ -88,11 +88,17 @@ func validLabels(labels []Label) bool {
 func (m *Machine) addBranch(r *record, b *Branch) {
 	p, _ := m.members.find(b.Participant)
 	m.members.list[p].open++
-	k := m.branches.take()
-	*m.branches.edit(k) = branch{
+	m.appendBranch(r, branch{
 		participant: p, state: txn.BranchEnlisted,
 		payload: putText(&m.texts, b.Payload), session: putText(&m.texts, b.Session),
-	}
+	})
+	r.open++
+}
+
+// appendBranch links a branch at the rear of r's.
+func (m *Machine) appendBranch(r *record, b branch) {
+	k := m.branches.take()
+	*m.branches.edit(k) = b
 	if r.last == 0 {
 		r.first = k
 	} else {
@@ -100,7 +106,6 @@ func (m *Machine) addBranch(r *record, b *Branch) {
 	}
 	r.last = k
 	r.count++
-	r.open++
 }
 
 func (m *Machine) enlist(c Enlist) Result {

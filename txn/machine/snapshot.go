@@ -132,18 +132,10 @@ func (m *Machine) restoreBranch(r *record, t *TransactionBranch) error {
 	if !ok || t.State < txn.BranchEnlisted || t.State > txn.BranchHazard {
 		return fmt.Errorf("branch at unknown participant %q, or in state %v", t.Participant, t.State)
 	}
-	k := m.branches.take()
-	*m.branches.edit(k) = branch{
+	m.appendBranch(r, branch{
 		participant: p, vote: t.Vote, state: t.State, hazard: t.Hazard,
 		payload: putText(&m.texts, t.Payload), session: putText(&m.texts, t.Session), detail: putText(&m.texts, t.Detail),
-	}
-	if r.last == 0 {
-		r.first = k
-	} else {
-		m.branches.edit(r.last).next = k
-	}
-	r.last = k
-	r.count++
+	})
 	if !t.State.Finished() {
 		r.open++
 		m.members.list[p].open++
