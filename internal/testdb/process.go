@@ -7,14 +7,15 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"sync"
 	"syscall"
+
+	"github.com/txmgr/txmgr/internal/tail"
 )
 
 // process is a running server: the process that was started and its children.
 type process struct {
 	cmd  *exec.Cmd
-	log  *tail
+	log  *tail.Buffer
 	gone chan struct{} // closed when the last of its processes is gone
 }
 
@@ -22,7 +23,7 @@ type process struct {
 // its thread until the server is gone: the kernel ties the end of the children
 // to the end of that thread, not of the whole program.
 func spawn(path, dir string, a *account, args ...string) (*process, error) {
-	p := &process{cmd: exec.Command(path, args...), log: &tail{}, gone: make(chan struct{})}
+	p := &process{cmd: exec.Command(path, args...), log: new(tail.Buffer), gone: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, p.log, p.log
 	p.cmd.SysProcAttr = a.sysProcAttr()
 	started := make(chan error)
@@ -73,30 +74,4 @@ func run(ctx context.Context, path, dir string, a *account, args ...string) erro
 		return fmt.Errorf("%s: %w: %s", path, err, out)
 	}
 	return nil
-}
-
-// tail keeps the end of a log.
-type tail struct {
-	mu   sync.Mutex
-	text []byte // at most tailSize bytes
-}
-
-const tailSize = 4 << 10
-
-// Write implements [io.Writer].
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text = append(t.text, p...)
-	if n := len(t.text) - tailSize; n > 0 {
-		t.text = append(t.text[:0], t.text[n:]...)
-	}
-	return len(p), nil
-}
-
-// String gives the last lines of the log.
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return "its log ends:\n" + string(t.text)
 }

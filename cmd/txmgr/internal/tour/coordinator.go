@@ -1,7 +1,6 @@
 package tour
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,9 +9,10 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
+
+	"github.com/txmgr/txmgr/internal/tail"
 )
 
 // coordinator is a coordinator in a process of its own, so that it can be killed
@@ -30,7 +30,7 @@ type coordinator struct {
 // running is one process.
 type running struct {
 	cmd  *exec.Cmd
-	log  *tail
+	log  *tail.Buffer
 	gone chan struct{} // closed when it has ended and was waited for
 }
 
@@ -82,7 +82,7 @@ func (c *coordinator) start(ctx context.Context) error {
 // thread until it has ended: Linux ties the end of the child to the end of the
 // thread that made it.
 func spawn(program string, env []string, args ...string) (*running, error) {
-	r := &running{cmd: exec.Command(program, args...), log: &tail{}, gone: make(chan struct{})}
+	r := &running{cmd: exec.Command(program, args...), log: new(tail.Buffer), gone: make(chan struct{})}
 	r.cmd.Env, r.cmd.Stderr, r.cmd.SysProcAttr = env, r.log, attributes()
 	started := make(chan error)
 	go func() {
@@ -127,33 +127,4 @@ func (c *coordinator) end(sig os.Signal) error {
 	_ = run.cmd.Process.Kill() // it may be gone by now, which is as good
 	<-run.gone
 	return fmt.Errorf("the coordinator did not end within %v and was killed: %s", stopPatience, run.log)
-}
-
-// tail keeps the end of what a process says.
-type tail struct {
-	mu   sync.Mutex
-	text []byte // guarded by mu; at most tailSize bytes
-}
-
-const tailSize = 4 << 10
-
-// Write implements [io.Writer].
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text = append(t.text, p...)
-	if n := len(t.text) - tailSize; n > 0 {
-		t.text = append(t.text[:0], t.text[n:]...)
-	}
-	return len(p), nil
-}
-
-// String gives the last lines, or says that there are none.
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(bytes.TrimSpace(t.text)) == 0 {
-		return "it said nothing"
-	}
-	return "it said:\n" + string(bytes.TrimSpace(t.text))
 }
