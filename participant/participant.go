@@ -20,6 +20,9 @@ type Branch struct {
 	// leader knows, with a result that was never learnt: every failed call but
 	// those of a [NoEffectError]. It proves nothing.
 	Attempts int
+	// TimeLeft is the time until the transaction's deadline. It is given to
+	// Prepare alone.
+	TimeLeft time.Duration
 }
 
 // NoEffectError is an error of Commit, Rollback or Prepare after which nothing
@@ -95,7 +98,20 @@ type Participant interface {
 // Preparer is implemented by a Participant that the coordinator itself asks for
 // votes.
 type Preparer interface {
-	Prepare(ctx context.Context, b Branch) (txn.Vote, error)
+	// Prepare asks for the vote of a branch, whose work the resource does now or
+	// has done. It may be repeated. detail is the reason of a [txn.VoteNo]. An
+	// error means that there is no vote yet: it is asked again while there is time.
+	Prepare(ctx context.Context, b Branch) (vote txn.Vote, detail string, err error)
+}
+
+// Settler is implemented by a Participant whose branches can be committed by the
+// application alone, in one phase, because it can be proved afterwards how they
+// ended.
+type Settler interface {
+	// Settle sees to it that the application's session cannot end the branch any
+	// more, ending the session if it still holds the branch's work, and then says
+	// how the branch ended. It drives it nowhere. An error means try again.
+	Settle(ctx context.Context, b Branch) (Result, error)
 }
 
 // Opener makes a Participant from its registration. cluster is the tag in the

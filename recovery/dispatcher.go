@@ -181,13 +181,13 @@ func ask(ctx context.Context, p participant.Participant, b participant.Branch) (
 		return Report{}, errors.New("prepare: this kind of participant is prepared by the application; " +
 			"register it without coordinator_prepares")
 	}
-	vote, err := asker.Prepare(ctx, b)
+	vote, detail, err := asker.Prepare(ctx, b)
 	if err != nil {
 		return Report{}, fmt.Errorf("prepare: %w", err)
 	}
 	switch vote {
 	case txn.VotePrepared, txn.VoteReadOnly, txn.VoteNo:
-		return Report{Branch: b.ID, Vote: vote}, nil
+		return Report{Branch: b.ID, Vote: vote, Detail: plain(detail)}, nil
 	}
 	return Report{}, fmt.Errorf("prepare: the participant answered vote %v", vote)
 }

@@ -165,7 +165,7 @@ func (p *resource) Rollback(ctx context.Context, b participant.Branch) (particip
 	return p.end(ctx, Rollback, b, participant.RolledBack)
 }
 
-func (p *resource) Prepare(ctx context.Context, b participant.Branch) (txn.Vote, error) {
+func (p *resource) Prepare(ctx context.Context, b participant.Branch) (txn.Vote, string, error) {
 	vote := txn.VotePrepared
 	err := p.act(ctx, Prepare, b, func(fault) {
 		if v := p.votes[b.ID]; v != 0 {
@@ -175,7 +175,7 @@ func (p *resource) Prepare(ctx context.Context, b participant.Branch) (txn.Vote,
 			p.prepared[b.XID] = true
 		}
 	})
-	return vote, err
+	return vote, "", err
 }
 
 func (p *resource) Prepared(ctx context.Context, _ string) ([]participant.Prepared, error) {

@@ -26,6 +26,21 @@ type Session interface {
 	Release()
 }
 
+// OnePhaser is implemented by a [Session] that can commit its branch alone, without
+// a prepare, when it is the transaction's only one. The coordinator has delegated
+// the decision to the branch by then, and finds out how it ended if the session
+// does not tell.
+type OnePhaser interface {
+	// OnePhase reports whether this session can do so, and will be able to prove
+	// afterwards how it ended.
+	OnePhase() bool
+	// CommitOnePhase commits what was not prepared. [BranchCommitted]: durably.
+	// [BranchRolledBack]: surely not, and never; the error is the reason. Any
+	// other state comes with an error and means that it is not known. Only Release
+	// follows.
+	CommitOnePhase(ctx context.Context) (BranchState, error)
+}
+
 // Enlister enlists the branch that is being joined: session and payload as in
 // [Enlistment]. It must have returned before the first work of the session.
 type Enlister func(ctx context.Context, session string, payload []byte) (Branch, error)
