@@ -22,8 +22,9 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// story makes every call once or more and notes what came back.
-func story(ctx context.Context, c server.Coordinator) []any {
+// story makes every call once or more and notes what came back. f is the fake
+// behind c.
+func story(ctx context.Context, c server.Coordinator, f *servertest.Fake) []any {
 	var notes []any
 	note := func(vs ...any) {
 		for _, v := range vs {
@@ -83,6 +84,52 @@ func story(ctx context.Context, c server.Coordinator) []any {
 	note(c.RemoveParticipant(ctx, "stock"))
 	note(c.RemoveParticipant(ctx, "stock"))
 	note(c.Participants(ctx))
+
+	v, d, l := newID(3), newID(4), newID(5)
+	bank := []txn.Enlistment{{Participant: "bank"}}
+	prepared := []txn.BranchVote{{Branch: 1, Vote: txn.VotePrepared}}
+	note(c.Begin(ctx, txn.Options{ID: v, Branches: bank}))
+	note(c.Vote(ctx, v, txn.Ballot{Votes: prepared, OwnPhaseTwo: true}))
+	note(c.Vote(ctx, v, txn.Ballot{Votes: prepared}))
+	note(c.Vote(ctx, v, txn.Ballot{Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VoteNo}}}))
+	note(c.Vote(ctx, v, txn.Ballot{Votes: []txn.BranchVote{{Branch: 9, Vote: txn.VotePrepared}}}))
+	note(c.Vote(ctx, v, txn.Ballot{Reason: strings.Repeat("x", txn.MaxReason+1)}))
+	note(c.Delegate(ctx, v, 1))
+	note(c.Rollback(ctx, v, ""))
+	note(c.Vote(ctx, v, txn.Ballot{Votes: prepared}))
+	note(c.Begin(ctx, txn.Options{ID: d, Branches: bank}))
+	note(c.Delegate(ctx, d, 2))
+	note(c.Delegate(ctx, d, 1))
+	note(c.Delegate(ctx, d, 1))
+	note(c.Get(ctx, d))
+	note(c.Commit(ctx, d, txn.Commitment{}))
+	note(c.Doubts(ctx))
+	note(c.Done(ctx, d, txn.Ack{Branch: 1, State: txn.BranchRolledBack}))
+	note(c.Wait(ctx, d, txn.Finished))
+	note(c.Delegate(ctx, newID(99), 1))
+	note(c.Begin(ctx, txn.Options{ID: l, Branches: bank}))
+	note(c.Resolve(ctx, l, txn.Resolution{Commit: true, Reason: "she is sure"}))
+	note(c.Commit(ctx, l, txn.Commitment{Votes: prepared}))
+	note(c.Scan(ctx, "", false))
+	note(c.Retry(ctx, l))
+	note(c.Retry(ctx, txn.ID{}))
+	note(c.Retry(ctx, newID(99)))
+	note(f.Lose(l, 1))
+	note(c.Doubts(ctx))
+	note(c.Explain(ctx, l))
+	note(c.Explain(ctx, newID(99)))
+	note(c.Resolve(ctx, l, txn.Resolution{Branch: 1, Reason: "she looked", By: "ann"}))
+	note(c.Resolve(ctx, l, txn.Resolution{Branch: 1, Reason: "she looked", By: "ann"}))
+	note(c.Resolve(ctx, l, txn.Resolution{Reason: "again", By: "ann"}))
+	note(c.Forget(ctx, d, "bob", "nothing to forget"))
+	note(c.Forget(ctx, v, "bob", "too early"))
+	note(c.Forget(ctx, l, "bob", "paid back"))
+	note(c.Explain(ctx, l))
+	note(c.Audit(ctx, txn.AuditFilter{}))
+	note(c.Audit(ctx, txn.AuditFilter{ID: l, Since: time.Hour, Limit: 1}))
+	note(c.Doctor(ctx, ""))
+	note(c.Doctor(ctx, "bank"))
+	note(c.Doctor(ctx, "nobody"))
 	note(c.Status(ctx))
 	return notes
 }
@@ -95,10 +142,12 @@ func (ready) Ready() error { return nil }
 // A coordinator over the network answers as it does in the process, whichever
 // way the calls take: all methods, values and errors.
 func TestSameAsInProcess(t *testing.T) {
-	want := story(t.Context(), servertest.New())
+	fake := servertest.New()
+	want := story(t.Context(), fake, fake)
 	ways(t, func(t *testing.T, cfg client.Config) {
-		cfg.Address = serve(t, servertest.New())
-		got := story(t.Context(), ready{open(t, cfg)})
+		fake := servertest.New()
+		cfg.Address = serve(t, fake)
+		got := story(t.Context(), ready{open(t, cfg)}, fake)
 		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("(-in process +over the network)\n%s", diff)
 		}
@@ -345,8 +394,10 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("%q: %v, %v", address, c, err)
 		}
 	}
-	if _, err := client.Open(client.Config{RequestTimeout: -1}); !errors.Is(err, txn.ErrInvalid) {
-		t.Errorf("negative timeout: %v", err)
+	for _, cfg := range []client.Config{{RequestTimeout: -1}, {AskTimeout: -1}} {
+		if _, err := client.Open(cfg); !errors.Is(err, txn.ErrInvalid) {
+			t.Errorf("negative timeout: %v", err)
+		}
 	}
 	c, err := client.Dial("http://a:1, https://b:2/base/")
 	if err != nil {

@@ -111,7 +111,7 @@ func (c *Client) Participants(ctx context.Context) ([]txn.ParticipantStatus, err
 
 // TestParticipant asks a participant whether it can take part.
 func (c *Client) TestParticipant(ctx context.Context, name string) error {
-	return c.unaryCall(ctx, "test participant", txn.ID{}, func(ctx context.Context, e *endpoint) error {
+	return c.askingCall(ctx, "test participant", txn.ID{}, func(ctx context.Context, e *endpoint) error {
 		_, err := e.participants.Test(ctx, &txmgrv1.TestRequest{Name: wire.Text(name)})
 		return err
 	})
@@ -124,20 +124,6 @@ func (c *Client) RemoveParticipant(ctx context.Context, name string) error {
 		_, err := e.participants.Remove(ctx, &txmgrv1.RemoveRequest{Name: wire.Text(name)})
 		return err
 	})
-}
-
-// Scan compares what is prepared at a participant, or at all of them when it is
-// empty, with what the coordinator knows, and finishes it when apply is true.
-func (c *Client) Scan(ctx context.Context, participant string, apply bool) ([]txn.Finding, error) {
-	var res *txmgrv1.ScanResponse
-	err := c.unaryCall(ctx, "scan", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
-		res, err = e.doubts.Scan(ctx, &txmgrv1.ScanRequest{Participant: wire.Text(participant), Apply: apply})
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return translated(wire.ToFindings(res))
 }
 
 // Status shows the node that answers.

@@ -46,17 +46,30 @@ func (c *Client) do(ctx context.Context, op string, id txn.ID, weight int, cmd *
 
 // unaryCall makes a call as a request of its own.
 func (c *Client) unaryCall(ctx context.Context, op string, id txn.ID, call func(context.Context, *endpoint) error) error {
-	return c.retry(ctx, op, id, func(ctx context.Context) error {
-		// Without a connection nothing was sent: that is what tells "unavailable"
-		// from "in doubt".
-		var connected atomic.Bool
-		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-			GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
-		})
+	return c.request(ctx, c.cfg.RequestTimeout, op, id, call)
+}
+
+// askingCall is unaryCall for what asks participants and may take a while.
+func (c *Client) askingCall(ctx context.Context, op string, id txn.ID, call func(context.Context, *endpoint) error) error {
+	return c.request(ctx, c.cfg.AskTimeout, op, id, call)
+}
+
+func (c *Client) request(ctx context.Context, patience time.Duration, op string, id txn.ID, call func(context.Context, *endpoint) error) error {
+	return c.retry(ctx, patience, op, id, func(ctx context.Context) error {
+		ctx, connected := traced(ctx)
 		e, n := c.at()
 		err := call(ctx, e)
 		return c.judge(e, n, connected.Load(), err)
 	})
+}
+
+// traced notes whether there is a connection. Without one nothing was sent: that
+// is what tells "unavailable" from "in doubt".
+func traced(ctx context.Context) (context.Context, *atomic.Bool) {
+	connected := new(atomic.Bool)
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
+	}), connected
 }
 
 // judge reads the error of one try, and goes to another server if this one did

@@ -17,9 +17,10 @@
 //     are tried again, elsewhere if there are several addresses, with full
 //     jitter, not before the time that the server asked for, and never after the
 //     context has ended.
-//  3. A commit that may have arrived and has no answer is [txn.ErrInDoubt], with
-//     the id; one that surely has not is [txn.ErrUnavailable]. No other call is
-//     ever in doubt: all of them may simply be made again.
+//  3. A commit, vote or delegation that may have arrived and has no answer is
+//     [txn.ErrInDoubt], with the id; one that surely has not is
+//     [txn.ErrUnavailable]. No other call is ever in doubt: all of them may simply
+//     be made again.
 //  4. Errors are *[txn.Error] with the sentinels that the coordinator gave, and
 //     those of the context that ended the call.
 //  5. After [Client.Close] no goroutine and no connection is left.
@@ -30,8 +31,9 @@
 //
 // # Time
 //
-// A context without a deadline gets [Config.RequestTimeout], except for Wait and
-// Watch, which last as long as their context. The time that a call may take is
+// A context without a deadline gets [Config.RequestTimeout], or
+// [Config.AskTimeout] where participants are asked, except for Wait and Watch,
+// which last as long as their context. The time that a call may take is
 // not the timeout of the transaction.
 //
 // # What it does not do

@@ -66,6 +66,31 @@ func (c *Client) Commit(ctx context.Context, id txn.ID, m txn.Commitment) (txn.O
 	return c.decide(ctx, "commit", id, 12*len(m.Votes), &txmgrv1.Command{Call: &txmgrv1.Command_Commit{Commit: wire.FromCommitment(m)}})
 }
 
+// Vote hands in votes. One that may have arrived and has no answer is
+// [txn.ErrInDoubt]: it may be the last vote that was missing. See [txn.Manager].
+func (c *Client) Vote(ctx context.Context, id txn.ID, b txn.Ballot) (txn.Outcome, error) {
+	if c.cfg.Unary {
+		return c.voteUnary(ctx, id, b)
+	}
+	return c.decide(ctx, "vote", id, 12*len(b.Votes)+len(b.Reason), &txmgrv1.Command{Call: &txmgrv1.Command_Vote{Vote: wire.FromBallot(b)}})
+}
+
+// Delegate leaves the decision to the transaction's only branch. One that may have
+// arrived and has no answer is [txn.ErrInDoubt]: nobody knows who decides. See
+// [txn.Manager].
+func (c *Client) Delegate(ctx context.Context, id txn.ID, b txn.BranchID) (txn.Outcome, error) {
+	if c.cfg.Unary {
+		return c.delegateUnary(ctx, id, b)
+	}
+	return c.decide(ctx, "delegate", id, 0, &txmgrv1.Command{Call: &txmgrv1.Command_Delegate{Delegate: &txmgrv1.DelegateCall{Branch: uint32(b)}}})
+}
+
+// Attach gives a transaction that another application began, to work in it. See
+// [txn.Attach].
+func (c *Client) Attach(ctx context.Context, id txn.ID) (*txn.Tx, error) {
+	return txn.Attach(ctx, c, id)
+}
+
 // Rollback decides to roll back. See [txn.Manager].
 func (c *Client) Rollback(ctx context.Context, id txn.ID, reason string) (txn.Outcome, error) {
 	if c.cfg.Unary {
@@ -140,9 +165,10 @@ func (c *Client) Wait(ctx context.Context, id txn.ID, goal txn.Goal) (txn.Info, 
 	for {
 		started := time.Now()
 		err := c.retryUntil(ctx, "wait", id, func() (err error) {
+			ctx, connected := traced(ctx)
 			e, n := c.at()
 			t, err = e.streams.Wait(ctx, request)
-			return c.judge(e, n, true, err)
+			return c.judge(e, n, connected.Load(), err)
 		})
 		switch {
 		case err == nil:

@@ -65,11 +65,11 @@ func hopeless(err error) bool {
 }
 
 // retry makes a call until it has an answer that is final, or ctx ends. The
-// first try costs nothing beyond itself.
-func (c *Client) retry(ctx context.Context, op string, id txn.ID, try func(context.Context) error) error {
+// first try costs nothing beyond itself. patience counts when ctx has no deadline.
+func (c *Client) retry(ctx context.Context, patience time.Duration, op string, id txn.ID, try func(context.Context) error) error {
 	if _, has := ctx.Deadline(); !has {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.cfg.RequestTimeout)
+		ctx, cancel = context.WithTimeout(ctx, patience)
 		defer cancel()
 	}
 	return c.retryUntil(ctx, op, id, func() error { return try(ctx) })
@@ -151,10 +151,10 @@ func ended(ctx context.Context, last error) error {
 	return fmt.Errorf("%w: %w: %w", txn.ErrUnavailable, cause, last)
 }
 
-// unanswered is the error of a call that got no answer: in doubt for a commit
+// unanswered is the error of a call that got no answer: in doubt for a decision
 // that may have arrived, else unavailable.
 func unanswered(op string, id txn.ID, maybe bool, err error) error {
-	if op != "commit" || !maybe {
+	if !wire.Decides(op) || !maybe {
 		return newError(op, id, err)
 	}
 	return newError(op, id, &inDoubtError{err})

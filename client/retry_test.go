@@ -48,6 +48,9 @@ func TestNothingListens(t *testing.T) {
 		if _, err := open(t, cfg).Begin(t.Context(), txn.Options{}); !errors.Is(err, txn.ErrUnavailable) || time.Since(started) > 3*time.Second {
 			t.Errorf("fail fast: %v after %v", err, time.Since(started))
 		}
+		if _, err := open(t, cfg).Wait(soon(t, 20*time.Second), newID(1), txn.Finished); !errors.Is(err, txn.ErrUnavailable) || time.Since(started) > 3*time.Second {
+			t.Errorf("wait, fail fast: %v after %v", err, time.Since(started))
+		}
 		cfg.FailFast, cfg.RequestTimeout = false, 100*time.Millisecond
 		started = time.Now()
 		if err := open(t, cfg).Done(t.Context(), newID(1)); !errors.Is(err, txn.ErrUnavailable) || time.Since(started) > 3*time.Second {
@@ -112,19 +115,13 @@ type lossy struct {
 	*servertest.Fake
 	ln    *listener
 	times atomic.Int64 // how often
-	seen  atomic.Int64 // commits
+	seen  atomic.Int64 // commits, votes, delegations
 	gone  bool         // the listener goes too; set before the call
 }
 
 func (l *lossy) Commit(ctx context.Context, id txn.ID, c txn.Commitment) (txn.Outcome, error) {
 	o, err := l.Fake.Commit(ctx, id, c)
-	l.seen.Add(1)
-	if l.times.Add(-1) >= 0 {
-		if l.gone {
-			_ = l.ln.Close()
-		}
-		l.ln.cut()
-	}
+	l.lose()
 	return o, err
 }
 
@@ -134,6 +131,29 @@ func (l *lossy) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
 		l.ln.cut()
 	}
 	return b, err
+}
+
+func (l *lossy) Vote(ctx context.Context, id txn.ID, b txn.Ballot) (txn.Outcome, error) {
+	o, err := l.Fake.Vote(ctx, id, b)
+	l.lose()
+	return o, err
+}
+
+func (l *lossy) Delegate(ctx context.Context, id txn.ID, b txn.BranchID) (txn.Outcome, error) {
+	o, err := l.Fake.Delegate(ctx, id, b)
+	l.lose()
+	return o, err
+}
+
+// lose cuts the connections, as often as it has to.
+func (l *lossy) lose() {
+	l.seen.Add(1)
+	if l.times.Add(-1) >= 0 {
+		if l.gone {
+			_ = l.ln.Close()
+		}
+		l.ln.cut()
+	}
 }
 
 // An answer that was lost is asked for again, with the same id.

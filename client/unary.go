@@ -72,12 +72,30 @@ func (c *Client) enlistUnary(ctx context.Context, id txn.ID, e txn.Enlistment) (
 }
 
 func (c *Client) commitUnary(ctx context.Context, id txn.ID, m txn.Commitment) (txn.Outcome, error) {
-	r := &txmgrv1.CommitRequest{Id: id.String(), OwnPhaseTwo: m.OwnPhaseTwo}
-	for _, v := range m.Votes {
-		r.Votes = append(r.Votes, &txmgrv1.Vote{Branch: v.Branch.String(), Vote: v.Vote.String()})
-	}
+	r := &txmgrv1.CommitRequest{Id: id.String(), OwnPhaseTwo: m.OwnPhaseTwo, Votes: votesOf(m.Votes)}
 	return c.decideUnary(ctx, "commit", id, func(ctx context.Context, e *endpoint) (*txmgrv1.Outcome, error) {
 		return e.transactions.Commit(ctx, r)
+	})
+}
+
+func votesOf(votes []txn.BranchVote) (ms []*txmgrv1.Vote) {
+	for _, v := range votes {
+		ms = append(ms, &txmgrv1.Vote{Branch: v.Branch.String(), Vote: v.Vote.String()})
+	}
+	return ms
+}
+
+func (c *Client) voteUnary(ctx context.Context, id txn.ID, b txn.Ballot) (txn.Outcome, error) {
+	r := &txmgrv1.VoteRequest{Id: id.String(), OwnPhaseTwo: b.OwnPhaseTwo, Votes: votesOf(b.Votes), Reason: wire.Text(b.Reason)}
+	return c.decideUnary(ctx, "vote", id, func(ctx context.Context, e *endpoint) (*txmgrv1.Outcome, error) {
+		return e.transactions.Vote(ctx, r)
+	})
+}
+
+func (c *Client) delegateUnary(ctx context.Context, id txn.ID, b txn.BranchID) (txn.Outcome, error) {
+	r := &txmgrv1.DelegateRequest{Id: id.String(), Branch: b.String()}
+	return c.decideUnary(ctx, "delegate", id, func(ctx context.Context, e *endpoint) (*txmgrv1.Outcome, error) {
+		return e.transactions.Delegate(ctx, r)
 	})
 }
 
@@ -98,8 +116,17 @@ func (c *Client) extendUnary(ctx context.Context, id txn.ID, timeout time.Durati
 func (c *Client) decideUnary(
 	ctx context.Context, op string, id txn.ID, call func(context.Context, *endpoint) (*txmgrv1.Outcome, error),
 ) (txn.Outcome, error) {
+	return c.decideBy(ctx, c.unaryCall, op, id, call)
+}
+
+// way is how a call is made: [Client.unaryCall] or [Client.askingCall].
+type way func(ctx context.Context, op string, id txn.ID, call func(context.Context, *endpoint) error) error
+
+func (c *Client) decideBy(
+	ctx context.Context, by way, op string, id txn.ID, call func(context.Context, *endpoint) (*txmgrv1.Outcome, error),
+) (txn.Outcome, error) {
 	var res *txmgrv1.Outcome
-	err := c.unaryCall(ctx, op, id, func(ctx context.Context, e *endpoint) (err error) {
+	err := by(ctx, op, id, func(ctx context.Context, e *endpoint) (err error) {
 		res, err = call(ctx, e)
 		return err
 	})

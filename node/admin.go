@@ -34,7 +34,8 @@ func (n *Node) Participants(context.Context) ([]txn.ParticipantStatus, error) {
 }
 
 // Scan compares what is prepared at a participant, or at all when the name is
-// empty, with the log. With apply it finishes what it may.
+// empty, with the log. With apply it finishes what it may; without, it also tells
+// what is locked, who waits for it, and what others have prepared there.
 func (n *Node) Scan(ctx context.Context, participant string, apply bool) ([]txn.Finding, error) {
 	r := n.recovery.Load()
 	if r == nil {
@@ -46,9 +47,13 @@ func (n *Node) Scan(ctx context.Context, participant string, apply bool) ([]txn.
 	} else if _, ok := n.registration(participant); !ok {
 		return nil, &txn.Error{Op: "recover scan", Err: txn.ErrNotFound, Detail: notRegistered(participant)}
 	}
+	look := r.Survey
+	if apply {
+		look = func(ctx context.Context, name string) ([]txn.Finding, error) { return r.Sweep(ctx, name, true) }
+	}
 	found := []txn.Finding{}
 	for _, name := range names {
-		f, err := r.Sweep(ctx, name, apply)
+		f, err := look(ctx, name)
 		found = append(found, f...)
 		if err != nil {
 			return found, txn.Wrap("recover scan", txn.ID{}, fmt.Errorf("participant %q: %w", name, err))

@@ -34,6 +34,7 @@ var errFull = fmt.Errorf("%w: too much load: %d full batches wait for the log", 
 // proposal is one caller that waits for the result of its command.
 type proposal struct {
 	done chan outcome // capacity 1: an answer never waits for its caller
+	over func()       // called before the answer, whether somebody still waits or not; may be nil
 }
 
 type outcome struct {
@@ -57,6 +58,7 @@ type batch struct {
 type batcher struct {
 	raft  *raft.Raft
 	clock *clock
+	wall  func() time.Time
 
 	mu     sync.Mutex
 	open   bool     // guarded by mu: this node leads and is ready
@@ -84,9 +86,9 @@ type flight struct {
 	batch  *batch
 }
 
-func newBatcher(r *raft.Raft, c *clock) *batcher {
+func newBatcher(r *raft.Raft, c *clock, wall func() time.Time) *batcher {
 	b := &batcher{
-		raft: r, clock: c, start: time.Now(),
+		raft: r, clock: c, wall: wall, start: time.Now(),
 		wake: make(chan struct{}, 1), flights: make(chan flight), stop: make(chan struct{}),
 	}
 	b.proposals.New = func() any { return &proposal{done: make(chan outcome, 1)} }
@@ -99,11 +101,22 @@ func newBatcher(r *raft.Raft, c *clock) *batcher {
 // propose waits until the command is applied. An error means that it was not,
 // or, when it is [txn.ErrInDoubt], that this is not known.
 func (b *batcher) propose(ctx context.Context, c machine.Command) (machine.Result, error) {
-	if err := ctx.Err(); err != nil {
-		return machine.Result{}, fmt.Errorf("%w: %w before the command was proposed", txn.ErrUnavailable, context.Cause(ctx))
-	}
+	return b.proposeThen(ctx, c, nil)
+}
+
+// proposeThen is propose, and calls over, unless it is nil, when the command is
+// applied, or surely will not be by this node; also when ctx has ended before.
+func (b *batcher) proposeThen(ctx context.Context, c machine.Command, over func()) (machine.Result, error) {
 	p := b.proposals.Get().(*proposal)
-	if err := b.put(c, p); err != nil {
+	p.over = over
+	err := ctx.Err()
+	if err != nil {
+		err = fmt.Errorf("%w: %w before the command was proposed", txn.ErrUnavailable, context.Cause(ctx))
+	} else {
+		err = b.put(c, p)
+	}
+	if err != nil {
+		p.end()
 		b.proposals.Put(p)
 		return machine.Result{}, err
 	}
@@ -130,7 +143,8 @@ func (b *batcher) put(c machine.Command, p *proposal) error {
 	}
 	last.waiting = append(last.waiting, p)
 	last.commands++
-	if _, ok := c.(machine.Commit); ok {
+	switch c.(type) {
+	case machine.Commit, machine.Vote:
 		last.decides = true
 	}
 	// The others leave with it, or when what is on its way has arrived.
@@ -232,7 +246,7 @@ func (b *batcher) send() {
 		b.gather()
 		for l := b.next(); l != nil; l = b.next() {
 			tick, _ := b.clock.now()
-			if err := raftfsm.SealEntry(l.buf, tick, time.Now().UnixMilli(), l.commands); err != nil {
+			if err := raftfsm.SealEntry(l.buf, tick, b.wall().UnixMilli(), l.commands); err != nil {
 				l.answer(nil, fmt.Errorf("%w: %w", txn.ErrInvalid, err))
 				b.landed()
 				continue
@@ -348,8 +362,17 @@ func refusal(err error) error {
 	}
 }
 
+// end calls over, once.
+func (p *proposal) end() {
+	if p.over != nil {
+		p.over()
+		p.over = nil
+	}
+}
+
 func (l *batch) answer(results []machine.Result, err error) {
 	for i, p := range l.waiting {
+		p.end()
 		o := outcome{err: err}
 		if err == nil {
 			o.result = results[i]

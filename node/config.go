@@ -52,7 +52,8 @@ type Config struct {
 	// logging the error and ending the process with exit code 1.
 	OnFailure func(error)
 
-	trailing uint64 // entries that stay behind a snapshot, for tests; 0 means trailingEntries
+	trailing uint64           // entries that stay behind a snapshot, for tests; 0 means trailingEntries
+	wall     func() time.Time // the wall clock, for tests; nil means time.Now
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -69,7 +70,7 @@ func (c Config) withDefaults() (Config, error) {
 	}{
 		{"retention", &c.Retention, 0},
 		{"checkpoint", &c.Checkpoint, 10 * time.Second},
-		{"default timeout", &c.DefaultTimeout, 30 * time.Second},
+		{"default timeout", &c.DefaultTimeout, txn.DefaultTimeout},
 		{"maximum timeout", &c.MaxTimeout, 24 * time.Hour},
 	} {
 		if *d.v < 0 {
@@ -87,6 +88,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.trailing == 0 {
 		c.trailing = trailingEntries
+	}
+	if c.wall == nil {
+		c.wall = time.Now
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()

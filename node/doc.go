@@ -21,6 +21,19 @@
 //  4. On the first I/O error of the log [Config.OnFailure] is called, which ends
 //     the process unless the owner says otherwise; nothing is acknowledged after.
 //  5. Only a leader that has applied everything before its term serves calls.
+//  6. A commit that is answered without error is decided: while the coordinator
+//     still collects votes, the call waits for the decision, and holds up nobody.
+//  7. A person's word is taken only where no participant can be asked, or none
+//     knows: what is prepared, or proved, is not for a person to say.
+//  8. At a participant with a quota never more branches are unfinished than that,
+//     counted by the log and by what is on its way into it.
+//
+// # People
+//
+// [Node.Doubts] lists what may need a person, [Node.Explain] tells all that the log,
+// recovery and the participants know about one transaction, and what could be done;
+// [Node.Resolve], [Node.Retry] and [Node.Forget] do it, and [Node.Audit] shows who
+// did. [Node.Doctor] looks for what is known to go wrong, before it does.
 //
 // # Concurrency
 //

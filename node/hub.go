@@ -45,10 +45,7 @@ func (h *hub) publish(changes []machine.Change) {
 	defer h.mu.Unlock()
 	for _, c := range changes {
 		for w := range h.waiters[c.ID] {
-			select {
-			case w.poke <- struct{}{}:
-			default:
-			}
+			w.nudge()
 		}
 		for w := range h.watchers {
 			select {
@@ -59,6 +56,25 @@ func (h *hub) publish(changes []machine.Change) {
 				close(w.changes)
 			}
 		}
+	}
+}
+
+// rouse pokes every waiter, when it is not a transaction that has changed but the
+// node.
+func (h *hub) rouse() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, ws := range h.waiters {
+		for w := range ws {
+			w.nudge()
+		}
+	}
+}
+
+func (w *waiter) nudge() {
+	select {
+	case w.poke <- struct{}{}:
+	default:
 	}
 }
 

@@ -29,6 +29,10 @@ func (n *Node) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
 	if err == nil {
 		err = n.admit()
 	}
+	var over func()
+	if err == nil && len(o.Branches) > 0 {
+		over, err = n.quotas.begin(o)
+	}
 	if err != nil {
 		return txn.Begun{}, txn.Wrap("begin", o.ID, err)
 	}
@@ -36,7 +40,7 @@ func (n *Node) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
 	for _, e := range o.Branches {
 		c.Branches = append(c.Branches, machine.Branch(e))
 	}
-	res, err := n.call(ctx, "begin", o.ID, c)
+	res, err := n.callThen(ctx, "begin", o.ID, c, over)
 	if err != nil {
 		return txn.Begun{}, n.explainBegin(err, o, res)
 	}
@@ -99,23 +103,21 @@ func (n *Node) Enlist(ctx context.Context, id txn.ID, e txn.Enlistment) (txn.Bra
 	if err := e.Check(); err != nil {
 		return txn.Branch{}, txn.Wrap("enlist", id, err)
 	}
-	res, err := n.call(ctx, "enlist", id, machine.Enlist{ID: id, Branch: machine.Branch(e)})
+	over, err := n.quotas.enlist(id, e)
+	if err != nil {
+		return txn.Branch{}, txn.Wrap("enlist", id, err)
+	}
+	res, err := n.callThen(ctx, "enlist", id, machine.Enlist{ID: id, Branch: machine.Branch(e)}, over)
 	if err != nil {
 		return txn.Branch{}, explainEnlist(err, e.Participant, res)
 	}
 	return txn.Branch{ID: res.Branch, Participant: e.Participant, XID: txn.XID(n.cluster(), id, res.Branch)}, nil
 }
 
-// Commit implements [txn.Manager].
-func (n *Node) Commit(ctx context.Context, id txn.ID, c txn.Commitment) (txn.Outcome, error) {
-	res, err := n.call(ctx, "commit", id, machine.Commit{ID: id, Votes: c.Votes, OwnPhaseTwo: c.OwnPhaseTwo})
-	return outcomeOf(res), err
-}
-
 // Rollback implements [txn.Manager].
 func (n *Node) Rollback(ctx context.Context, id txn.ID, reason string) (txn.Outcome, error) {
 	if len(reason) > txn.MaxReason {
-		return txn.Outcome{}, &txn.Error{Op: "rollback", ID: id, Err: txn.ErrInvalid, Detail: fmt.Sprintf("reason has %d bytes; at most %d", len(reason), txn.MaxReason)}
+		return txn.Outcome{}, tooLong("rollback", id, "reason", len(reason))
 	}
 	res, err := n.call(ctx, "rollback", id, machine.Rollback{ID: id, Cause: txn.CauseClient, Reason: reason})
 	return outcomeOf(res), err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -88,11 +89,12 @@ func (s *members) try(ctx context.Context, p txn.Participant) (participant.Parti
 	if open == nil {
 		return nil, fmt.Errorf("%w: participant %q: unknown kind %q", txn.ErrInvalid, p.Name, p.Kind)
 	}
-	return open(ctx, p, s.cluster())
+	return open(ctx, withoutQuota(p), s.cluster())
 }
 
+// same reports whether what was opened for one registration will do for the other.
 func same(a, b txn.Participant) bool {
-	return a.Kind == b.Kind && maps.Equal(a.Settings, b.Settings)
+	return a.Kind == b.Kind && maps.Equal(withoutQuota(a).Settings, withoutQuota(b).Settings)
 }
 
 func (m *member) wait(ctx context.Context) (participant.Participant, error) {
@@ -137,7 +139,8 @@ func (s *members) close() error {
 }
 
 // AddParticipant registers a participant after trying that it can be opened;
-// whether it is fit to take part says TestParticipant.
+// whether it is fit to take part says TestParticipant. Who prepares its branches is
+// found out: the coordinator where the participant is a [participant.Preparer].
 func (n *Node) AddParticipant(ctx context.Context, p txn.Participant) error {
 	if err := p.Check(); err != nil {
 		return txn.Wrap("participant add", txn.ID{}, err)
@@ -145,13 +148,21 @@ func (n *Node) AddParticipant(ctx context.Context, p txn.Participant) error {
 	if p.Kind == EmbeddedKind {
 		return &txn.Error{Op: "participant add", Err: txn.ErrInvalid, Detail: "embedded participants are registered by their process"}
 	}
+	if _, err := quotaOf(p); err != nil {
+		return txn.Wrap("participant add", txn.ID{}, err)
+	}
 	opened, err := n.members.try(ctx, p)
 	if err != nil {
 		return txn.Wrap("participant add", txn.ID{}, invalid(err))
 	}
+	_, prepares := opened.(participant.Preparer)
 	if err := opened.Close(); err != nil {
 		n.logger.Warn("closing a participant after a try", "participant", p.Name, "error", err)
 	}
+	if p.CoordinatorPrepares && !prepares {
+		return &txn.Error{Op: "participant add", Err: txn.ErrInvalid, Detail: fmt.Sprintf("participant %q: the coordinator cannot ask kind %q for votes: the application prepares there", p.Name, p.Kind)}
+	}
+	p.CoordinatorPrepares = prepares
 	return n.register(ctx, p)
 }
 
@@ -173,13 +184,14 @@ func (n *Node) register(ctx context.Context, p txn.Participant) error {
 	case res.Code != machine.OK:
 		return refused("participant add", txn.ID{}, res)
 	}
+	n.quotas.recount()
 	return nil
 }
 
-// registerEmbedded registers what lives in this process.
+// registerEmbedded registers what lives in this process, in the order of the names.
 func (n *Node) registerEmbedded() error {
-	for name, p := range n.conf.Participants {
-		_, prepares := p.(participant.Preparer)
+	for _, name := range slices.Sorted(maps.Keys(n.conf.Participants)) {
+		_, prepares := n.conf.Participants[name].(participant.Preparer)
 		err := n.register(context.Background(), txn.Participant{Name: name, Kind: EmbeddedKind, CoordinatorPrepares: prepares})
 		if err != nil {
 			return err

@@ -31,6 +31,7 @@ type Node struct {
 	keeper  *timekeeper
 	hub     *hub
 	members *members
+	quotas  *quotas
 	started time.Time
 
 	leading  atomic.Bool
@@ -73,10 +74,11 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 		return nil, err
 	}
 	n.fsm = raftfsm.New(raftfsm.Config{OnApply: n.onApply, OnRestore: n.onRestore, OnFailure: n.fail})
+	n.quotas = newQuotas(n.fsm.View)
 	if n.raft, err = startRaft(n.storage, n.fsm, conf.trailing, n.logger); err != nil {
 		return nil, errors.Join(err, n.storage.log.Close())
 	}
-	n.batcher = newBatcher(n.raft, n.clock)
+	n.batcher = newBatcher(n.raft, n.clock, conf.wall)
 	n.keeper = &timekeeper{clock: n.clock, batcher: n.batcher, view: n.fsm.View, checkpoint: conf.Checkpoint, wake: make(chan struct{}, 1)}
 	n.done.Add(2)
 	go func() { defer n.done.Done(); n.followLeadership() }()
@@ -105,6 +107,7 @@ func (n *Node) fail(err error) {
 	n.failOnce.Do(func() {
 		n.failed.Store(&err)
 		n.leading.Store(false)
+		n.hub.rouse()
 		n.conf.OnFailure(err)
 	})
 }
@@ -155,6 +158,7 @@ func (n *Node) lead() *leadership {
 		n.logger.Warn("cannot take over", "error", err)
 		return nil
 	}
+	n.quotas.recount()
 	n.batcher.lead(true)
 	if err := n.found(); err != nil {
 		n.batcher.lead(false)
@@ -194,6 +198,7 @@ func (l *leadership) end() {
 	}
 	n := l.node
 	n.leading.Store(false)
+	n.hub.rouse()
 	n.batcher.lead(false)
 	close(l.stop)
 	l.done.Wait()
@@ -282,10 +287,11 @@ func (n *Node) onApply(_ uint64, fx *machine.Effects, tick survival.Tick) {
 	var pending, due bool
 	var boot machine.Bootstrap
 	n.fsm.View(func(m *machine.Machine) {
-		next, pending = m.Next()
+		next, pending = horizon(m)
 		due = m.Due()
 		boot, _ = m.Bootstrap()
 		n.held.Store(held(m))
+		n.quotas.observe(m.Participants())
 	})
 	n.clock.observe(tick, boot.Interval)
 	n.hub.publish(fx.Changes)
@@ -313,7 +319,10 @@ func held(m *machine.Machine) int64 {
 
 // onRestore is told that a snapshot has replaced the state.
 func (n *Node) onRestore(tick survival.Tick) {
-	n.fsm.View(func(m *machine.Machine) { n.held.Store(held(m)) })
+	n.fsm.View(func(m *machine.Machine) {
+		n.held.Store(held(m))
+		n.quotas.observe(m.Participants())
+	})
 	n.clock.observe(tick, n.bootstrap().Interval)
 }
 

@@ -38,6 +38,9 @@ func (n *Node) info(t *machine.Transaction, detailed bool) txn.Info {
 		SurvivalIndex: t.Survival, ExpiryTick: uint64(t.Expiry), Labels: make(map[string]string, len(t.Labels)),
 		Branches: make([]txn.BranchInfo, 0, len(t.Branches)),
 	}
+	if t.Decided != 0 {
+		i.Decided, i.DecidedTick, i.DecidedIndex = time.UnixMilli(t.Decided).UTC(), uint64(t.DecidedTick), t.DecidedIndex
+	}
 	if !t.State.Decided() {
 		tick, _ := n.clock.now()
 		i.ExpiresIn = txn.Duration(n.clock.until(t.Expiry).Round(time.Millisecond))
@@ -54,10 +57,10 @@ func (n *Node) info(t *machine.Transaction, detailed bool) txn.Info {
 		p, _ := n.registration(b.Participant)
 		i.Branches = append(i.Branches, txn.BranchInfo{
 			ID: id, Name: id.String(), Participant: b.Participant, Kind: p.Kind,
-			XID: txn.XID(cluster, t.ID, id), Vote: b.Vote, State: b.State, LastError: b.Detail,
+			XID: txn.XID(cluster, t.ID, id), Vote: b.Vote, State: b.State, Hazard: b.Hazard, Detail: b.Detail,
 		})
 	}
-	if r := n.recovery.Load(); detailed && r != nil && t.State.Decided() && !t.State.Finished() {
+	if r := n.recovery.Load(); detailed && r != nil && t.State != txn.Active && !t.State.Finished() {
 		for _, a := range r.Attempts(t.ID) {
 			if k := int(a.Branch) - 1; k >= 0 && k < len(i.Branches) {
 				i.Branches[k].Attempts, i.Branches[k].LastError = a.Count, a.LastError
@@ -116,7 +119,7 @@ func (n *Node) List(_ context.Context, f txn.Filter) ([]txn.Info, error) {
 
 // matcher tests what can be tested without spreading a transaction out.
 func (n *Node) matcher(f txn.Filter) func(machine.Brief) bool {
-	bornBefore := time.Now().Add(-f.OlderThan).UnixMilli()
+	bornBefore := n.conf.wall().Add(-f.OlderThan).UnixMilli()
 	tick, _ := n.clock.now()
 	within := tick
 	if f.ExpiresWithin > 0 {
@@ -174,7 +177,7 @@ func (n *Node) event(c machine.Change, f txn.Filter) (txn.Event, bool) {
 		t, known = m.Get(c.ID)
 		tick = m.Tick()
 	})
-	e := txn.Event{ID: c.ID, Name: t.Name, State: c.State, Cause: c.Cause, Hazard: c.Hazard, Tick: uint64(tick), Time: time.Now().UTC()}
+	e := txn.Event{ID: c.ID, Name: t.Name, State: c.State, Cause: c.Cause, Hazard: c.Hazard, Tick: uint64(tick), Time: n.conf.wall().UTC()}
 	return e, !known || fits(f, &t)
 }
 

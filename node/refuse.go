@@ -12,11 +12,16 @@ import (
 
 // call proposes a command on one transaction and turns a refusal into an error.
 func (n *Node) call(ctx context.Context, op string, id txn.ID, c machine.Command) (machine.Result, error) {
+	return n.callThen(ctx, op, id, c, nil)
+}
+
+// callThen is call, and over as in [batcher.proposeThen].
+func (n *Node) callThen(ctx context.Context, op string, id txn.ID, c machine.Command, over func()) (machine.Result, error) {
 	if id.IsZero() {
 		return machine.Result{}, &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: "no transaction id given"}
 	}
 	failpoint.Hit(op + " received")
-	res, err := n.batcher.propose(ctx, c)
+	res, err := n.batcher.proposeThen(ctx, c, over)
 	failpoint.Hit(op + " applied")
 	if err != nil {
 		if p := n.failed.Load(); p != nil {
@@ -43,9 +48,9 @@ func refused(op string, id txn.ID, r machine.Result) *txn.Error {
 	case machine.Decided:
 		e.Detail, e.Err = decidedError(op, r)
 	case machine.Undecided:
-		e.Err, e.Detail = txn.ErrConflict, fmt.Sprintf("transaction is %v: it has to be decided first", r.State)
+		e.Err, e.Detail = txn.ErrConflict, undecidedText(op, r)
 	case machine.Unfinished:
-		e.Err, e.Detail = txn.ErrConflict, fmt.Sprintf("transaction is %v: its branches have to be finished first", r.State)
+		e.Err, e.Detail = txn.ErrConflict, fmt.Sprintf("transaction is %v: its branches have to be finished first; see: txmgr doubt explain %v", r.State, id)
 	case machine.Conflict:
 		e.Err, e.Detail = txn.ErrConflict, "used before with other contents"
 	case machine.MissingVote:
@@ -56,6 +61,12 @@ func refused(op string, id txn.ID, r machine.Result) *txn.Error {
 		e.Err, e.Detail = txn.ErrConflict, fmt.Sprintf("acknowledgement of branch %v contradicts the decision, or what is known of the branch", r.Branch)
 	case machine.TooMany:
 		e.Err, e.Detail = txn.ErrInvalid, fmt.Sprintf("at most %d branches in a transaction, %d participants in a cluster", txn.MaxBranches, txn.MaxParticipants)
+	case machine.Delegated:
+		e.Err, e.Detail = txn.ErrConflict, fmt.Sprintf("the decision was delegated to branch %v: only its end decides; report it, or wait until its time is over and the coordinator asks the participant", r.Branch)
+	case machine.NotSole:
+		e.Err, e.Detail = txn.ErrConflict, "the decision can be delegated only to a transaction's one branch, before it has voted: prepare the branches, and commit with their votes"
+	case machine.NotInDoubt:
+		e.Err, e.Detail = txn.ErrConflict, "nothing is in doubt here: every branch that is meant has ended as decided, or its end is proved; see: txmgr doubt explain "+id.String()
 	case machine.InUse:
 		e.Err, e.Detail = txn.ErrConflict, "unfinished branches need the participant"
 	case machine.NotBootstrapped:
@@ -64,6 +75,13 @@ func refused(op string, id txn.ID, r machine.Result) *txn.Error {
 		e.Err, e.Detail = txn.ErrInvalid, "malformed"
 	}
 	return e
+}
+
+func undecidedText(op string, r machine.Result) string {
+	if op == opResolve {
+		return fmt.Sprintf("transaction is %v: votes are missing, and only votes can commit; a person can roll it back", r.State)
+	}
+	return fmt.Sprintf("transaction is %v: it has to be decided first", r.State)
 }
 
 // decidedError: a commit that meets a rollback is surely not applied; every

@@ -3,11 +3,17 @@ package node
 import (
 	"context"
 	"errors"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/ledger"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
 )
 
 // In these tests time is the bubble's: it passes only when every goroutine
@@ -53,7 +59,8 @@ func TestTimeoutWithinOneInterval(t *testing.T) {
 	})
 }
 
-func TestShortOneAmongLongOnesIsOnTime(t *testing.T) {
+// TestAThousandLongTimeoutsDoNotDelayAShortOne: it is on time among them.
+func TestAThousandLongTimeoutsDoNotDelayAShortOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := open(t, t.TempDir(), slow)
 		for range 1000 {
@@ -64,6 +71,46 @@ func TestShortOneAmongLongOnesIsOnTime(t *testing.T) {
 		finished(t, n, b.ID)
 		if took := time.Since(start); took < time.Second || took >= 1100*time.Millisecond {
 			t.Errorf("took %v", took)
+		}
+	})
+}
+
+// TestCommitOneTickAfterTheDeadlineBeforeTheSweep: more transactions than an entry
+// sweeps are over at the same tick, and all are asked to commit at that moment, so that
+// commits come before the sweep has reached their transactions. None may; those that
+// come a tick earlier may.
+func TestCommitOneTickAfterTheDeadlineBeforeTheSweep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := open(t, t.TempDir(), slow)
+		const late = 3*machine.DrainBatch + 1000
+		ids := make([]txn.ID, late+100)
+		var wg sync.WaitGroup
+		all := func(ids []txn.ID, do func(i int)) {
+			for i := range ids {
+				wg.Go(func() { do(i) })
+			}
+			wg.Wait()
+		}
+		all(ids, func(i int) { ids[i] = begin(t, n, 10*time.Second).ID })
+		pass(9900 * time.Millisecond)
+		commit := func(id txn.ID) error {
+			_, err := n.Commit(context.Background(), id, txn.Commitment{})
+			return err
+		}
+		all(ids[late:], func(i int) {
+			if err := commit(ids[late+i]); err != nil {
+				t.Error("a tick before the deadline:", err)
+			}
+		})
+		pass(100 * time.Millisecond)
+		all(ids[:late], func(i int) {
+			if err := commit(ids[i]); !errors.Is(err, txn.ErrTimedOut) || !errors.Is(err, txn.ErrRolledBack) {
+				t.Error("at the deadline:", err)
+			}
+		})
+		s, err := n.Status(context.Background())
+		if err != nil || s.Committed != 100 || s.TimedOut != late || s.Open != 0 {
+			t.Errorf("%d committed, %d timed out, %d open, %v", s.Committed, s.TimedOut, s.Open, err)
 		}
 	})
 }
@@ -170,4 +217,113 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 			t.Errorf("wait: %v", err)
 		}
 	})
+}
+
+// TestClockJumpOfAnHour: the leader's wall clock jumps an hour ahead, and back, and the
+// deadlines stay where they are. What the process sees of the jump is what time.Now
+// gives without its monotonic reading, so that is injected; that deadlines are counted
+// with the monotonic reading is looked up.
+func TestClockJumpOfAnHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var jump atomic.Int64
+		n := open(t, t.TempDir(), slow, func(c *Config) {
+			c.wall = func() time.Time { return time.Now().Add(time.Duration(jump.Load())).Round(0) }
+		})
+		for _, to := range []time.Duration{time.Hour, -time.Hour} {
+			start := time.Now()
+			soon, late := begin(t, n, 10*time.Second), begin(t, n, time.Minute)
+			pass(5 * time.Second)
+			jump.Store(int64(to))
+			between := begin(t, n, 10*time.Second)
+			for id, timeout := range map[txn.ID]time.Duration{soon.ID: 10 * time.Second, between.ID: 15 * time.Second, late.ID: time.Minute} {
+				if info, err := n.Get(context.Background(), id); err != nil || info.State != txn.Active {
+					t.Errorf("%v: after a jump of %v: %v, %v", timeout, to, info.State, err)
+				}
+			}
+			for _, b := range []txn.Begun{soon, between, late} {
+				finished(t, n, b.ID)
+				timeout := b.Timeout
+				if b.ID == between.ID {
+					timeout += 5 * time.Second
+				}
+				if took := time.Since(start); took < timeout || took >= timeout+100*time.Millisecond {
+					t.Errorf("a jump of %v: a timeout of %v took %v", to, timeout, took)
+				}
+			}
+			info, err := n.Get(context.Background(), between.ID)
+			if off := time.Until(info.Began.Add(-to)); err != nil || off.Abs() > 2*time.Minute {
+				t.Errorf("the jump was not seen: began %v, %v", info.Began, err)
+			}
+		}
+	})
+	var c clock // in a bubble no time has a monotonic reading
+	c.observe(1, time.Second)
+	if c.at == c.at.Round(0) {
+		t.Error("the clock counts by the wall")
+	}
+}
+
+// TestRestartKeepsTheClusterTag: a coordinator that starts again knows its branches by
+// their names, and finishes them; one in another directory has another tag, and leaves
+// them alone.
+func TestRestartKeepsTheClusterTag(t *testing.T) {
+	dir, path := t.TempDir(), filepath.Join(t.TempDir(), "bank")
+	conf := func(c *Config) {
+		c.Openers = map[string]participant.Opener{ledger.Kind: ledger.Opener}
+		c.Recovery.SweepEvery = 20 * time.Millisecond
+	}
+	bank := ledger.New("bank", path)
+	ctx := t.Context()
+	if _, err := bank.Local(ctx, "set a 100"); err != nil {
+		t.Fatal(err)
+	}
+	register := func(n *Node) {
+		t.Helper()
+		if err := n.AddParticipant(ctx, txn.Participant{Name: "bank", Kind: ledger.Kind, Settings: map[string]string{"path": path}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n, err := tryOpen(t, dir, conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	register(n)
+	tag, name := n.cluster(), n.storage.id
+	id := begin(t, n, time.Hour).ID
+	tx, err := n.Attach(ctx, id)
+	if err == nil {
+		err = errors.Join(bank.Add(ctx, tx, "a", -10), tx.Prepare(ctx))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	stranger := open(t, t.TempDir(), conf)
+	register(stranger)
+	if _, err := stranger.Scan(ctx, "bank", true); err != nil {
+		t.Error(err)
+	}
+	if stranger.cluster() == tag {
+		t.Error("another cluster has the same tag")
+	}
+	n = open(t, dir, conf)
+	if n.cluster() != tag || n.storage.id != name {
+		t.Errorf("cluster %s, node %s; were %s and %s", n.cluster(), n.storage.id, tag, name)
+	}
+	fs, err := n.Scan(ctx, "bank", false)
+	if err != nil || len(fs) != 1 || fs[0].ID != id || fs[0].Verdict != "leave" {
+		t.Errorf("%+v, %v", fs, err)
+	}
+	if o, err := n.Commit(ctx, id, txn.Commitment{}); err != nil || !o.State.Commits() {
+		t.Errorf("%+v, %v", o, err)
+	}
+	if info := finished(t, n, id); info.State != txn.Committed || info.Hazard != 0 {
+		t.Errorf("%+v", info)
+	}
+	if b, err := bank.Balances(ctx); err != nil || b["a"] != 90 {
+		t.Errorf("%v, %v", b, err)
+	}
 }

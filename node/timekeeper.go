@@ -11,9 +11,9 @@ import (
 
 // timekeeper is the timeout thread. It sleeps until the earliest group is due
 // and then asks for a log entry, which carries the tick that ends the group,
-// unless other commands carry it anyway. While transactions are open and nothing
-// is written it asks for one entry a checkpoint interval, so that a restart
-// loses no more than that. With nothing open it sleeps.
+// unless other commands carry it anyway. While transactions are unfinished and
+// nothing is written it asks for one entry a checkpoint interval, so that a restart
+// loses no more than that. With nothing unfinished it sleeps.
 type timekeeper struct {
 	clock      *clock
 	batcher    *batcher
@@ -25,6 +25,16 @@ type timekeeper struct {
 }
 
 const never = math.MaxUint64
+
+// horizon is the earliest expiry of what its deadline ends; pending is false when
+// nothing is unfinished. A delegated transaction is not ended by its deadline, but
+// waits for it: that must not be lost at a restart either.
+func horizon(m *machine.Machine) (next survival.Tick, pending bool) {
+	if next, ok := m.Next(); ok {
+		return next, true
+	}
+	return never - 1, m.Counts().Undone > 0
+}
 
 // observe is told after every applied entry what is next. It is cheap: it wakes
 // the thread only when that would oversleep.
@@ -63,7 +73,7 @@ func (k *timekeeper) step() time.Duration {
 	k.armed.Store(never)
 	var next survival.Tick
 	var pending bool
-	k.view(func(m *machine.Machine) { next, pending = m.Next() })
+	k.view(func(m *machine.Machine) { next, pending = horizon(m) })
 	if !pending {
 		return time.Hour // only a new transaction ends this sleep
 	}

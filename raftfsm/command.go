@@ -24,6 +24,13 @@ const (
 	kindForget
 	kindAddParticipant
 	kindRemoveParticipant
+	kindVote
+	kindDelegate
+	kindResolve
+	kindForgetBy
+	kindProof
+
+	newestKind = kindProof
 )
 
 // The fewest bytes of one element: what a count is held against. A label is two empty strings, and so on.
@@ -52,6 +59,13 @@ func AppendCommand(dst []byte, c machine.Command) []byte {
 		return appendBranch(dst, &c.Branch)
 	case machine.Commit:
 		return appendCommit(append(dst, kindCommit), &c)
+	case machine.Vote:
+		return appendVote(append(dst, kindVote), &c)
+	case machine.Delegate:
+		dst = append(append(dst, kindDelegate), c.ID[:]...)
+		return binary.AppendUvarint(dst, uint64(c.Branch))
+	case machine.Resolve:
+		return appendResolve(append(dst, kindResolve), &c)
 	case machine.Rollback:
 		dst = append(append(dst, kindRollback), c.ID[:]...)
 		return appendString(append(dst, byte(c.Cause)), c.Reason)
@@ -63,12 +77,15 @@ func AppendCommand(dst []byte, c machine.Command) []byte {
 	case machine.Done:
 		return appendDone(append(dst, kindDone), &c)
 	case machine.Hazard:
-		dst = append(append(dst, kindHazard), c.ID[:]...)
+		kind := kindProof
+		if c.Legacy {
+			kind = kindHazard
+		}
+		dst = append(append(dst, kind), c.ID[:]...)
 		dst = binary.AppendUvarint(dst, uint64(c.Branch))
 		return appendString(append(dst, byte(c.Hazard)), c.Detail)
 	case machine.Forget:
-		dst = append(append(dst, kindForget), c.ID[:]...)
-		return appendString(dst, c.Reason)
+		return appendForget(dst, &c)
 	case machine.AddParticipant:
 		return appendParticipant(append(dst, kindAddParticipant), &c.Participant)
 	case machine.RemoveParticipant:
@@ -92,12 +109,38 @@ func appendBegin(dst []byte, c *machine.Begin) []byte {
 }
 
 func appendCommit(dst []byte, c *machine.Commit) []byte {
-	dst = append(dst, c.ID[:]...)
-	dst = binary.AppendUvarint(dst, uint64(len(c.Votes)))
-	for _, v := range c.Votes {
+	dst = appendVotes(append(dst, c.ID[:]...), c.Votes)
+	return appendFlag(dst, c.OwnPhaseTwo)
+}
+
+func appendVote(dst []byte, c *machine.Vote) []byte {
+	dst = appendVotes(append(dst, c.ID[:]...), c.Votes)
+	return appendString(appendFlag(dst, c.OwnPhaseTwo), c.Reason)
+}
+
+func appendVotes(dst []byte, votes []txn.BranchVote) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(votes)))
+	for _, v := range votes {
 		dst = append(binary.AppendUvarint(dst, uint64(v.Branch)), byte(v.Vote))
 	}
-	return appendFlag(dst, c.OwnPhaseTwo)
+	return dst
+}
+
+func appendResolve(dst []byte, c *machine.Resolve) []byte {
+	dst = append(dst, c.ID[:]...)
+	dst = append(binary.AppendUvarint(dst, uint64(c.Branch)), byte(c.Ending))
+	return appendString(appendString(dst, c.By), c.Reason)
+}
+
+// appendForget writes the older form when nobody is named.
+func appendForget(dst []byte, c *machine.Forget) []byte {
+	if c.By == "" {
+		dst = append(append(dst, kindForget), c.ID[:]...)
+	} else {
+		dst = append(append(dst, kindForgetBy), c.ID[:]...)
+		dst = appendString(dst, c.By)
+	}
+	return appendString(dst, c.Reason)
 }
 
 func appendDone(dst []byte, c *machine.Done) []byte {
@@ -129,25 +172,45 @@ func (r *commandReader) command() machine.Command {
 	case kindCommit:
 		return machine.Commit{ID: r.id(), Votes: r.someVotes(), OwnPhaseTwo: r.flag()}
 	case kindRollback:
-		return machine.Rollback{ID: r.id(), Cause: txn.Cause(r.byte()), Reason: r.string()}
+		return machine.Rollback{ID: r.id(), Cause: txn.Cause(r.byte()), Reason: r.name()}
 	case kindExtend:
 		return machine.Extend{ID: r.id(), Timeout: r.duration(), Survival: r.uvarint(), Expiry: survival.Tick(r.uvarint())}
 	case kindDone:
 		return machine.Done{ID: r.id(), Acks: r.someAcks()}
-	case kindHazard:
-		return machine.Hazard{ID: r.id(), Branch: txn.BranchID(r.uint32()), Hazard: txn.Hazard(r.byte()), Detail: r.string()}
+	case kindHazard, kindProof:
+		return machine.Hazard{
+			ID: r.id(), Branch: txn.BranchID(r.uint32()), Hazard: txn.Hazard(r.byte()), Detail: r.string(), Legacy: kind == kindHazard,
+		}
 	case kindForget:
-		return machine.Forget{ID: r.id(), Reason: r.string()}
+		return machine.Forget{ID: r.id(), Reason: r.name()}
 	case kindAddParticipant:
 		return machine.AddParticipant{Participant: r.participant()}
 	case kindRemoveParticipant:
-		return machine.RemoveParticipant{Name: r.string()}
+		return machine.RemoveParticipant{Name: r.name()}
+	case kindVote:
+		return machine.Vote{ID: r.id(), Votes: r.someVotes(), OwnPhaseTwo: r.flag(), Reason: r.string()}
+	case kindDelegate:
+		return machine.Delegate{ID: r.id(), Branch: txn.BranchID(r.uint32())}
+	case kindResolve:
+		return machine.Resolve{
+			ID: r.id(), Branch: txn.BranchID(r.uint32()), Ending: txn.BranchState(r.byte()), By: r.name(), Reason: r.name(),
+		}
+	case kindForgetBy:
+		return r.forgetBy()
 	case 0:
 		r.fail("a command of kind 0")
 	default:
-		r.unknown("command", kind, kindRemoveParticipant)
+		r.unknown("command", kind, newestKind)
 	}
 	return nil
+}
+
+func (r *commandReader) forgetBy() machine.Forget {
+	c := machine.Forget{ID: r.id(), By: r.name(), Reason: r.name()}
+	if c.By == "" {
+		r.fail("by nobody, which has an older form") // equal entries have equal bytes
+	}
+	return c
 }
 
 // unknown is the fault of a kind that is not known here.

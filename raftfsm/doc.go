@@ -37,11 +37,16 @@
 //	 5 Rollback           id, cause byte, reason string
 //	 6 Extend             id, timeout duration, survival uvarint, expiry uvarint
 //	 7 Done               id, list of acknowledgements (branch uvarint, state byte)
-//	 8 Hazard             id, branch uvarint, hazard byte, detail string
-//	 9 Forget             id, reason string
+//	 8 Hazard             id, branch uvarint, hazard byte, detail string: with Legacy set
+//	 9 Forget             id, reason string: by nobody
 //	10 AddParticipant     name string, kind string, list of settings (key string, value string) in ascending order of
 //	                      keys, coordinator prepares flag
 //	11 RemoveParticipant  name string
+//	12 Vote               id, list of votes as in Commit, own phase two flag, reason string
+//	13 Delegate           id, branch uvarint
+//	14 Resolve            id, branch uvarint, ending byte, by string, reason string
+//	15 Forget             id, by string (not empty), reason string
+//	16 Hazard             as 8: without Legacy
 //
 // The header comes first in the bytes and is known last: the node's batcher reserves it with [AppendHeader], collects the
 // commands of many callers behind it with [AppendCommand], and fills it in with [SealEntry] when it proposes. Nothing is
@@ -50,28 +55,37 @@
 // A kind is never renumbered, and its body never changes: what changes gets a new kind. A release that brings one must not
 // propose it before every node runs that release, since an older node stops at it.
 //
-// # Snapshot, version 1
+// # Snapshot, version 2
 //
 // 7 bytes "txmgrsn" and the version, then blocks:
 //
-//	1 byte    kind: 1 header, 2 transactions, 3 end
+//	1 byte    kind: 1 header, 2 transactions, 3 end, 4 audit trail
 //	4 bytes   length of the body
 //	4 bytes   CRC-32C of the block's number (from 1 on, 8 bytes), of kind and length, and of the body
 //	          the body
 //
 // The first block is the header: the body of a Bootstrap, tick, sequence number, and the counts of decisions to commit, to
 // roll back and by timeout, as uvarints, then the list of participants, each the body of an AddParticipant and a removed
-// flag. Blocks of transactions follow, each of 128 KiB and as much as its last transaction is over that; a transaction never
-// spans two. The last block is the end: the number of transactions as uvarint, and the SHA-256 of all bytes before the
-// block. Nothing may follow. A transaction is
+// flag, and the number of audit records as uvarint. Blocks of these follow, oldest first, then blocks of transactions. Each
+// is of 128 KiB and as much as its last record or transaction is over that; none spans two. The last block is the end: the
+// number of transactions as uvarint, and the SHA-256 of all bytes before the block. Nothing may follow. An audit record is
+//
+//	seq uvarint, wall varint (milliseconds since 1970), tick uvarint, index uvarint, action byte, id 16 bytes,
+//	branch uvarint, ending byte, participant string, by string, reason string
+//
+// and a transaction is
 //
 //	id 16 bytes, name string, state byte, cause byte, hazard byte, reason string, timeout duration, survival uvarint,
-//	expiry uvarint, began varint (milliseconds since 1970), sum 8 bytes, seq uvarint, ended uvarint, own phase two flag,
+//	expiry uvarint, began varint (milliseconds since 1970), sum 8 bytes, seq uvarint, ended uvarint,
+//	decided varint (milliseconds since 1970), decided tick uvarint, decided index uvarint, own phase two flag,
 //	list of labels,
 //	list of branches (participant string, payload string, session string, vote byte, state byte, hazard byte, detail string)
 //
 // in no particular order. The block's number in its checksum makes a block that is missing, doubled or displaced an error
 // of that block; the end makes a cut at the border of two blocks one.
+//
+// Version 1, which is still restored, has no audit trail, not even the number of its records, and no decided wall clock,
+// tick and index.
 //
 // # Concurrency
 //

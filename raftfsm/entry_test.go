@@ -39,12 +39,16 @@ func mustEncode(t testing.TB, e machine.Entry) []byte {
 }
 
 func TestEntryGolden(t *testing.T) {
-	all := machine.Entry{Tick: 123456, Wall: 1763740800123}
-	for _, s := range samples {
-		all.Commands = append(all.Commands, s.command)
+	all := func(samples []sample) machine.Entry {
+		e := machine.Entry{Tick: 123456, Wall: 1763740800123}
+		for _, s := range samples {
+			e.Commands = append(e.Commands, s.command)
+		}
+		return e
 	}
 	for name, want := range map[string]machine.Entry{
-		"entry":      all,
+		"entry":      all(first),
+		"entry-2":    all(samples),
 		"entry-tick": {Tick: math.MaxUint64, Wall: -1},
 	} {
 		equalGolden(t, name, mustEncode(t, want))
@@ -138,8 +142,11 @@ func TestDecodeEntryRefuses(t *testing.T) {
 		{"one command too many", entryOf(3, cat(forget, forget)), ErrCorrupt},
 		{"count beyond the bytes", entryOf(math.MaxUint32, forget), ErrCorrupt},
 		{"kind 0", entryOf(1, cat([]byte{0}, forget[1:])), ErrCorrupt},
-		{"next kind", entryOf(1, cat([]byte{kindRemoveParticipant + 1}, forget[1:])), ErrUnknownKind},
-		{"next kind behind a good command", entryOf(2, cat(forget, []byte{kindRemoveParticipant + 1, 0})), ErrUnknownKind},
+		{"next kind", entryOf(1, cat([]byte{newestKind + 1}, forget[1:])), ErrUnknownKind},
+		{"next kind behind a good command", entryOf(2, cat(forget, []byte{newestKind + 1, 0})), ErrUnknownKind},
+		{"forgotten by nobody, in the newer form", entryOf(1, cat([]byte{kindForgetBy}, one[:], []byte{0, 1, 'r'})), ErrCorrupt},
+		{"votes beyond the bytes, without a decision", entryOf(1, cat([]byte{kindVote}, one[:], many)), ErrCorrupt},
+		{"delegated to a branch of 33 bits", entryOf(1, cat([]byte{kindDelegate}, one[:], binary.AppendUvarint(nil, 1<<32))), ErrCorrupt},
 		{"string beyond the bytes", entryOf(1, cat([]byte{kindForget}, one[:], many)), ErrCorrupt},
 		{"string one byte beyond", entryOf(1, forget[:len(forget)-1]), ErrCorrupt},
 		{"labels beyond the bytes", entryOf(1, cat([]byte{kindBegin}, one[:], []byte{0, 2, 1, 1}, many)), ErrCorrupt},
@@ -163,7 +170,7 @@ func TestDecodeEntryRefuses(t *testing.T) {
 
 // TestBitFlips: the checksum covers all of an entry but its version, which has one good value.
 func TestBitFlips(t *testing.T) {
-	data := golden(t, "entry")
+	data := golden(t, "entry-2")
 	for i := range data {
 		for bit := range 8 {
 			data[i] ^= 1 << bit
@@ -240,7 +247,8 @@ func FuzzDecodeEntry(f *testing.F) {
 	for _, s := range samples {
 		f.Add(uint32(1), AppendCommand(nil, s.command))
 	}
-	f.Add(uint32(len(samples)), golden(f, "entry")[HeaderSize:])
+	f.Add(uint32(len(first)), golden(f, "entry")[HeaderSize:])
+	f.Add(uint32(len(samples)), golden(f, "entry-2")[HeaderSize:])
 	f.Fuzz(func(t *testing.T, count uint32, body []byte) {
 		e, err := DecodeEntry(entryOf(count, body))
 		if err != nil {
@@ -268,6 +276,7 @@ func FuzzDecodeEntry(f *testing.F) {
 // FuzzDecodeEntryRaw has no good checksum to begin with.
 func FuzzDecodeEntryRaw(f *testing.F) {
 	f.Add(golden(f, "entry"))
+	f.Add(golden(f, "entry-2"))
 	f.Add(golden(f, "entry-tick"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		_, err := DecodeEntry(data)

@@ -16,12 +16,15 @@ const (
 	blockHeader byte = iota + 1
 	blockTransactions
 	blockEnd
+	blockAudit
+
+	newestBlock = blockAudit
 )
 
 const (
 	// blockHead is how many bytes of a block precede its body: kind, length, checksum.
 	blockHead = 9
-	// blockFull is the size at which a block is written. One is larger only if its last transaction is.
+	// blockFull is the size at which a block is written. One is larger only if its last element is.
 	blockFull = 128 << 10
 	// maxBlock is more than any block can have: a transaction with the most and the largest branches takes 66 MiB.
 	maxBlock = 128 << 20
@@ -66,6 +69,22 @@ func (b *blockWriter) flush(kind byte) error {
 	}
 	b.buf = b.buf[:blockHead]
 	return nil
+}
+
+// flushFull sends the body when it is large enough for a block.
+func (b *blockWriter) flushFull(kind byte) error {
+	if len(b.buf) < blockFull {
+		return nil
+	}
+	return b.flush(kind)
+}
+
+// flushRest sends what is left for a last block, if anything is.
+func (b *blockWriter) flushRest(kind byte) error {
+	if len(b.buf) == blockHead {
+		return nil
+	}
+	return b.flush(kind)
 }
 
 // blockSum is the checksum of a whole block, but for the checksum itself, and of its number: so a block that is missing,

@@ -67,6 +67,7 @@ func (f *FSM) Apply(l *raft.Log) any {
 	if err != nil {
 		return f.fail(fmt.Errorf("apply: log entry %d of term %d: %w", l.Index, l.Term, err))
 	}
+	e.Index = l.Index
 	a := &Applied{Index: l.Index, Term: l.Term}
 	f.mu.Lock()
 	a.Effects = f.machine.Apply(e)

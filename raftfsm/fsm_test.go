@@ -106,6 +106,11 @@ func TestApply(t *testing.T) {
 		len(got) != 2 || got[0].Code != want[0] || got[1].Code != want[1] {
 		t.Errorf("second answer: %+v", second)
 	}
+	f.View(func(m *machine.Machine) {
+		if x, _ := m.Get(id(1)); x.DecidedIndex != 8 || x.DecidedTick != 9 {
+			t.Errorf("the decision is said to be that of entry %d, tick %d; want 8, 9", x.DecidedIndex, x.DecidedTick)
+		}
+	})
 	if w := third.Effects.Work; len(w) != 1 || w[0] != id(1) {
 		t.Errorf("work of the tick that ends the transaction: %v", w)
 	}
@@ -131,7 +136,7 @@ func TestApplyStopsAtBadEntry(t *testing.T) {
 		"corrupt":       {good.Data[:len(good.Data)-1], ErrCorrupt},
 		"empty":         {nil, ErrCorrupt},
 		"newer version": {newer, ErrUnknownVersion},
-		"newer command": {entryOf(1, []byte{kindRemoveParticipant + 1, 0}), ErrUnknownKind},
+		"newer command": {entryOf(1, []byte{newestKind + 1, 0}), ErrUnknownKind},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var failures []error
@@ -218,7 +223,7 @@ func TestPersistCancels(t *testing.T) {
 		err = s.Persist(sink)
 		s.Release()
 		if err == nil {
-			if n != 4 || sink.cancelled || !sink.closed { // magic, header, end, close
+			if n != 5 || sink.cancelled || !sink.closed { // magic, header, audit, end, close
 				t.Errorf("after %d operations: %+v", n, sink)
 			}
 			return
@@ -345,13 +350,21 @@ func genHistory() *rapid.Generator[[]machine.Entry] {
 	})
 }
 
+func drawVotes(t *rapid.T, n int) (votes []txn.BranchVote) {
+	for i := range n {
+		vote := rapid.SampledFrom([]txn.Vote{1, 1, 1, 1, 1, 1, txn.VoteReadOnly, txn.VoteNo, 0}).Draw(t, "vote")
+		votes = append(votes, txn.BranchVote{Branch: txn.BranchID(i + 1), Vote: vote})
+	}
+	return votes
+}
+
 func genStep(now survival.Tick) *rapid.Generator[machine.Command] {
 	names := rapid.SampledFrom([]string{"orders", "stock", "web", "web", "nobody"})
 	return rapid.Custom(func(t *rapid.T) machine.Command {
 		id := id(rapid.ByteRange(1, 4).Draw(t, "id"))
 		expiry := now + survival.Tick(rapid.IntRange(0, 20).Draw(t, "expiry"))
 		n := rapid.SampledFrom([]int{0, 1, 2, 2, 2, 3}).Draw(t, "n")
-		switch rapid.IntRange(0, 10).Draw(t, "kind") {
+		switch rapid.IntRange(0, 14).Draw(t, "kind") {
 		case 0, 1, 2:
 			b := machine.Begin{ID: id, Name: "n", Timeout: time.Second, Survival: 1, Expiry: expiry, Labels: []machine.Label{{Key: "k", Value: "v"}}}
 			for _, p := range []string{"orders", "web", "stock"}[:n] {
@@ -361,12 +374,7 @@ func genStep(now survival.Tick) *rapid.Generator[machine.Command] {
 		case 3:
 			return machine.Enlist{ID: id, Branch: machine.Branch{Participant: names.Draw(t, "name"), Session: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "session")}}
 		case 4, 5:
-			c := machine.Commit{ID: id, OwnPhaseTwo: rapid.Bool().Draw(t, "own")}
-			for i := range n {
-				vote := rapid.SampledFrom([]txn.Vote{1, 1, 1, 1, 1, 1, txn.VoteReadOnly, txn.VoteNo, 0}).Draw(t, "vote")
-				c.Votes = append(c.Votes, txn.BranchVote{Branch: txn.BranchID(i + 1), Vote: vote})
-			}
-			return c
+			return machine.Commit{ID: id, Votes: drawVotes(t, n), OwnPhaseTwo: rapid.Bool().Draw(t, "own")}
 		case 6:
 			return machine.Rollback{ID: id, Cause: txn.Cause(rapid.ByteRange(0, 6).Draw(t, "cause")), Reason: "because"}
 		case 7:
@@ -380,9 +388,21 @@ func genStep(now survival.Tick) *rapid.Generator[machine.Command] {
 			return d
 		case 9:
 			if n == 0 {
-				return machine.Forget{ID: id, Reason: "seen to"}
+				return machine.Forget{ID: id, By: rapid.SampledFrom([]string{"", "ann"}).Draw(t, "by"), Reason: "seen to"}
 			}
-			return machine.Hazard{ID: id, Branch: txn.BranchID(n), Hazard: txn.Hazard(rapid.ByteRange(1, 4).Draw(t, "hazard")), Detail: "detail"}
+			return machine.Hazard{
+				ID: id, Branch: txn.BranchID(n), Hazard: txn.Hazard(rapid.ByteRange(1, 4).Draw(t, "hazard")), Detail: "detail",
+				Legacy: rapid.Bool().Draw(t, "legacy"),
+			}
+		case 10, 11:
+			return machine.Resolve{
+				ID: id, Branch: txn.BranchID(n), By: "ann", Reason: rapid.SampledFrom([]string{"looked", "asked", ""}).Draw(t, "reason"),
+				Ending: rapid.SampledFrom([]txn.BranchState{txn.BranchCommitted, txn.BranchRolledBack}).Draw(t, "end"),
+			}
+		case 12:
+			return machine.Vote{ID: id, Votes: drawVotes(t, n), OwnPhaseTwo: rapid.Bool().Draw(t, "own"), Reason: "no room"}
+		case 13:
+			return machine.Delegate{ID: id, Branch: 1}
 		default:
 			p := txn.Participant{Name: names.Draw(t, "name"), Kind: "postgres", Settings: map[string]string{"n": string(rune('0' + n))}}
 			if n == 0 {

@@ -26,11 +26,12 @@ func appendSnapshotHeader(dst []byte, h *machine.Header) []byte {
 		dst = appendParticipant(dst, &h.Participants[i].Participant)
 		dst = appendFlag(dst, h.Participants[i].Removed)
 	}
-	return dst
+	return binary.AppendUvarint(dst, uint64(len(h.Audit)))
 }
 
-func (r *reader) snapshotHeader() machine.Header {
-	h := machine.Header{
+// snapshotHeader reads a header, and how many audit records follow in blocks of their own.
+func (r *reader) snapshotHeader(version byte) (h machine.Header, audit int) {
+	h = machine.Header{
 		Bootstrap:  r.bootstrap(),
 		Tick:       survival.Tick(r.uvarint()),
 		Seq:        r.uvarint(),
@@ -41,7 +42,41 @@ func (r *reader) snapshotHeader() machine.Header {
 	for range r.atMost(txn.MaxParticipants, minRegistration) {
 		h.Participants = append(h.Participants, machine.Registration{Participant: r.participant(), Removed: r.flag()})
 	}
-	return h
+	if version >= 2 {
+		n := r.uvarint()
+		if n > machine.MaxAudit {
+			r.fail("%d audit records; at most %d", n, machine.MaxAudit)
+		}
+		audit = int(n)
+	}
+	return h, audit
+}
+
+func appendAudit(dst []byte, a *machine.AuditRecord) []byte {
+	dst = binary.AppendUvarint(dst, a.Seq)
+	dst = binary.AppendVarint(dst, a.Wall)
+	dst = binary.AppendUvarint(dst, uint64(a.Tick))
+	dst = binary.AppendUvarint(dst, a.Index)
+	dst = append(append(dst, byte(a.Action)), a.ID[:]...)
+	dst = append(binary.AppendUvarint(dst, uint64(a.Branch)), byte(a.Ending))
+	dst = appendString(dst, a.Participant)
+	return appendString(appendString(dst, a.By), a.Reason)
+}
+
+func (r *reader) audit() machine.AuditRecord {
+	return machine.AuditRecord{
+		Seq:         r.uvarint(),
+		Wall:        r.number(),
+		Tick:        survival.Tick(r.uvarint()),
+		Index:       r.uvarint(),
+		Action:      machine.Action(r.byte()),
+		ID:          r.id(),
+		Branch:      txn.BranchID(r.uint32()),
+		Ending:      txn.BranchState(r.byte()),
+		Participant: r.name(),
+		By:          r.name(),
+		Reason:      r.name(),
+	}
 }
 
 func appendTransaction(dst []byte, t *machine.Transaction) []byte {
@@ -56,6 +91,9 @@ func appendTransaction(dst []byte, t *machine.Transaction) []byte {
 	dst = binary.LittleEndian.AppendUint64(dst, t.Sum)
 	dst = binary.AppendUvarint(dst, t.Seq)
 	dst = binary.AppendUvarint(dst, uint64(t.Ended))
+	dst = binary.AppendVarint(dst, t.Decided)
+	dst = binary.AppendUvarint(dst, uint64(t.DecidedTick))
+	dst = binary.AppendUvarint(dst, t.DecidedIndex)
 	dst = appendFlag(dst, t.OwnPhaseTwo)
 	dst = appendLabels(dst, t.Labels)
 	dst = binary.AppendUvarint(dst, uint64(len(t.Branches)))
@@ -81,24 +119,27 @@ func (r *reader) atMost(limit, size int) int {
 }
 
 // transaction fills t, whose slices are used again. Its payloads are parts of the encoded bytes.
-func (r *reader) transaction(t *machine.Transaction) {
+func (r *reader) transaction(t *machine.Transaction, version byte) {
 	labels, branches := t.Labels[:0], t.Branches[:0]
 	*t = machine.Transaction{
-		ID:          r.id(),
-		Name:        r.string(),
-		State:       txn.State(r.byte()),
-		Cause:       txn.Cause(r.byte()),
-		Hazard:      txn.Hazard(r.byte()),
-		Reason:      r.string(),
-		Timeout:     r.duration(),
-		Survival:    r.uvarint(),
-		Expiry:      survival.Tick(r.uvarint()),
-		Began:       r.number(),
-		Sum:         r.fixed64(),
-		Seq:         r.uvarint(),
-		Ended:       survival.Tick(r.uvarint()),
-		OwnPhaseTwo: r.flag(),
+		ID:       r.id(),
+		Name:     r.string(),
+		State:    txn.State(r.byte()),
+		Cause:    txn.Cause(r.byte()),
+		Hazard:   txn.Hazard(r.byte()),
+		Reason:   r.string(),
+		Timeout:  r.duration(),
+		Survival: r.uvarint(),
+		Expiry:   survival.Tick(r.uvarint()),
+		Began:    r.number(),
+		Sum:      r.fixed64(),
+		Seq:      r.uvarint(),
+		Ended:    survival.Tick(r.uvarint()),
 	}
+	if version >= 2 {
+		t.Decided, t.DecidedTick, t.DecidedIndex = r.number(), survival.Tick(r.uvarint()), r.uvarint()
+	}
+	t.OwnPhaseTwo = r.flag()
 	for range r.atMost(txn.MaxLabels, minLabel) {
 		labels = append(labels, machine.Label{Key: r.string(), Value: r.string()})
 	}

@@ -17,7 +17,7 @@ import (
 // magic begins every snapshot; its last byte is the version of the format.
 const (
 	magic           = "txmgrsn"
-	snapshotVersion = 1
+	snapshotVersion = 2
 )
 
 // snapshot is the state at one moment, on its way to disk. Its Release lets the machine write in place again.
@@ -45,21 +45,26 @@ func writeSnapshot(w io.Writer, h machine.Header, txs iter.Seq[*machine.Transact
 	if err := b.flush(blockHeader); err != nil {
 		return err
 	}
+	for i := range h.Audit {
+		b.buf = appendAudit(b.buf, &h.Audit[i])
+		if err := b.flushFull(blockAudit); err != nil {
+			return err
+		}
+	}
+	if err := b.flushRest(blockAudit); err != nil {
+		return err
+	}
 	count := uint64(0)
 	for t := range txs {
 		failpoint.Hit("snapshot half written")
 		b.buf = appendTransaction(b.buf, t)
 		count++
-		if len(b.buf) >= blockFull {
-			if err := b.flush(blockTransactions); err != nil {
-				return err
-			}
-		}
-	}
-	if len(b.buf) > blockHead {
-		if err := b.flush(blockTransactions); err != nil {
+		if err := b.flushFull(blockTransactions); err != nil {
 			return err
 		}
+	}
+	if err := b.flushRest(blockTransactions); err != nil {
+		return err
 	}
 	b.buf = b.sum.Sum(binary.AppendUvarint(b.buf, count))
 	return b.flush(blockEnd)
@@ -68,11 +73,11 @@ func writeSnapshot(w io.Writer, h machine.Header, txs iter.Seq[*machine.Transact
 // readSnapshot makes a machine of a stream, which has to end with the snapshot.
 func readSnapshot(r io.Reader) (*machine.Machine, error) {
 	b := newBlockReader(r)
-	h, err := readPreamble(b)
+	h, version, err := readPreamble(b)
 	if err != nil {
 		return nil, fmt.Errorf("snapshot: %w", err)
 	}
-	m, err := machine.Restore(h, readTransactions(b))
+	m, err := machine.Restore(h, readTransactions(b, version))
 	if err != nil {
 		return nil, fmt.Errorf("snapshot: %w", err)
 	}
@@ -80,35 +85,58 @@ func readSnapshot(r io.Reader) (*machine.Machine, error) {
 }
 
 // readPreamble reads what precedes the transactions.
-func readPreamble(b *blockReader) (h machine.Header, err error) {
+func readPreamble(b *blockReader) (h machine.Header, version byte, err error) {
 	if err := b.read(len(magic) + 1); err != nil {
-		return h, err
+		return h, 0, err
 	}
-	switch version := b.buf[len(magic)]; {
+	version = b.buf[len(magic)]
+	switch {
 	case string(b.buf[:len(magic)]) != magic:
-		return h, fmt.Errorf("%w: it begins with %q; want %q", ErrCorrupt, b.buf[:len(magic)], magic)
+		return h, 0, fmt.Errorf("%w: it begins with %q; want %q", ErrCorrupt, b.buf[:len(magic)], magic)
 	case version > snapshotVersion:
-		return h, fmt.Errorf("%w: version %d, the newest known here is %d: this node is older than what it reads; upgrade it", ErrUnknownVersion, version, snapshotVersion)
-	case version < snapshotVersion:
-		return h, fmt.Errorf("%w: there is no version %d", ErrCorrupt, version)
+		return h, 0, fmt.Errorf("%w: version %d, the newest known here is %d: this node is older than what it reads; upgrade it", ErrUnknownVersion, version, snapshotVersion)
+	case version == 0:
+		return h, 0, fmt.Errorf("%w: there is no version %d", ErrCorrupt, version)
 	}
 	kind, body, err := b.next()
 	if err != nil {
-		return h, err
+		return h, 0, err
 	}
 	if kind != blockHeader {
-		return h, b.corrupt("kind %d stands where the header should", kind)
+		return h, 0, b.corrupt("kind %d stands where the header should", kind)
 	}
 	r := newReader(body)
-	h = r.snapshotHeader()
+	h, audit := r.snapshotHeader(version)
 	if err := r.end(); err != nil {
-		return h, fmt.Errorf("block %d: %w", b.number, err)
+		return h, 0, fmt.Errorf("block %d: %w", b.number, err)
 	}
-	return h, nil
+	h.Audit, err = readAudit(b, audit)
+	return h, version, err
+}
+
+// readAudit reads the blocks of the audit trail, which has count records.
+func readAudit(b *blockReader, count int) (records []machine.AuditRecord, err error) {
+	for len(records) < count {
+		kind, body, err := b.next()
+		if err != nil {
+			return nil, err
+		}
+		if kind != blockAudit {
+			return nil, b.corrupt("kind %d stands where %d more audit records should", kind, count-len(records))
+		}
+		r := newReader(body)
+		for r.left() > 0 && len(records) < count {
+			records = append(records, r.audit())
+		}
+		if err := r.end(); err != nil {
+			return nil, fmt.Errorf("block %d: %w", b.number, err)
+		}
+	}
+	return records, nil
 }
 
 // readTransactions gives the transactions, and at last the faults of the end. The yielded value is used again.
-func readTransactions(b *blockReader) iter.Seq2[*machine.Transaction, error] {
+func readTransactions(b *blockReader, version byte) iter.Seq2[*machine.Transaction, error] {
 	return func(yield func(*machine.Transaction, error) bool) {
 		var t machine.Transaction
 		count := uint64(0)
@@ -122,7 +150,7 @@ func readTransactions(b *blockReader) iter.Seq2[*machine.Transaction, error] {
 			switch kind {
 			case blockTransactions:
 				for r.left() > 0 {
-					r.transaction(&t)
+					r.transaction(&t, version)
 					if r.err != nil {
 						yield(nil, fmt.Errorf("block %d: %w", b.number, r.err))
 						return
@@ -137,11 +165,11 @@ func readTransactions(b *blockReader) iter.Seq2[*machine.Transaction, error] {
 					yield(nil, err)
 				}
 				return
-			case 0, blockHeader:
-				yield(nil, b.corrupt("kind %d stands behind the header", kind))
+			case 0, blockHeader, blockAudit:
+				yield(nil, b.corrupt("kind %d stands where transactions should", kind))
 				return
 			default:
-				r.unknown("a block", kind, blockEnd)
+				r.unknown("a block", kind, newestBlock)
 				yield(nil, fmt.Errorf("block %d: %w", b.number, r.err))
 				return
 			}

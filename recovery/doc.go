@@ -14,7 +14,15 @@
 // what it has to wait for. Every participant has a lane: a queue of branches, a
 // limit of calls at once, and a breaker. The sweep ([Recovery.Sweep]) looks for
 // branches that nobody drives: a prepare that came after the rollback, an
-// acknowledgement that was not true, a branch of a forgotten transaction.
+// acknowledgement that was not true, a branch of a forgotten transaction. After
+// it evidence that nobody needs any more is cleared away, where a participant is a
+// [participant.Tidier]. [Recovery.Survey], [Recovery.Attempts], [Recovery.History]
+// and [Recovery.Health] tell people what there is and why.
+//
+// A transaction whose decision was delegated to its only branch is left to the
+// application until its deadline, and then settled: see [participant.Settler]. No
+// question, record or call is spent on it meanwhile, beyond one question after
+// Config.Grace, by which it is ordinarily finished.
 //
 // # Invariants
 //
@@ -24,8 +32,11 @@
 //     Config.PerParticipant workers, each at most Config.CallTimeout, and after
 //     Config.BreakerAfter failures in a row no more than one.
 //  3. What is undone costs its id and its branch numbers. Records with errors
-//     and times exist only for branches that were tried, and only until they
-//     are finished.
+//     and times exist only for branches that were tried: of each the latest 16
+//     attempts, of all together 65,536 and one for each. A branch whose first
+//     attempt succeeds leaves nothing behind. For those of which an attempt failed,
+//     was given up, or ended in a hazard, the attempts are kept after the end, of
+//     the newest 1,024 such transactions and at most 65,536 in all.
 //  4. A result is not lost by a log that is away: it is kept and reported again,
 //     and no further calls are made while the log refuses.
 //  5. The sweep touches a branch only if its name carries our cluster's tag, it
@@ -36,6 +47,20 @@
 //     look; and what still stands at the second look was not finished meanwhile.
 //  6. A branch that ended otherwise than decided is reported as a hazard, never
 //     as done.
+//  7. A branch of a transaction that the log does not know is rolled back (presumed
+//     abort) unless something speaks for a commit that was forgotten: the
+//     participant has proof that the branch was committed once, or cannot be asked
+//     for it ([participant.Inspector]); or it is prepared, by the participant's
+//     clock, for longer than the log surely remembers decisions (Known.Memory). Had
+//     a younger one been decided to commit, after it was prepared, the log would
+//     still know. What is not rolled back for age or proof is left to a person, and
+//     told at every sweep.
+//  8. Evidence of a branch's end goes only when its transaction is finished without
+//     a hazard, or unknown, and no call for the branch is under way here. Then
+//     nobody asks for it again: calls ask the log first; no sweep runs beside the
+//     tidying; and a deposed leader's worker has no log to tell. Unknown means
+//     forgotten: begin and enlist are logged before the branch can leave evidence,
+//     and the log is asked after that was seen.
 //
 // # Concurrency
 //
@@ -52,5 +77,14 @@
 //
 // It decides nothing, persists nothing, and does not know how a participant is
 // spoken to. It does not judge whether a restored log may be trusted: the owner
-// of such a log switches the periodic sweep off (Config.SweepEvery).
+// of such a log switches the periodic sweep off (Config.SweepEvery), and the
+// tidying with it.
+//
+// Where a participant does not say since when a branch is prepared (MariaDB), one
+// that comes back after its committed transaction was forgotten cannot be told
+// from one that was prepared too late, and is rolled back. It takes a server that
+// hid the branch for the whole retention time, because each sweep before would have
+// committed it: a ghost that outlives the transaction's hazard, or a restored
+// backup. Ghosts are shown by the survey, and a transaction with a hazard is not
+// forgotten before a person says so: restart the server first, then forget.
 package recovery

@@ -28,6 +28,7 @@ type fakeLog struct {
 	reportErr func(id txn.ID, call int) error
 	calls     int // of Report
 	lookupErr error
+	memory    time.Duration // told of unknown transactions
 	openErr   map[string]error
 }
 
@@ -108,7 +109,7 @@ func (l *fakeLog) Undone(id txn.ID) (Work, bool) {
 		return Work{}, false
 	}
 	for i, b := range x.branches {
-		if b.finished || (x.state == txn.Preparing && b.vote != 0) {
+		if b.finished || (x.state == txn.Preparing && b.vote != 0 && b.vote != txn.VoteDelegated) {
 			continue
 		}
 		w.Branches = append(w.Branches, Branch{b.participant, x.branch(id, i)})
@@ -151,6 +152,7 @@ func (l *fakeLog) applyLocked(id txn.ID, rs []Report) error {
 	}
 	for _, rep := range rs {
 		b := x.branches[rep.Branch-1]
+		x.endDelegated(b, rep.State)
 		switch {
 		case rep.Vote != 0:
 			if x.state == txn.Preparing {
@@ -166,6 +168,23 @@ func (l *fakeLog) applyLocked(id txn.ID, rs []Report) error {
 	}
 	l.advanceLocked(id, x)
 	return nil
+}
+
+// endDelegated makes the end of a branch the decision that was delegated to it.
+func (x *fakeTx) endDelegated(b *fakeBranch, end txn.BranchState) {
+	if x.state != txn.Preparing || b.vote != txn.VoteDelegated {
+		return
+	}
+	x.state, x.cause = txn.RollingBack, txn.CauseVoteNo
+	if end == txn.BranchCommitted {
+		x.state, x.cause = txn.Committing, 0
+	}
+}
+
+// delegate puts a transaction whose decision was delegated to its only branch.
+func (l *fakeLog) delegate(id txn.ID, timeout time.Duration, participant string) {
+	x := l.put(id, txn.Preparing, participant)
+	l.with(func() { x.deadline, x.branches[0].vote = time.Now().Add(timeout), txn.VoteDelegated })
 }
 
 // advanceLocked decides when all have voted, and finishes when all have ended.
@@ -219,6 +238,7 @@ func (l *fakeLog) ack(id txn.ID) {
 	defer l.mu.Unlock()
 	x := l.txs[id]
 	for _, b := range x.branches {
+		x.endDelegated(b, txn.BranchCommitted)
 		b.finished = true
 	}
 	l.advanceLocked(id, x)
@@ -235,9 +255,13 @@ func (l *fakeLog) Lookup(_ context.Context, keys []Key) ([]Known, error) {
 	for i, k := range keys {
 		x := l.txs[k.TX]
 		if x == nil {
+			known[i].Memory = l.memory
 			continue
 		}
 		known[i].State = x.state
+		for _, b := range x.branches {
+			known[i].Hazard = max(known[i].Hazard, b.hazard)
+		}
 		if n := int(k.Branch); n <= len(x.branches) {
 			known[i].Branch = x.branch(k.TX, n-1)
 			known[i].Unfinished = (x.state == txn.Committing || x.state == txn.RollingBack) && !x.branches[n-1].finished

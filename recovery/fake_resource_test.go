@@ -23,6 +23,7 @@ type resource struct {
 	ended    map[string]participant.Ending // its proof
 	listed   []participant.Prepared        // what else it claims to hold
 	votes    map[txn.BranchID]txn.Vote     // answers to prepare; yes by default
+	reason   string                        // of a no
 	fault    func(visit) fault
 	listErr  error
 	calls    []visit
@@ -31,7 +32,7 @@ type resource struct {
 	most     int // calls at once
 }
 
-// visit is one call of Commit, Rollback or Prepare.
+// visit is one call of Commit, Rollback, Prepare or Settle.
 type visit struct {
 	verb    Verb
 	branch  participant.Branch
@@ -125,7 +126,7 @@ func (p *resource) act(ctx context.Context, verb Verb, b participant.Branch, eff
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if f == forget {
+	if f == forget && verb != Settle {
 		delete(p.prepared, b.XID)
 		delete(p.ended, b.XID)
 	}
@@ -175,7 +176,25 @@ func (p *resource) Prepare(ctx context.Context, b participant.Branch) (txn.Vote,
 			p.prepared[b.XID] = true
 		}
 	})
-	return vote, "", err
+	return vote, p.reason, err
+}
+
+// Settle ends the application's session: what it has not committed is lost.
+func (p *resource) Settle(ctx context.Context, b participant.Branch) (participant.Result, error) {
+	var res participant.Result
+	err := p.act(ctx, Settle, b, func(f fault) {
+		if p.ended[b.XID] == 0 {
+			p.ended[b.XID] = participant.RolledBack
+		}
+		res = participant.Result{Ending: p.ended[b.XID], Detail: "model"}
+		switch f {
+		case forget:
+			res.Ending = participant.Unknown
+		case lie:
+			res.Ending = 77
+		}
+	})
+	return res, err
 }
 
 func (p *resource) Prepared(ctx context.Context, _ string) ([]participant.Prepared, error) {
@@ -199,6 +218,13 @@ func (p *resource) made() []visit {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.calls)
+}
+
+// busy gives the calls under way.
+func (p *resource) busy() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.running
 }
 
 func (p *resource) held() int {

@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/txmgr/txmgr/txn"
@@ -65,15 +66,19 @@ func (r *Recovery) nextProbeLocked(participant string) time.Duration {
 
 // Health is how a participant looks from here.
 type Health struct {
-	Healthy   bool          // the breaker is closed and the last sweep saw what is prepared
-	LastError string        // since the last success; at most 300 bytes
+	Healthy   bool          // the last call was answered, and the last sweep saw what is prepared
+	Failures  int           // calls that failed since the last that was answered
+	LastError string        // of them, or else of the last sweep or tidying; at most 300 bytes
 	NextTry   time.Duration // until the next probe of one that is not healthy
 	Queued    int           // branches that wait for a worker, or for the participant
 	Waiting   int           // branches that wait for their next try after a failure
 	Running   int           // calls under way
 }
 
-// Health tells how a participant does. One that was never needed is healthy.
+// Health tells how a participant does. One that was never needed is healthy. One
+// failure is enough not to be: its branch is tried again within Config.BackoffMax,
+// so that the verdict is never older than that while there is work. Of failures
+// whose branches were finished by others nothing is left after the next sweep.
 func (r *Recovery) Health(participant string) Health {
 	now := r.now()
 	r.mu.Lock()
@@ -83,15 +88,13 @@ func (r *Recovery) Health(participant string) Health {
 		return Health{Healthy: true}
 	}
 	h := Health{
-		Healthy:   l.br.closed() && !l.blind,
-		LastError: l.lastErr,
-		NextTry:   max(0, l.br.nextProbe()-now),
-		Queued:    l.queued(),
-		Waiting:   l.parked,
-		Running:   l.running,
+		Healthy:  l.br.closed() && l.fails == 0 && !l.blind,
+		Failures: l.fails,
+		NextTry:  max(0, l.br.nextProbe()-now),
+		Queued:   l.queued(),
+		Waiting:  l.parked,
+		Running:  l.running,
 	}
-	if h.LastError == "" {
-		h.LastError = l.swept
-	}
+	h.LastError = cmp.Or(l.lastErr, l.swept, l.tidied)
 	return h
 }

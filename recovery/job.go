@@ -2,8 +2,10 @@ package recovery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
@@ -25,7 +27,7 @@ type job struct {
 func newJob(name string, s sighting, k Known) *job {
 	j := &job{
 		branch: k.Branch,
-		verb:   judgeKnown(k),
+		verb:   judgeKnown(k, age(s.Since)),
 		finding: txn.Finding{
 			Participant: name, XID: s.XID, ID: s.TX, Branch: s.Branch,
 			Since: s.Since, Owner: s.Owner, State: k.State, Verdict: verdictLeave,
@@ -37,9 +39,21 @@ func newJob(name string, s sighting, k Known) *job {
 	case Rollback:
 		j.finding.Verdict = verdictRollback
 	}
+	if k.State == 0 && j.verb == 0 {
+		j.finding.Error = fmt.Sprintf("prepared for longer than the log remembers (%v): it may have been decided to commit, "+
+			"and forgotten; compare with the other participants, and end it there by hand", k.Memory)
+	}
 	// The name seen there is the truth about the branch, whatever the log has.
 	j.branch.TX, j.branch.ID, j.branch.XID = s.TX, s.Branch, s.XID
 	return j
+}
+
+// age is how long a branch is prepared; zero when the participant does not say.
+func age(since time.Time) time.Duration {
+	if since.IsZero() {
+		return 0
+	}
+	return time.Since(since)
 }
 
 // carryOut runs jobs through the participant's lane and waits for them. When ctx
@@ -97,7 +111,11 @@ func (r *Recovery) runJob(l *lane, j *job, probe bool) {
 	defer r.wg.Done()
 	ctx, cancel := context.WithTimeout(j.ctx, r.cfg.CallTimeout)
 	defer cancel()
-	rep, tried, err := r.tryJob(ctx, l.name, j)
+	a := outcome{at: time.Now(), stale: ctx.Err() != nil}
+	if !a.stale {
+		a.report, a.err = r.tryJob(ctx, l.name, j)
+	}
+	a.took = time.Since(a.at)
 
 	now := r.now()
 	r.mu.Lock()
@@ -105,24 +123,29 @@ func (r *Recovery) runJob(l *lane, j *job, probe bool) {
 	defer close(j.over)
 	r.inPool--
 	l.running--
+	text := l.text(a.err)
+	doubt := errors.As(a.err, new(*doubtError))
 	switch {
-	case err == nil:
-		l.br.success()
-		l.lastErr = ""
+	case a.err == nil && !a.stale, doubt:
+		l.praiseLocked()
 	case j.ctx.Err() != nil:
 		l.br.release(probe)
 	default:
-		r.blameLocked(l, err, now, probe)
+		r.blameLocked(l, text, now, probe)
 	}
 	switch {
-	case !tried:
+	case a.stale:
 		j.notTried(l)
-	case err != nil:
-		j.finding.Error = plain(err.Error())
-	case rep.Hazard != 0:
-		j.finding.Error = plain(fmt.Sprintf("ended otherwise: %v (%s)", rep.Hazard, rep.Detail))
+	case doubt:
+		j.finding.Verdict, j.finding.Error = verdictLeave, text
+	case a.err != nil:
+		j.finding.Error = text
+		r.noteJobLocked(j, a, text)
+	case a.report.Hazard != 0:
+		j.finding.Error = plain(fmt.Sprintf("ended otherwise: %v (%s)", a.report.Hazard, a.report.Detail))
+		r.noteJobLocked(j, a, text)
 		if j.finding.State != 0 {
-			r.addReportLocked(j.branch.TX, entry{Report: rep})
+			r.addReportLocked(j.branch.TX, entry{Report: a.report})
 		}
 	default:
 		j.finding.Done = true
@@ -130,13 +153,48 @@ func (r *Recovery) runJob(l *lane, j *job, probe bool) {
 	r.dispatchLocked(now)
 }
 
-func (r *Recovery) tryJob(ctx context.Context, name string, j *job) (rep Report, tried bool, err error) {
-	if err := ctx.Err(); err != nil {
-		return Report{}, false, err
-	}
+// noteJobLocked remembers an attempt that did not end the branch as wanted; mu is
+// held.
+func (r *Recovery) noteJobLocked(j *job, a outcome, text string) {
+	c := trail{records: []record{a.record(j.verb, text, false)}, bad: true}
+	r.past.keepLocked(Key{j.branch.TX, j.branch.ID}, c)
+}
+
+func (r *Recovery) tryJob(ctx context.Context, name string, j *job) (Report, error) {
 	p, err := r.log.Participant(ctx, name)
+	if err == nil && j.finding.State == 0 {
+		err = doubted(ctx, p, j.branch)
+	}
+	var rep Report
 	if err == nil {
 		rep, err = call(ctx, p, j.branch, j.verb)
 	}
-	return rep, true, r.late(ctx, err)
+	return rep, overdue(ctx, r.cfg.CallTimeout, err)
+}
+
+// doubtError says why a branch of a transaction that the log does not know is not
+// rolled back.
+type doubtError struct{ proof string }
+
+func (e *doubtError) Error() string {
+	return "prepared, although there is proof that it was committed once (" + e.proof +
+		"): compare with the other participants, and end it there by hand"
+}
+
+// doubted asks the participant for proof that a branch was committed once, which
+// would forbid to roll it back. No answer forbids it as well, until the next sweep.
+func doubted(ctx context.Context, p participant.Participant, b participant.Branch) (err error) {
+	witness, ok := p.(participant.Inspector)
+	if !ok {
+		return nil
+	}
+	defer unpanic(&err)
+	said, err := witness.Inspect(ctx, b)
+	switch {
+	case err != nil:
+		return fmt.Errorf("ask for proof of its end before rolling it back: %w", err)
+	case said.Ending == participant.Committed:
+		return &doubtError{plain(said.Detail)}
+	}
+	return nil
 }

@@ -5,24 +5,25 @@ import (
 	"time"
 )
 
-// item is one branch in a queue: what costs memory when much is undone.
-// Branch zero, verb zero stands for the transaction's reports to the log.
+// item is one branch in a queue: what costs memory when much is undone. Branch
+// zero stands, with verb zero, for the transaction's reports to the log, and with
+// Settle for the end of its waiting.
 type item struct {
 	Key
 	verb Verb
 }
 
-// The classes of work in a lane, in order of precedence: the three verbs, then
+// The classes of work in a lane, in order of precedence: the verbs, then
 // what a sweep found.
 const (
-	classJobs = int(Rollback)
+	classJobs = int(Settle)
 	classes   = classJobs + 1
 )
 
 func (v Verb) class() int { return int(v) - 1 }
 
 // priorities of the classes at the pool.
-var priorities = [classes]int{PriorityCommit, PriorityCommit, PriorityRollback, PriorityProbe}
+var priorities = [classes]int{PriorityCommit, PriorityCommit, PriorityRollback, PriorityRollback, PriorityProbe}
 
 // lane is what waits for one participant. Guarded by Recovery.mu.
 type lane struct {
@@ -32,9 +33,11 @@ type lane struct {
 	running int // calls that hold a worker
 	parked  int // branches that wait for their next try
 	br      breaker
-	lastErr string // of the last failed call since the last success
+	fails   int    // calls that failed since the last success
+	lastErr string // of the last of them
 	blind   bool   // the last sweep could not see what is prepared
 	swept   string // why the last sweep failed; empty when it did not
+	tidied  string // why the last tidying failed; empty when it did not
 	active  bool   // in Recovery.active
 
 	sweeping chan struct{} // held by the sweep that is under way
@@ -55,6 +58,9 @@ func (l *lane) queued() int {
 	}
 	return n
 }
+
+// idle reports whether nothing is queued, running, or waiting to be tried again.
+func (l *lane) idle() bool { return l.queued()+l.running+l.parked == 0 }
 
 // laneLocked gives the lane of a participant; mu is held.
 func (r *Recovery) laneLocked(name string) *lane {
@@ -99,7 +105,7 @@ func (r *Recovery) restLocked(l *lane) {
 // and have nothing to do; mu is held.
 func (r *Recovery) dropLanesLocked(registered map[string]bool) {
 	for name, l := range r.lanes {
-		if !registered[name] && l.queued()+l.running+l.parked == 0 && len(l.sweeping) == 0 {
+		if !registered[name] && l.idle() && len(l.sweeping) == 0 {
 			delete(r.lanes, name)
 		}
 	}

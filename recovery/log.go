@@ -16,10 +16,13 @@ type Work struct {
 	// OwnPhaseTwo says that the application finishes its branches itself, and is
 	// to be left Config.Grace for it.
 	OwnPhaseTwo bool
-	// TimeLeft is the time until the deadline of a transaction that is preparing.
+	// TimeLeft is the time until the deadline of a transaction that is preparing,
+	// also when its decision is delegated and the deadline decides nothing. Zero or
+	// less: it is over.
 	TimeLeft time.Duration
 	// Branches are the unfinished ones; of a transaction that is preparing, those
-	// that have not voted and that the coordinator has to ask.
+	// that have not voted and that the coordinator has to ask, and the one to which
+	// the decision is delegated, whose Vote is [txn.VoteDelegated].
 	Branches []Branch
 }
 
@@ -33,10 +36,14 @@ type Branch struct {
 // Hazard is set.
 type Report struct {
 	Branch txn.BranchID
-	State  txn.BranchState // BranchCommitted or BranchRolledBack: ended as decided
-	Vote   txn.Vote        // the answer to prepare
-	Hazard txn.Hazard      // HazardCommitted, HazardRolledBack or HazardUnknown
-	Detail string          // for people: how it is known
+	// State is BranchCommitted or BranchRolledBack: the branch ended as decided, or,
+	// when the decision was delegated to it, that is the decision.
+	State  txn.BranchState
+	Vote   txn.Vote   // the answer to prepare
+	Hazard txn.Hazard // HazardCommitted, HazardRolledBack or HazardUnknown
+	// Detail says for people how it is known, and why a vote is no. At most 300
+	// bytes.
+	Detail string
 }
 
 // Key names one branch of one transaction.
@@ -45,13 +52,20 @@ type Key struct {
 	Branch txn.BranchID
 }
 
-// Known is what the log knows about one branch that a sweep found.
+// Known is what the log knows about one branch that was found at a participant.
 type Known struct {
 	// State is the transaction's. Zero: the log does not know the transaction.
 	State txn.State
 	// Unfinished says that the branch is in the transaction's undone work, so
 	// that it is driven anyway.
 	Unfinished bool
+	// Hazard is the transaction's, until a person forgets it. While there is one,
+	// the evidence of its branches at the participants is kept.
+	Hazard txn.Hazard
+	// Memory is, for a transaction that the log does not know, how long ago its
+	// decision must have been at the very least if there ever was one: a younger one
+	// would still be known. Zero: the log does not say.
+	Memory time.Duration
 	// Branch is the branch as enlisted, so that a participant has the session,
 	// vote and payload. Zero when the transaction has no such branch.
 	Branch participant.Branch

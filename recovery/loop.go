@@ -102,8 +102,10 @@ func (r *Recovery) fireLocked(now time.Duration) {
 		if !ok {
 			return
 		}
-		if a.it.verb == 0 {
-			if b := r.outbox.bundles[a.it.TX]; b != nil && b.state == bundleParked && b.next == a.at {
+		if a.it.Branch == 0 {
+			if a.it.verb == Settle {
+				r.alarmedLocked(a.it.TX)
+			} else if b := r.outbox.bundles[a.it.TX]; b != nil && b.state == bundleParked && b.next == a.at {
 				r.requeueLocked(a.it.TX, b)
 			}
 			continue
@@ -129,10 +131,12 @@ func (r *Recovery) admitLocked(p *plannable, now time.Duration) {
 		if r.graces.push(id, now) {
 			r.wake()
 		}
+	case p.work.waits():
+		r.awaitLocked(&p.work, &t)
 	default:
 		r.planLocked(&p.work, &t, now)
 	}
-	if t.out > 0 || t.queued {
+	if t.out > 0 || t.queued || t.alarm {
 		r.tasks[id] = t
 		return
 	}
@@ -141,6 +145,31 @@ func (r *Recovery) admitLocked(p *plannable, now time.Duration) {
 	if len(r.tasks) == 0 && r.peak > crowdSize {
 		r.tasks, r.peak = make(map[txn.ID]task), 0
 	}
+}
+
+// awaitLocked leaves a transaction whose decision was delegated alone until its
+// deadline; mu is held. Ordinarily it is finished within the grace, so that only
+// what is older costs an alarm.
+func (r *Recovery) awaitLocked(w *Work, t *task) {
+	now := r.now()
+	switch {
+	case t.alarm:
+	case !t.graced && r.graces.wait > 0 && w.TimeLeft > r.graces.wait+graceWindow:
+		if r.graces.push(w.ID, now) {
+			r.wake()
+		}
+	default:
+		t.alarm = true
+		r.timers.push(now+w.TimeLeft, item{Key{TX: w.ID}, Settle})
+	}
+}
+
+// alarmedLocked looks again at a transaction whose deadline has come; mu is held.
+func (r *Recovery) alarmedLocked(id txn.ID) {
+	t := r.tasks[id]
+	t.alarm = false
+	r.tasks[id] = t
+	r.enqueueLocked(id, true)
 }
 
 // planLocked queues or parks the steps of a plan; mu is held.
@@ -156,7 +185,11 @@ func (r *Recovery) planLocked(w *Work, t *task, now time.Duration) {
 		t.round++
 	}
 	for _, s := range Plan(*w, View{Now: now, Graced: true}) {
-		if s.Hold == Expired {
+		switch s.Hold {
+		case Expired:
+			continue
+		case Delegated:
+			r.awaitLocked(w, t)
 			continue
 		}
 		t.out++

@@ -9,7 +9,7 @@ import (
 
 // Verb is what has to be done with a branch. The order is the order of
 // precedence: a commit frees locks and somebody waits for it; a prepare runs
-// against a deadline; a rollback frees locks.
+// against a deadline; a rollback frees locks, and so does a settlement.
 type Verb uint8
 
 // The verbs.
@@ -17,9 +17,12 @@ const (
 	Commit Verb = iota + 1
 	Prepare
 	Rollback
+	// Settle: the decision was delegated to the branch, and its time is over: see
+	// [participant.Settler].
+	Settle
 )
 
-var verbNames = []string{"none", "commit", "prepare", "rollback"}
+var verbNames = []string{"none", "commit", "prepare", "rollback", "settle"}
 
 // String gives the verb's name, for example "commit".
 func (v Verb) String() string {
@@ -44,9 +47,12 @@ const (
 	Unhealthy
 	// Expired: the deadline is over; a decision of the log will come.
 	Expired
+	// Delegated: the application is about to end the branch in one phase, and has
+	// until the deadline.
+	Delegated
 )
 
-var holdNames = []string{"ready", "grace", "backoff", "participant unhealthy", "deadline over"}
+var holdNames = []string{"ready", "grace", "backoff", "participant unhealthy", "deadline over", "delegated"}
 
 // String gives the reason for people.
 func (h Hold) String() string {
@@ -80,15 +86,14 @@ type View struct {
 // Plan says what has to be done for a transaction: one step for each unfinished
 // branch, in their order. It is pure, and empty for a state without work.
 func Plan(w Work, v View) []Step {
-	verb := w.verb()
-	if verb == 0 {
+	if w.verb(&Branch{}) == 0 {
 		return nil
 	}
 	steps := make([]Step, 0, len(w.Branches))
 	for i := range w.Branches {
 		b := &w.Branches[i]
-		s := Step{Branch: b.ID, Participant: b.Participant, Verb: verb}
-		s.Hold, s.Wait = v.hold(&w, b, verb)
+		s := Step{Branch: b.ID, Participant: b.Participant, Verb: w.verb(b)}
+		s.Hold, s.Wait = v.hold(&w, b, s.Verb)
 		steps = append(steps, s)
 	}
 	return steps
@@ -98,6 +103,8 @@ func (v View) hold(w *Work, b *Branch, verb Verb) (Hold, time.Duration) {
 	switch {
 	case verb == Prepare && w.TimeLeft <= 0:
 		return Expired, 0
+	case verb == Settle && w.TimeLeft > 0:
+		return Delegated, w.TimeLeft
 	case !v.Graced && w.graceful():
 		return Grace, 0
 	}
@@ -114,17 +121,30 @@ func (v View) hold(w *Work, b *Branch, verb Verb) (Hold, time.Duration) {
 	return Ready, 0
 }
 
-// verb gives what the branches of the transaction need; zero for nothing.
-func (w *Work) verb() Verb {
-	switch w.State {
-	case txn.Preparing:
+// verb gives what a branch of the transaction needs; zero for nothing.
+func (w *Work) verb(b *Branch) Verb {
+	switch {
+	case w.State == txn.Preparing && b.Vote == txn.VoteDelegated:
+		return Settle
+	case w.State == txn.Preparing:
 		return Prepare
-	case txn.Committing:
+	case w.State == txn.Committing:
 		return Commit
-	case txn.RollingBack:
+	case w.State == txn.RollingBack:
 		return Rollback
 	}
 	return 0
+}
+
+// waits reports whether there is nothing to do before the deadline, because the
+// decision was delegated.
+func (w *Work) waits() bool {
+	for i := range w.Branches {
+		if w.verb(&w.Branches[i]) != Settle {
+			return false
+		}
+	}
+	return w.TimeLeft > 0 && len(w.Branches) > 0
 }
 
 // graceful reports whether the application is expected to finish its branches
@@ -145,12 +165,12 @@ func (w *Work) graceful() bool {
 
 // branch finds the branch that an item is about, if it still needs just that.
 func (w *Work) branch(it item) (Branch, bool) {
-	if w.verb() != it.verb || (it.verb == Prepare && w.TimeLeft <= 0) {
+	if it.verb == Prepare && w.TimeLeft <= 0 || it.verb == Settle && w.TimeLeft > 0 {
 		return Branch{}, false
 	}
-	for _, b := range w.Branches {
-		if b.ID == it.Branch {
-			return b, true
+	for i := range w.Branches {
+		if b := &w.Branches[i]; b.ID == it.Branch {
+			return *b, w.verb(b) == it.verb
 		}
 	}
 	return Branch{}, false

@@ -15,6 +15,7 @@ func TestPlan(t *testing.T) {
 		{"pg", participant.Branch{ID: 1}},
 		{"maria", participant.Branch{ID: 2}},
 	}
+	sole := []Branch{{"pg", participant.Branch{ID: 1, Vote: txn.VoteDelegated}}}
 	both := func(v Verb, h Hold, wait time.Duration) []Step {
 		return []Step{{1, "pg", v, h, wait}, {2, "maria", v, h, wait}}
 	}
@@ -49,6 +50,16 @@ func TestPlan(t *testing.T) {
 		{"rolling back", Work{State: txn.RollingBack, Branches: branches}, View{}, both(Rollback, Ready, 0)},
 		{"preparing", Work{State: txn.Preparing, TimeLeft: 1, Branches: branches}, View{}, both(Prepare, Ready, 0)},
 		{"preparing, too late", Work{State: txn.Preparing, Branches: branches}, View{}, both(Prepare, Expired, 0)},
+		{"delegated", Work{State: txn.Preparing, TimeLeft: sec, Branches: sole}, View{}, []Step{{1, "pg", Settle, Delegated, sec}}},
+		{
+			"delegated, not to be hurried",
+			Work{State: txn.Preparing, TimeLeft: sec, OwnPhaseTwo: true, Branches: sole},
+			troubled,
+			[]Step{{1, "pg", Settle, Delegated, sec}},
+		},
+		{"delegated, time is over", Work{State: txn.Preparing, Branches: sole}, View{}, []Step{{1, "pg", Settle, Ready, 0}}},
+		{"delegated, unhealthy", Work{State: txn.Preparing, Branches: sole}, troubled, []Step{{1, "pg", Settle, Unhealthy, 2 * sec}}},
+		{"delegated, decided", Work{State: txn.RollingBack, Branches: sole}, View{}, []Step{{1, "pg", Rollback, Ready, 0}}},
 		{"grace", Work{State: txn.Committing, OwnPhaseTwo: true, Branches: branches}, View{}, both(Commit, Grace, 0)},
 		{"grace over", Work{State: txn.Committing, OwnPhaseTwo: true, Branches: branches}, View{Graced: true}, both(Commit, Ready, 0)},
 		{
@@ -102,6 +113,35 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// TestWorkAsked: a call is made for what the log wants then, not for what was
+// planned.
+func TestWorkAsked(t *testing.T) {
+	sole := []Branch{{"pg", participant.Branch{ID: 1, Vote: txn.VoteDelegated}}}
+	open := []Branch{{"pg", participant.Branch{ID: 1}}}
+	for _, c := range []struct {
+		verb Verb
+		work Work
+		want bool
+	}{
+		{Prepare, Work{State: txn.Preparing, TimeLeft: 1, Branches: open}, true},
+		{Prepare, Work{State: txn.Preparing, Branches: open}, false},
+		{Prepare, Work{State: txn.Preparing, TimeLeft: 1, Branches: sole}, false},
+		{Prepare, Work{State: txn.RollingBack, TimeLeft: 1, Branches: open}, false},
+		{Settle, Work{State: txn.Preparing, Branches: sole}, true},
+		{Settle, Work{State: txn.Preparing, TimeLeft: 1, Branches: sole}, false},
+		{Settle, Work{State: txn.Preparing, Branches: open}, false},
+		{Settle, Work{State: txn.RollingBack, Branches: sole}, false},
+		{Rollback, Work{State: txn.RollingBack, Branches: sole}, true},
+		{Commit, Work{State: txn.Committing, Branches: open}, true},
+		{Commit, Work{State: txn.Committing}, false},
+		{Commit, Work{State: txn.Preparing, Branches: sole}, false},
+	} {
+		if _, got := c.work.branch(item{Key{Branch: 1}, c.verb}); got != c.want {
+			t.Errorf("%v of %+v: %v, want %v", c.verb, c.work, got, c.want)
+		}
+	}
+}
+
 func TestJudge(t *testing.T) {
 	const (
 		committed, rolledBack, unknown = participant.Committed, participant.RolledBack, participant.Unknown
@@ -117,13 +157,16 @@ func TestJudge(t *testing.T) {
 		{Rollback, rolledBack, Report{Branch: 3, State: txn.BranchRolledBack, Detail: "d"}},
 		{Rollback, committed, Report{Branch: 3, Hazard: txn.HazardCommitted, Detail: "d"}},
 		{Rollback, unknown, Report{Branch: 3, Hazard: txn.HazardUnknown, Detail: "d"}},
+		{Settle, committed, Report{Branch: 3, State: txn.BranchCommitted, Detail: "d"}},
+		{Settle, rolledBack, Report{Branch: 3, State: txn.BranchRolledBack, Detail: "d"}},
+		{Settle, unknown, Report{Branch: 3, Hazard: txn.HazardUnknown, Detail: "d"}},
 	} {
 		got, err := judge(3, c.verb, participant.Result{Ending: c.ending, Detail: "d"})
 		if err != nil || got != c.want {
 			t.Errorf("judge(%v, %v) = %+v, %v; want %+v", c.verb, c.ending, got, err, c.want)
 		}
 	}
-	for _, v := range []Verb{Commit, Rollback} {
+	for _, v := range []Verb{Commit, Rollback, Settle} {
 		for _, e := range []participant.Ending{0, 4} {
 			if got, err := judge(3, v, participant.Result{Ending: e}); err == nil {
 				t.Errorf("judge(%v, %v) = %+v, want an error", v, e, got)

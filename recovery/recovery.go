@@ -41,14 +41,15 @@ type Config struct {
 	// breaker is open. Defaults to 5s.
 	BreakerMax time.Duration
 	// SweepEvery is the time between two sweeps of a participant, give or take a
-	// fifth. Negative means that nothing is swept unasked, which is right for a
-	// log that was restored from a backup. Defaults to 5s.
+	// fifth. Negative means that nothing is swept or tidied unasked, which is right
+	// for a log that was restored from a backup. Defaults to 5s.
 	SweepEvery time.Duration
 	// SweepLimit is how many branches one sweep acts on, and how many findings it
 	// returns of those that it leaves. Defaults to 1,000.
 	SweepLimit int
 	// Swept is told of every branch that a periodic sweep acted on, whether it
-	// could be ended or not: for the log file and the metrics. Defaults to nobody.
+	// could be ended or not, and of those that it has to leave to a person: for the
+	// log file and the metrics. Defaults to nobody.
 	Swept func(txn.Finding)
 	// Rand gives numbers in [0, 1) for jitter; safe for concurrent use. Defaults
 	// to math/rand/v2.
@@ -114,6 +115,7 @@ type Recovery struct {
 	active  []*lane          // those with something queued
 	timers  timers           // of what is parked
 	outbox  outbox           // to be reported
+	past    past             // what was tried
 	cursor  int              // where the next turn between lanes begins
 	turn    uint             // tasks handed to the pool
 	inPool  int              // tasks handed to the pool and not ended
@@ -134,6 +136,7 @@ type task struct {
 	out    uint16    // branches that are queued, tried, parked or being reported
 	round  uint8     // how often it was planned again without a change of state
 	queued bool      // in the inbox
+	alarm  bool      // a timer will put it into the inbox
 	graced bool      // no grace: it is over, or was waived
 }
 
@@ -201,7 +204,9 @@ func (r *Recovery) Add(ids ...txn.ID) {
 
 // Handoff is Add for transactions that were just decided and whose application
 // finishes the branches itself: the log is not asked before Config.Grace is over,
-// and in the ordinary case has nothing left then.
+// and in the ordinary case has nothing left then. It also spares a question for a
+// transaction whose decision was just delegated, if the deadline is further away
+// than that.
 func (r *Recovery) Handoff(ids ...txn.ID) {
 	now := r.now()
 	r.mu.Lock()
@@ -217,7 +222,8 @@ func (r *Recovery) Handoff(ids ...txn.ID) {
 }
 
 // Retry lets a transaction be tried now: it forgets its backoff and grace, and
-// probes its participants even if they are held to be unhealthy.
+// probes its participants even if they are held to be unhealthy. A decision that
+// was delegated is left to its branch until the deadline all the same.
 func (r *Recovery) Retry(id txn.ID) {
 	w, ok := r.log.Undone(id)
 	if !ok {
@@ -229,9 +235,10 @@ func (r *Recovery) Retry(id txn.ID) {
 	if r.state == stopped {
 		return
 	}
-	for _, b := range w.Branches {
+	for i := range w.Branches {
+		b := &w.Branches[i]
 		r.laneLocked(b.Participant).br.hint(now)
-		it := item{Key{id, b.ID}, w.verb()}
+		it := item{Key{id, b.ID}, w.verb(b)}
 		if t := r.tries[it]; t != nil {
 			t.fails = 0
 			if t.state == parked {

@@ -164,6 +164,11 @@ func TestStartStopStress(t *testing.T) {
 		for n := range 100 {
 			log.put(idOf(n+1), txn.Committing+txn.State(n%2)*2, "a", "b", "c").own = n%3 == 0
 		}
+		for n := range 50 {
+			log.delegate(idOf(101+n), time.Duration(n)*100*time.Microsecond, "a")
+		}
+		log.parts["b"] = &keeper{resource: log.parts["b"].(*resource), rows: []string{txn.XID(cluster, idOf(1), 2)}}
+		log.parts["c"] = &surveyed{resource: log.parts["c"].(*resource), held: []participant.Held{{Ghost: true}}}
 		r := New(Config{
 			Cluster: cluster, Grace: time.Millisecond, CallTimeout: 2 * time.Millisecond, SweepEvery: time.Millisecond,
 			BackoffBase: 50 * time.Microsecond, BreakerMax: time.Millisecond, Rand: seeded(uint64(round)),
@@ -174,8 +179,8 @@ func TestStartStopStress(t *testing.T) {
 		for w := range 3 {
 			wg.Go(func() {
 				for n := range 300 {
-					id := idOf(n%100 + 1)
-					switch (n + w) % 6 {
+					id := idOf(n%150 + 1)
+					switch (n + w) % 8 {
 					case 0:
 						r.Add(id, idOf(n))
 					case 1:
@@ -186,6 +191,12 @@ func TestStartStopStress(t *testing.T) {
 						r.Attempts(id)
 					case 4:
 						r.Health("a")
+					case 6:
+						r.History(id)
+					case 7:
+						if n%60 == 7 {
+							_, _ = r.Survey(t.Context(), "c")
+						}
 					case 5:
 						if n%60 == 5 {
 							_, _ = r.Sweep(t.Context(), "b", n%120 == 5)
@@ -203,7 +214,7 @@ func TestStartStopStress(t *testing.T) {
 		wg.Wait()
 		r.Stop()
 		for name, p := range log.parts {
-			if n := p.(*resource).running; n != 0 {
+			if n := p.(interface{ busy() int }).busy(); n != 0 {
 				t.Fatalf("round %d: %d calls of %s still run", round, n, name)
 			}
 		}

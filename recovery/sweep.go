@@ -18,6 +18,8 @@ const (
 	verdictLeave    = "leave"
 	verdictCommit   = "commit"
 	verdictRollback = "rollback"
+	verdictForeign  = "foreign"
+	verdictGhost    = "ghost"
 )
 
 // Sweep looks for branches of ours that are prepared at a participant although
@@ -30,50 +32,55 @@ const (
 // could not be ended is told by its finding. When ctx ends, the findings so far
 // say what was done.
 func (r *Recovery) Sweep(ctx context.Context, name string, apply bool) ([]txn.Finding, error) {
-	if !txn.ValidCluster(r.cfg.Cluster) {
-		return nil, fmt.Errorf("sweep %s: %w: cluster tag %q: without a valid one no branch is known to be ours",
-			name, txn.ErrInvalid, r.cfg.Cluster)
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(r.ctx, cancel)()
-	leave, err := r.enterSweep(ctx, name)
+	ctx, leave, err := r.enterSweep(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("sweep %s: %w", name, err)
 	}
 	defer leave()
-
 	jobs, left, err := r.look(ctx, name)
-	r.noteSweep(name, err)
+	r.noteSweep(name, len(jobs), err)
 	if err != nil {
 		return nil, fmt.Errorf("sweep %s: %w", name, err)
 	}
 	if apply {
 		r.carryOut(ctx, name, jobs)
 	}
+	return report(jobs, left), nil
+}
+
+func report(jobs []*job, left []txn.Finding) []txn.Finding {
 	findings := make([]txn.Finding, 0, len(jobs)+len(left))
 	for _, j := range jobs {
 		findings = append(findings, j.finding)
 	}
-	return append(findings, left...), nil
+	return append(findings, left...)
 }
 
-// enterSweep lets one sweep at a time at a participant, and Stop wait for it.
-func (r *Recovery) enterSweep(ctx context.Context, name string) (leave func(), err error) {
+// enterSweep lets one sweep, survey or tidying at a time at a participant, and
+// Stop end it and wait for it.
+func (r *Recovery) enterSweep(ctx context.Context, name string) (_ context.Context, leave func(), err error) {
+	if !txn.ValidCluster(r.cfg.Cluster) {
+		return nil, nil, fmt.Errorf("%w: cluster tag %q: without a valid one no branch is known to be ours",
+			txn.ErrInvalid, r.cfg.Cluster)
+	}
 	r.mu.Lock()
 	if r.state != running {
 		r.mu.Unlock()
-		return nil, fmt.Errorf("%w: recovery does not run here; ask the leader", txn.ErrUnavailable)
+		return nil, nil, fmt.Errorf("%w: recovery does not run here; ask the leader", txn.ErrUnavailable)
 	}
 	r.wg.Add(1)
 	l := r.laneLocked(name)
 	r.mu.Unlock()
+
+	ctx, cancel := context.WithCancel(ctx)
+	unhook := context.AfterFunc(r.ctx, cancel)
+	end := func() { unhook(); cancel(); r.wg.Done() }
 	select {
 	case l.sweeping <- struct{}{}:
-		return func() { <-l.sweeping; r.wg.Done() }, nil
+		return ctx, func() { <-l.sweeping; end() }, nil
 	case <-ctx.Done():
-		r.wg.Done()
-		return nil, fmt.Errorf("another sweep is under way: %w", ctx.Err())
+		end()
+		return nil, nil, fmt.Errorf("another sweep is under way: %w", ctx.Err())
 	}
 }
 
@@ -100,7 +107,7 @@ func (r *Recovery) look(ctx context.Context, name string) (jobs []*job, left []t
 	r.rotate(first)
 	for len(first) > 0 {
 		n := min(len(first), lookupPage)
-		known, err := r.lookup(ctx, first[:n])
+		known, err := r.lookup(ctx, keysOf(first[:n]))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -126,6 +133,14 @@ func (r *Recovery) look(ctx context.Context, name string) (jobs []*job, left []t
 		return nil, nil, err
 	}
 	return seenAgain(jobs, second), left, nil
+}
+
+func keysOf(page []sighting) []Key {
+	keys := make([]Key, len(page))
+	for i, s := range page {
+		keys[i] = s.Key
+	}
+	return keys
 }
 
 // rotate begins somewhere in the middle, so that branches that cannot be ended do
@@ -158,7 +173,7 @@ func (r *Recovery) open(ctx context.Context, name string) (participant.Participa
 	defer cancel()
 	p, err := r.log.Participant(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("%w: open participant: %w", errBlind, r.late(ctx, err))
+		return nil, fmt.Errorf("%w: open participant: %w", errBlind, overdue(ctx, r.cfg.CallTimeout, err))
 	}
 	return p, nil
 }
@@ -169,30 +184,33 @@ func (r *Recovery) list(ctx context.Context, p participant.Participant) (ours []
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
 	defer cancel()
 	defer func() {
-		if x := recover(); x != nil {
-			err = fmt.Errorf("%w: participant panicked: %v", errBlind, x)
+		if err != nil {
+			err = fmt.Errorf("%w: %w", errBlind, overdue(ctx, r.cfg.CallTimeout, err))
 		}
 	}()
+	defer unpanic(&err)
 	ps, err := p.Prepared(ctx, txn.ClusterPrefix(r.cfg.Cluster))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errBlind, r.late(ctx, err))
+		return nil, err
 	}
 	for _, prepared := range ps {
-		cluster, id, branch, ok := txn.ParseXID(prepared.XID)
-		if ok && cluster == r.cfg.Cluster {
-			ours = append(ours, sighting{Key{id, branch}, prepared})
+		if k, ok := r.parse(prepared.XID); ok {
+			ours = append(ours, sighting{k, prepared})
 		}
 	}
 	return ours, nil
 }
 
-func (r *Recovery) lookup(ctx context.Context, page []sighting) ([]Known, error) {
+// parse reads a branch's name; false when it is not ours.
+func (r *Recovery) parse(xid string) (Key, bool) {
+	cluster, id, branch, ok := txn.ParseXID(xid)
+	return Key{id, branch}, ok && cluster == r.cfg.Cluster
+}
+
+// lookup asks the log about at most one page of branches.
+func (r *Recovery) lookup(ctx context.Context, keys []Key) ([]Known, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
 	defer cancel()
-	keys := make([]Key, len(page))
-	for i, s := range page {
-		keys[i] = s.Key
-	}
 	known, err := r.log.Lookup(ctx, keys)
 	if err != nil {
 		return nil, fmt.Errorf("ask the log about them: %w", err)
@@ -203,10 +221,12 @@ func (r *Recovery) lookup(ctx context.Context, page []sighting) ([]Known, error)
 	return known, nil
 }
 
-// judgeKnown says what has to be done with a branch that is prepared; zero means
-// to leave it.
-func judgeKnown(k Known) Verb {
+// judgeKnown says what has to be done with a branch that is prepared for so long,
+// as far as that is known; zero means to leave it.
+func judgeKnown(k Known, age time.Duration) Verb {
 	switch {
+	case k.State == 0 && k.Memory > 0 && age >= k.Memory:
+		return 0 // its decision, if any, may be forgotten: see the package's invariant 7
 	case k.State == 0:
 		return Rollback // forgotten since, or never begun: nobody will commit it
 	case !k.State.Decided() || k.Unfinished:
@@ -219,8 +239,10 @@ func judgeKnown(k Known) Verb {
 	return Commit
 }
 
-// noteSweep makes visible how a sweep went. One that could look is a sign of life.
-func (r *Recovery) noteSweep(name string, err error) {
+// noteSweep makes visible how a sweep went. One that could look is a sign of life,
+// and when it found nothing to do, and nothing else is to be done there, nothing is
+// left that fails.
+func (r *Recovery) noteSweep(name string, found int, err error) {
 	now := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -232,6 +254,9 @@ func (r *Recovery) noteSweep(name string, err error) {
 	default:
 		l.blind, l.swept = false, ""
 		l.br.hint(now)
+		if found == 0 && l.idle() {
+			l.praiseLocked()
+		}
 		r.dispatchLocked(now)
 		r.wake()
 	}
@@ -265,19 +290,29 @@ func (r *Recovery) superviseSweeps() {
 	}
 }
 
-// sweepForEver sweeps one participant until ctx ends. On a goroutine of its own:
-// it waits for workers, and so must not be one.
+// sweepForEver sweeps one participant, and tidies up there, until ctx ends. On a
+// goroutine of its own: it waits for workers, and so must not be one.
 func (r *Recovery) sweepForEver(ctx context.Context, name string) {
-	for part := r.cfg.Rand(); sleep(ctx, time.Duration(part*float64(r.cfg.SweepEvery))); part = 0.8 + 0.4*r.cfg.Rand() {
-		once, cancel := context.WithTimeout(ctx, 6*r.cfg.CallTimeout)
-		findings, _ := r.Sweep(once, name, true) // an error is kept for Health
-		cancel()
-		for _, f := range findings {
-			if f.Verdict != verdictLeave && r.cfg.Swept != nil {
-				r.cfg.Swept(f)
-			}
+	pause := time.Duration(r.cfg.Rand() * float64(r.cfg.SweepEvery))
+	for sleep(ctx, pause) {
+		pause = time.Duration((0.8 + 0.4*r.cfg.Rand()) * float64(r.cfg.SweepEvery))
+		if r.sweepOnce(ctx, name) {
+			pause -= r.tidyFor(ctx, name, pause)
 		}
 	}
+}
+
+// sweepOnce reports whether it could see what is prepared there.
+func (r *Recovery) sweepOnce(ctx context.Context, name string) bool {
+	ctx, cancel := context.WithTimeout(ctx, 6*r.cfg.CallTimeout)
+	defer cancel()
+	findings, err := r.Sweep(ctx, name, true) // an error is kept for Health
+	for _, f := range findings {
+		if (f.Verdict != verdictLeave || f.Error != "") && r.cfg.Swept != nil {
+			r.cfg.Swept(f)
+		}
+	}
+	return err == nil
 }
 
 // sleep waits; it reports false when ctx ended first.

@@ -33,7 +33,7 @@ func TestJudgeKnown(t *testing.T) {
 		{Known{State: txn.RolledBack, Branch: b}, Rollback},
 		{Known{State: txn.RolledBack}, Rollback},
 	} {
-		if got := judgeKnown(c.known); got != c.want {
+		if got := judgeKnown(c.known, 0); got != c.want {
 			t.Errorf("%+v: %v, want %v", c.known, got, c.want)
 		}
 	}

@@ -25,19 +25,26 @@ var secrets = []struct {
 // plain makes a participant's text fit to be shown: no secrets, no control
 // characters, valid UTF-8, at most maxText bytes.
 func plain(s string) string {
-	if len(s) > 8*maxText {
-		s = s[:8*maxText] // bounds the work
-	}
-	s = strings.ToValidUTF8(s, "?")
+	s = bounded(s)
 	for _, x := range secrets {
 		s = x.re.ReplaceAllString(s, x.with)
 	}
+	return printable(s)
+}
+
+// bounded limits the work, and makes the text valid UTF-8.
+func bounded(s string) string {
+	return strings.ToValidUTF8(s[:min(len(s), 8*maxText)], "?")
+}
+
+// printable is plain for what holds no secrets and is to be pasted elsewhere.
+func printable(s string) string {
 	s = strings.Map(func(c rune) rune {
 		if unicode.IsControl(c) {
 			return ' '
 		}
 		return c
-	}, s)
+	}, bounded(s))
 	if len(s) <= maxText {
 		return s
 	}

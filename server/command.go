@@ -42,6 +42,10 @@ func (s *Server) commandOf(c *txmgrv1.Command) *procedure {
 		return s.pipeable.commit
 	case *txmgrv1.Command_Rollback:
 		return s.pipeable.rollback
+	case *txmgrv1.Command_Vote:
+		return s.pipeable.vote
+	case *txmgrv1.Command_Delegate:
+		return s.pipeable.delegate
 	case *txmgrv1.Command_Extend:
 		return s.pipeable.extend
 	case *txmgrv1.Command_Done:
@@ -70,6 +74,14 @@ func (p *pipe) call(ctx context.Context, id txn.ID, c *txmgrv1.Command, reply *t
 			return err
 		}
 		return answer(reply)(p.s.c.Commit(ctx, id, commitment))
+	case *txmgrv1.Command_Vote:
+		ballot, err := wire.ToBallot(call.Vote)
+		if err != nil {
+			return err
+		}
+		return answer(reply)(p.s.c.Vote(ctx, id, ballot))
+	case *txmgrv1.Command_Delegate:
+		return answer(reply)(p.s.c.Delegate(ctx, id, txn.BranchID(call.Delegate.GetBranch())))
 	case *txmgrv1.Command_Rollback:
 		return answer(reply)(p.s.c.Rollback(ctx, id, call.Rollback.GetReason()))
 	case *txmgrv1.Command_Extend:

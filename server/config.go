@@ -26,11 +26,17 @@ type Config struct {
 	// Wait. Defaults to 60s.
 	MaxCallTimeout time.Duration
 
+	// AskTimeout is the time, and the most time, of a call that asks participants:
+	// Scan, Explain, Retry, Resolve, Doctor and Test. Defaults to 2m.
+	AskTimeout time.Duration
+
 	// MaxBody is the most bytes of one message. Defaults to 1 MiB.
 	MaxBody int
-	// MaxRequests is the most calls at once, not counting those that wait.
-	// Defaults to 1,024.
+	// MaxRequests is the most calls at once, not counting those that wait, and
+	// those that ask participants. Defaults to 1,024.
 	MaxRequests int
+	// MaxAsks is the most calls at once that ask participants. Defaults to 64.
+	MaxAsks int
 	// MaxStreams is the most Pipes, Watches and Waits at once. Defaults to 1,024.
 	MaxStreams int
 	// MaxCommands is the most commands in flight in all Pipes. Defaults to 16,384.
@@ -71,6 +77,7 @@ func (c Config) withDefaults() (Config, error) {
 	}{
 		{"CallTimeout", &c.CallTimeout, 10 * time.Second},
 		{"MaxCallTimeout", &c.MaxCallTimeout, time.Minute},
+		{"AskTimeout", &c.AskTimeout, 2 * time.Minute},
 		{"ReadTimeout", &c.ReadTimeout, 10 * time.Second},
 		{"IdleTimeout", &c.IdleTimeout, 2 * time.Minute},
 		{"DrainTimeout", &c.DrainTimeout, 10 * time.Second},
@@ -84,6 +91,7 @@ func (c Config) withDefaults() (Config, error) {
 	}{
 		{"MaxBody", &c.MaxBody, 1 << 20},
 		{"MaxRequests", &c.MaxRequests, 1024},
+		{"MaxAsks", &c.MaxAsks, 64},
 		{"MaxStreams", &c.MaxStreams, 1024},
 		{"MaxCommands", &c.MaxCommands, 16384},
 		{"MaxPipeCommands", &c.MaxPipeCommands, 4096},

@@ -28,9 +28,10 @@
 // # Time
 //
 // A call has the deadline that its caller sent, at most [Config.MaxCallTimeout],
-// or [Config.CallTimeout]. Commands of a Pipe have [Config.CallTimeout], rounded
-// up by at most a second: they share their contexts, because a timer per command
-// would cost as much as the command.
+// or [Config.CallTimeout]. One that asks participants has [Config.AskTimeout], or
+// less if its caller says so, and is ended when the server begins to stop. Commands
+// of a Pipe have [Config.CallTimeout], rounded up by at most a second: they share
+// their contexts, because a timer per command would cost as much as the command.
 //
 // # What it does not do
 //

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -46,10 +47,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.rest.ServeHTTP(w, r)
 		return
 	}
-	running, limit := &g.s.requests, g.s.cfg.MaxRequests
-	if p.class != unary {
-		running, limit = &g.s.streams, g.s.cfg.MaxStreams
-	}
+	running, limit := g.s.limit(p.class)
 	if n := running.Add(1); n > int64(limit) {
 		running.Add(-1)
 		g.refuse(w, r, p, fmt.Errorf("%w: %d calls of this kind are running, which is the limit", txn.ErrUnavailable, limit))
@@ -67,6 +65,26 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.serve(w, r, p)
 }
 
+// limit is what counts the running calls of a class, and the most of them.
+func (s *Server) limit(c class) (running *atomic.Int64, most int) {
+	switch c {
+	case unary:
+		return &s.requests, s.cfg.MaxRequests
+	case asking:
+		return &s.asks, s.cfg.MaxAsks
+	default:
+		return &s.streams, s.cfg.MaxStreams
+	}
+}
+
+// longest is the most time that a call of a class may take.
+func (s *Server) longest(c class) time.Duration {
+	if c == asking {
+		return s.cfg.AskTimeout
+	}
+	return s.cfg.MaxCallTimeout
+}
+
 func (g *gate) serve(w http.ResponseWriter, r *http.Request, p *procedure) {
 	started := time.Now()
 	x := &exchange{ResponseWriter: w, rc: http.NewResponseController(w), procedure: p}
@@ -80,7 +98,7 @@ func (g *gate) serve(w http.ResponseWriter, r *http.Request, p *procedure) {
 			r.Body = http.MaxBytesReader(w, r.Body, int64(g.s.cfg.MaxBody)+5)
 			_ = x.rc.SetReadDeadline(started.Add(g.s.cfg.ReadTimeout))
 		}
-		_ = x.rc.SetWriteDeadline(started.Add(g.s.cfg.MaxCallTimeout + g.s.cfg.ReadTimeout))
+		_ = x.rc.SetWriteDeadline(started.Add(g.s.longest(p.class) + g.s.cfg.ReadTimeout))
 	}
 	if r.Method == http.MethodGet {
 		w.Header().Set("Cache-Control", "no-store")

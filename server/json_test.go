@@ -24,7 +24,7 @@ func TestStoryWithCurl(t *testing.T) {
 		return `{"id":"` + id1 + `","name":"transfer","state":"` + state + `","cause":"","reason":"","hazard":"","timeout":"1m0s","began":"2026-01-02T03:04:05Z",` +
 			left + `"expiry_tick":601,"labels":{"shop":"7"},"branches":[` + branches + `]}`
 	}
-	const open, over = `"expires_in":"1m0s","survival_index":601,"remaining_invocations":601,`, `"expires_in":"","survival_index":601,"remaining_invocations":0,`
+	const open, over = `"expires_in":"1m0s","survival_index":601,"remaining_invocations":601,`, `"decided":"2026-01-02T03:04:05Z","decided_index":2,"expires_in":"","survival_index":601,"remaining_invocations":0,`
 	for _, step := range []struct{ method, body, want string }{
 		{
 			"Begin", `{"id":"` + id1 + `","name":"transfer","timeout":"1m","labels":{"shop":"7"},"branches":[{"participant":"bank"}]}`,
@@ -96,6 +96,8 @@ func TestFailuresWithCurl(t *testing.T) {
 		{"malformed id", "Commit", `{"id":"1"}`, 400, "invalid_argument", "USAGE", []string{"transaction id", `"op":"commit"`}},
 		{"malformed branch", "Commit", `{"id":"` + id1 + `","votes":[{"branch":"1","vote":"no"}]}`, 400, "invalid_argument", "USAGE", []string{"branch id"}},
 		{"malformed vote", "Commit", `{"id":"` + id1 + `","votes":[{"branch":"b1","vote":"yes"}]}`, 400, "invalid_argument", "USAGE", []string{"unknown vote"}},
+		{"a vote to give", "Vote", `{"id":"` + id1 + `","votes":[{"branch":"b1","vote":"delegated"}]}`, 400, "invalid_argument", "USAGE", []string{"call Delegate"}},
+		{"malformed branch to delegate to", "Delegate", `{"id":"` + id1 + `"}`, 400, "invalid_argument", "USAGE", []string{"branch id"}},
 		{"malformed timeout", "Begin", `{"timeout":"30"}`, 400, "invalid_argument", "USAGE", []string{"unit"}},
 		{"timeout of zero", "Begin", `{"timeout":"0s"}`, 400, "invalid_argument", "USAGE", []string{"more than zero"}},
 		{"no timeout", "Extend", begin(id1), 400, "invalid_argument", "USAGE", []string{"timeout is missing"}},

@@ -86,6 +86,36 @@ func TestTooManyStreamsAreShed(t *testing.T) {
 	}
 }
 
+// Calls that ask participants have a limit of their own, take none from the
+// others, and are ended by a stop.
+func TestAskingIsLimited(t *testing.T) {
+	var entered chan txn.ID
+	var release func()
+	r := start(t, func(c *server.Config, f *servertest.Fake) {
+		c.MaxAsks, c.MaxRequests = 1, 1
+		entered, release = hold(f, "doctor")
+	})
+	defer release()
+	done := make(chan answer)
+	go func() { done <- r.curl("ClusterService/Doctor", `{}`) }()
+	<-entered
+	if a := r.curl("DoubtService/Scan", `{}`); a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") != "1" || !strings.Contains(a.body, "1 calls of this kind") {
+		t.Errorf("%d %v %s", a.status, a.header, a.body)
+	}
+	if a := r.curl("Begin", begin(id1)); a.status != http.StatusOK {
+		t.Errorf("asks and calls share a limit: %d %s", a.status, a.body)
+	}
+	if a := r.get("/metrics"); !strings.Contains(a.body, "txmgr_rpc_requests_running 1\n") || !strings.Contains(a.body, `txmgr_rpc_duration_seconds_count{code="UNAVAILABLE",method="DoubtService.Scan"} 1`) {
+		t.Error("metrics do not say so")
+	}
+	if err := r.stop(); err != nil {
+		t.Fatalf("stop: %v", err)
+	}
+	if a := <-done; a.header.Get("Txmgr-Code") != "UNAVAILABLE" {
+		t.Errorf("at the stop: %d %v %s", a.status, a.header, a.body)
+	}
+}
+
 // Somebody who sends headers, or a body, a byte at a time does not hold a
 // connection.
 func TestSlowCallersAreLeft(t *testing.T) {
@@ -149,7 +179,7 @@ func TestHeadersAreLimited(t *testing.T) {
 func TestDeadlines(t *testing.T) {
 	left := make(chan time.Duration, 1)
 	r := start(t, func(c *server.Config, f *servertest.Fake) {
-		c.CallTimeout, c.MaxCallTimeout = 5*time.Second, 20*time.Second
+		c.CallTimeout, c.MaxCallTimeout, c.AskTimeout = 5*time.Second, 20*time.Second, 40*time.Second
 		f.Before = func(ctx context.Context, op string, _ txn.ID) error {
 			until, ok := ctx.Deadline()
 			if !ok {
@@ -167,12 +197,23 @@ func TestDeadlines(t *testing.T) {
 		{"List", `{}`, "", 5 * time.Second},
 		{"List", `{}`, "2000", 2 * time.Second},
 		{"List", `{}`, "9000000", 20 * time.Second},
+		{"DoubtService/Explain", begin(id1), "", 40 * time.Second},
+		{"DoubtService/Scan", `{}`, "9000000", 40 * time.Second},
+		{"DoubtService/Retry", begin(id1), "", 40 * time.Second},
+		{"DoubtService/Resolve", `{"id":"` + id1 + `","ending":"committed","reason":"x"}`, "", 40 * time.Second},
+		{"ClusterService/Doctor", `{}`, "", 40 * time.Second},
+		{"ClusterService/Doctor", `{}`, "2000", 2 * time.Second},
+		{"ParticipantService/Test", `{"name":"bank"}`, "", 40 * time.Second},
+		{"DoubtService/List", `{}`, "", 5 * time.Second},
 		{"Wait", wait(""), "", 20 * time.Second},
 		{"Wait", wait("3s"), "", 3 * time.Second},
 		{"Wait", wait("1h"), "", 20 * time.Second},
 		{"Wait", wait("10s"), "2000", 2 * time.Second},
 	} {
-		req, err := http.NewRequest(http.MethodPost, r.base+"/txmgr.v1.TransactionService/"+c.method, strings.NewReader(c.body))
+		if !strings.Contains(c.method, "/") {
+			c.method = "TransactionService/" + c.method
+		}
+		req, err := http.NewRequest(http.MethodPost, r.base+"/txmgr.v1."+c.method, strings.NewReader(c.body))
 		if err != nil {
 			t.Fatal(err)
 		}

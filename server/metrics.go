@@ -30,7 +30,7 @@ func newMetrics(s *Server) *metrics {
 	}, []string{"method", "code"})
 	m.registry.MustRegister(m.rpc, &statusCollector{s},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		gauge("txmgr_rpc_requests_running", "Calls that run now, not counting streams.", func() float64 { return float64(s.requests.Load()) }),
+		gauge("txmgr_rpc_requests_running", "Calls that run now, not counting streams.", func() float64 { return float64(s.requests.Load() + s.asks.Load()) }),
 		gauge("txmgr_rpc_streams_running", "Pipes, watches and waits that run now.", func() float64 { return float64(s.streams.Load()) }),
 		gauge("txmgr_rpc_commands_running", "Commands of pipes that run now.", func() float64 { return float64(s.commands.Load()) }),
 	)

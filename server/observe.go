@@ -117,14 +117,20 @@ func (o *observer) watch(ctx context.Context, x *exchange, id txn.ID, run func(c
 
 // deadline gives a call its time; a call that waits is ended by the drain too.
 func (o *observer) deadline(ctx context.Context, c class) (context.Context, context.CancelFunc) {
-	limit := o.s.cfg.MaxCallTimeout
+	limit := o.s.longest(c)
 	if _, has := ctx.Deadline(); !has && c == unary {
 		limit = o.s.cfg.CallTimeout
 	}
-	if c == unary {
+	switch c {
+	case unary:
 		return context.WithTimeout(ctx, limit)
+	case asking:
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		ctx, stop := o.s.untilDrain(ctx)
+		return ctx, func() { stop(); cancel() }
+	default:
+		return o.s.untilDrain(ctx)
 	}
-	return o.s.untilDrain(ctx)
 }
 
 // untilDrain ends a context with the reason when the server begins to stop.

@@ -5,16 +5,13 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"connectrpc.com/connect"
-	"connectrpc.com/grpcreflect"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
@@ -122,6 +119,17 @@ func TestPipeCarriesEveryCommand(t *testing.T) {
 					&txmgrv1.Reply{Result: &txmgrv1.Reply_Outcome{Outcome: &txmgrv1.OutcomeReply{State: 1}}},
 				},
 				{
+					&txmgrv1.Command{Call: &txmgrv1.Command_Vote{Vote: &txmgrv1.VoteCall{Votes: []*txmgrv1.BranchVote{{Branch: 2, Vote: 2}}, OwnPhaseTwo: true}}},
+					&txmgrv1.Reply{Result: &txmgrv1.Reply_Outcome{Outcome: &txmgrv1.OutcomeReply{State: 1}}},
+				},
+				{
+					&txmgrv1.Command{Call: &txmgrv1.Command_Delegate{Delegate: &txmgrv1.DelegateCall{Branch: 1}}},
+					&txmgrv1.Reply{Result: &txmgrv1.Reply_Failure{Failure: &txmgrv1.Failure{
+						Code: "CONFLICT", Message: "delegate " + id1 + ": conflict: there are other branches, or votes", Op: "delegate", Id: id1, State: "active",
+						Next: "see where it is: txmgr inspect " + id1, Detail: "there are other branches, or votes", Kinds: []string{"conflict"},
+					}}},
+				},
+				{
 					&txmgrv1.Command{Call: &txmgrv1.Command_Commit{Commit: &txmgrv1.CommitCall{Votes: []*txmgrv1.BranchVote{{Branch: 1, Vote: 1}, {Branch: 2, Vote: 2}}}}},
 					&txmgrv1.Reply{Result: &txmgrv1.Reply_Outcome{Outcome: &txmgrv1.OutcomeReply{State: 3}}},
 				},
@@ -170,9 +178,11 @@ func TestPipeRefusals(t *testing.T) {
 		&txmgrv1.Command{Seq: 4, Id: id, Call: &txmgrv1.Command_Commit{Commit: &txmgrv1.CommitCall{Votes: []*txmgrv1.BranchVote{{Branch: 1, Vote: 77}}}}},
 		&txmgrv1.Command{Seq: 5, Id: id, Call: &txmgrv1.Command_Extend{Extend: &txmgrv1.ExtendCall{}}},
 		&txmgrv1.Command{Seq: 6, Id: id, Call: &txmgrv1.Command_Done{Done: &txmgrv1.DoneCall{Acks: []*txmgrv1.BranchAck{{Branch: 1, State: 99}}}}},
+		&txmgrv1.Command{Seq: 7, Id: id, Call: &txmgrv1.Command_Vote{Vote: &txmgrv1.VoteCall{Votes: []*txmgrv1.BranchVote{{Branch: 1, Vote: 4}}}}},
+		&txmgrv1.Command{Seq: 8, Id: id, Call: &txmgrv1.Command_Delegate{Delegate: &txmgrv1.DelegateCall{}}},
 	)
-	replies := receive(t, p, 6)
-	for seq, want := range map[uint64]string{1: "", 2: "USAGE", 3: "USAGE", 4: "USAGE", 5: "ERROR", 6: "USAGE"} {
+	replies := receive(t, p, 8)
+	for seq, want := range map[uint64]string{1: "", 2: "USAGE", 3: "USAGE", 4: "USAGE", 5: "ERROR", 6: "USAGE", 7: "USAGE", 8: "NOT_FOUND"} {
 		if got := replies[seq].GetFailure().GetCode(); got != want {
 			t.Errorf("%d: %v", seq, replies[seq])
 		}
@@ -461,38 +471,4 @@ func TestDrainIsLimited(t *testing.T) {
 	}
 	release()
 	r.stop = func() error { return nil }
-}
-
-// gRPC clients find out what there is, and get the same failures.
-func TestGRPC(t *testing.T) {
-	r := start(t, nil)
-	ctx := context.Background()
-	stream := grpcreflect.NewClient(h2(t), r.base, connect.WithGRPC()).NewStream(ctx)
-	names, err := stream.ListServices()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := stream.Close(); err != nil {
-		t.Error(err)
-	}
-	var got []string
-	for _, n := range names {
-		got = append(got, string(n))
-	}
-	slices.Sort(got)
-	if want := "txmgr.v1.ClusterService txmgr.v1.DoubtService txmgr.v1.ParticipantService txmgr.v1.TimeoutService txmgr.v1.TransactionService"; strings.Join(got, " ") != want {
-		t.Errorf("services: %v", got)
-	}
-	c := txmgrv1connect.NewTransactionServiceClient(h2(t), r.base, connect.WithGRPC())
-	if _, err := c.Begin(ctx, &txmgrv1.BeginRequest{Id: id1}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Rollback(ctx, &txmgrv1.RollbackRequest{Id: id1}); err != nil {
-		t.Fatal(err)
-	}
-	_, err = c.Commit(ctx, &txmgrv1.CommitRequest{Id: id1})
-	e := (*txn.Error)(nil)
-	if err = wire.FromConnect(err); !errors.Is(err, txn.ErrRolledBack) || !errors.As(err, &e) || e.Cause != txn.CauseClient || fmt.Sprint(e.ID) != id1 {
-		t.Errorf("%v", err)
-	}
 }

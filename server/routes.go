@@ -18,6 +18,7 @@ type class int
 
 const (
 	unary  class = iota
+	asking       // asks participants, who may take a while
 	long         // answers when something happens, or streams answers
 	piping       // streams both ways
 )
@@ -39,6 +40,12 @@ var ops = map[string]string{
 	txmgrv1connect.ParticipantServiceTestProcedure:   "test participant",
 	txmgrv1connect.ParticipantServiceRemoveProcedure: "remove participant",
 	txmgrv1connect.TimeoutServiceGroupsProcedure:     "timeouts",
+	txmgrv1connect.DoubtServiceListProcedure:         "doubt list",
+	txmgrv1connect.DoubtServiceExplainProcedure:      "doubt explain",
+	txmgrv1connect.DoubtServiceRetryProcedure:        "doubt retry",
+	txmgrv1connect.DoubtServiceResolveProcedure:      "doubt resolve",
+	txmgrv1connect.DoubtServiceForgetProcedure:       "doubt forget",
+	txmgrv1connect.DoubtServiceAuditProcedure:        "audit list",
 }
 
 func classOf(path string) class {
@@ -47,6 +54,10 @@ func classOf(path string) class {
 		return long
 	case txmgrv1connect.TransactionServicePipeProcedure:
 		return piping
+	case txmgrv1connect.DoubtServiceScanProcedure, txmgrv1connect.DoubtServiceExplainProcedure,
+		txmgrv1connect.DoubtServiceRetryProcedure, txmgrv1connect.DoubtServiceResolveProcedure,
+		txmgrv1connect.ParticipantServiceTestProcedure, txmgrv1connect.ClusterServiceDoctorProcedure:
+		return asking
 	}
 	if strings.HasPrefix(path, "/grpc.reflection.") {
 		return piping
@@ -79,6 +90,8 @@ func (s *Server) routes() http.Handler {
 	s.pipeable.begin = g.procedures[txmgrv1connect.TransactionServiceBeginProcedure]
 	s.pipeable.enlist = g.procedures[txmgrv1connect.TransactionServiceEnlistProcedure]
 	s.pipeable.commit = g.procedures[txmgrv1connect.TransactionServiceCommitProcedure]
+	s.pipeable.vote = g.procedures[txmgrv1connect.TransactionServiceVoteProcedure]
+	s.pipeable.delegate = g.procedures[txmgrv1connect.TransactionServiceDelegateProcedure]
 	s.pipeable.rollback = g.procedures[txmgrv1connect.TransactionServiceRollbackProcedure]
 	s.pipeable.extend = g.procedures[txmgrv1connect.TransactionServiceExtendProcedure]
 	s.pipeable.done = g.procedures[txmgrv1connect.TransactionServiceDoneProcedure]

@@ -25,9 +25,10 @@ type Server struct {
 	failing *quota // of log lines about failed calls
 
 	// pipeable are the calls that may come through a Pipe.
-	pipeable struct{ begin, enlist, commit, rollback, extend, done, get, unknown *procedure }
+	pipeable struct{ begin, enlist, commit, vote, delegate, rollback, extend, done, get, unknown *procedure }
 
-	requests atomic.Int64 // calls that run now, not counting streams
+	requests atomic.Int64 // calls that run now, not counting those below
+	asks     atomic.Int64 // calls that ask participants and run now
 	streams  atomic.Int64 // pipes, watches and waits that run now
 	commands atomic.Int64 // commands of pipes that run now
 	waiting  atomic.Int64 // goroutines of pipes that wait for a command
@@ -132,7 +133,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	defer s.once.Do(func() { close(s.down) })
 	s.drain(errDraining)
 	if err := s.http.Shutdown(ctx); err != nil {
-		busy := s.requests.Load() + s.streams.Load()
+		busy := s.requests.Load() + s.asks.Load() + s.streams.Load()
 		return errors.Join(fmt.Errorf("server: %d calls did not end in time: %w", busy, err), s.http.Close())
 	}
 	return nil

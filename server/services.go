@@ -35,18 +35,15 @@ func (t *timeouts) Groups(ctx context.Context, _ *txmgrv1.GroupsRequest) (*txmgr
 	return wire.FromGroups(g), err
 }
 
-// doubts is the DoubtService.
-type doubts struct{ c Coordinator }
-
-func (d *doubts) Scan(ctx context.Context, r *txmgrv1.ScanRequest) (*txmgrv1.ScanResponse, error) {
-	fs, err := d.c.Scan(ctx, r.GetParticipant(), r.GetApply())
-	return wire.FromFindings(fs), err
-}
-
 // cluster is the ClusterService.
 type cluster struct{ c Coordinator }
 
 func (c *cluster) Status(ctx context.Context, _ *txmgrv1.StatusRequest) (*txmgrv1.StatusResponse, error) {
 	s, err := c.c.Status(ctx)
 	return wire.FromStatus(s), err
+}
+
+func (c *cluster) Doctor(ctx context.Context, r *txmgrv1.DoctorRequest) (*txmgrv1.DoctorResponse, error) {
+	ds, err := c.c.Doctor(ctx, r.GetParticipant())
+	return wire.FromDiagnoses(ds), err
 }

@@ -65,19 +65,52 @@ func (t *transactions) Commit(ctx context.Context, r *txmgrv1.CommitRequest) (*t
 	if err != nil {
 		return nil, err
 	}
-	c := txn.Commitment{OwnPhaseTwo: r.GetOwnPhaseTwo()}
-	for _, v := range r.GetVotes() {
-		b, err := txn.ParseBranchID(v.GetBranch())
-		if err != nil {
-			return nil, err
-		}
-		vote, err := txn.ParseVote(v.GetVote())
-		if err != nil {
-			return nil, err
-		}
-		c.Votes = append(c.Votes, txn.BranchVote{Branch: b, Vote: vote})
+	votes, err := votes(r.GetVotes())
+	if err != nil {
+		return nil, err
 	}
-	return outcome(t.s.c.Commit(ctx, id, c))
+	return outcome(t.s.c.Commit(ctx, id, txn.Commitment{OwnPhaseTwo: r.GetOwnPhaseTwo(), Votes: votes}))
+}
+
+func votes(ms []*txmgrv1.Vote) (vs []txn.BranchVote, err error) {
+	for _, m := range ms {
+		var v txn.BranchVote
+		if v.Branch, err = txn.ParseBranchID(m.GetBranch()); err != nil {
+			return nil, err
+		}
+		if v.Vote, err = txn.ParseVote(m.GetVote()); err != nil {
+			return nil, err
+		}
+		if v.Vote == txn.VoteDelegated {
+			return nil, fmt.Errorf("%w: %v is no vote that can be given: call Delegate", txn.ErrInvalid, v.Vote)
+		}
+		vs = append(vs, v)
+	}
+	return vs, nil
+}
+
+func (t *transactions) Vote(ctx context.Context, r *txmgrv1.VoteRequest) (*txmgrv1.Outcome, error) {
+	id, err := txn.ParseID(r.GetId())
+	if err != nil {
+		return nil, err
+	}
+	votes, err := votes(r.GetVotes())
+	if err != nil {
+		return nil, err
+	}
+	return outcome(t.s.c.Vote(ctx, id, txn.Ballot{OwnPhaseTwo: r.GetOwnPhaseTwo(), Reason: r.GetReason(), Votes: votes}))
+}
+
+func (t *transactions) Delegate(ctx context.Context, r *txmgrv1.DelegateRequest) (*txmgrv1.Outcome, error) {
+	id, err := txn.ParseID(r.GetId())
+	if err != nil {
+		return nil, err
+	}
+	b, err := txn.ParseBranchID(r.GetBranch())
+	if err != nil {
+		return nil, err
+	}
+	return outcome(t.s.c.Delegate(ctx, id, b))
 }
 
 func outcome(o txn.Outcome, err error) (*txmgrv1.Outcome, error) {

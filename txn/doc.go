@@ -4,9 +4,9 @@
 //
 // A global transaction spans several participants. It is decided exactly once,
 // by one entry of a replicated log, and every branch is then driven to that
-// decision. The package holds vocabulary only: it decides nothing, reads no
-// clock, starts no goroutine and does no I/O. The decisions are made in
-// txn/machine.
+// decision. The package holds vocabulary, and with [Tx] the application's part of the
+// protocol: it decides nothing and does no I/O of its own. The decisions are made
+// in txn/machine.
 //
 // # States
 //

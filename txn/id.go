@@ -56,11 +56,20 @@ func (id ID) IsZero() bool { return id == ID{} }
 // Compare orders ids by their bytes: the order of their making.
 func (id ID) Compare(other ID) int { return ulid.ULID(id).Compare(ulid.ULID(other)) }
 
-// MarshalText implements [encoding.TextMarshaler].
-func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+// MarshalText implements [encoding.TextMarshaler]. The zero id is the empty text.
+func (id ID) MarshalText() ([]byte, error) {
+	if id.IsZero() {
+		return nil, nil
+	}
+	return []byte(id.String()), nil
+}
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
 func (id *ID) UnmarshalText(b []byte) (err error) {
+	if len(b) == 0 {
+		*id = ID{}
+		return nil
+	}
 	*id, err = ParseID(string(b))
 	return err
 }
@@ -73,6 +82,25 @@ type BranchID uint32
 
 // String gives the text form.
 func (b BranchID) String() string { return "b" + strconv.FormatUint(uint64(b), 10) }
+
+// MarshalText implements [encoding.TextMarshaler]. The zero branch, which is none,
+// is the empty text.
+func (b BranchID) MarshalText() ([]byte, error) {
+	if b == 0 {
+		return nil, nil
+	}
+	return []byte(b.String()), nil
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (b *BranchID) UnmarshalText(text []byte) (err error) {
+	if len(text) == 0 {
+		*b = 0
+		return nil
+	}
+	*b, err = ParseBranchID(string(text))
+	return err
+}
 
 // ParseBranchID reads the text form.
 func ParseBranchID(s string) (BranchID, error) {

@@ -14,6 +14,12 @@ type Info struct {
 	// Timeout is what was granted; Began is the leader's wall clock, for people.
 	Timeout Duration  `json:"timeout"`
 	Began   time.Time `json:"began"`
+	// Decided is when the decision was made, by the leader's wall clock, for people;
+	// DecidedTick and DecidedIndex are the coordinator's tick and the log's entry
+	// that made it. Zero when undecided, and of decisions of old.
+	Decided      time.Time `json:"decided,omitzero"`
+	DecidedTick  uint64    `json:"decided_tick,omitempty"`
+	DecidedIndex uint64    `json:"decided_index,omitempty"`
 	// ExpiresIn is the time left; zero when decided.
 	ExpiresIn Duration `json:"expires_in"`
 	// SurvivalIndex is the number of invocations of the timeout thread that the
@@ -36,6 +42,10 @@ type BranchInfo struct {
 	XID         string      `json:"xid"`
 	Vote        Vote        `json:"vote"`
 	State       BranchState `json:"state"`
+	// Hazard says how the branch ended, or may have ended, otherwise than decided,
+	// and Detail how that is known.
+	Hazard Hazard `json:"hazard,omitzero"`
+	Detail string `json:"detail,omitempty"`
 	// Attempts, LastError and NextTry say why phase two is not over; they are
 	// known to the leader only.
 	Attempts  int      `json:"attempts"`

@@ -5,6 +5,10 @@ import (
 	"time"
 )
 
+// DefaultTimeout is the timeout of transactions that ask for none, unless the
+// coordinator was configured otherwise.
+const DefaultTimeout = 30 * time.Second
+
 // Options describe a transaction to begin. The zero value is valid.
 type Options struct {
 	// ID names the transaction; made by the manager when zero. A begin repeated
@@ -66,6 +70,15 @@ type Commitment struct {
 	OwnPhaseTwo bool
 }
 
+// Ballot hands votes in without asking for a decision.
+type Ballot struct {
+	Votes []BranchVote
+	// OwnPhaseTwo is as in [Commitment].
+	OwnPhaseTwo bool
+	// Reason says for people why a vote is no. At most 512 bytes.
+	Reason string
+}
+
 // Outcome is where a call left the transaction.
 type Outcome struct {
 	State  State
@@ -108,9 +121,20 @@ type Manager interface {
 	// Rollback decides to roll back. A transaction that is decided to commit
 	// answers [ErrConflict].
 	Rollback(ctx context.Context, id ID, reason string) (Outcome, error)
+	// Vote hands in the votes of some branches; the rest comes with Commit. A no
+	// decides to roll back, and is not an error. After a decision that contradicts
+	// the votes the error is [ErrRolledBack] or [ErrConflict].
+	Vote(ctx context.Context, id ID, b Ballot) (Outcome, error)
+	// Delegate leaves the decision to the transaction's only branch, which the
+	// application is about to commit in one phase: see [OnePhaser]. From then on
+	// nobody else decides; Done with the branch's end does. When the application
+	// does not come back with it, the coordinator asks the participant after the
+	// deadline. [ErrConflict]: there are other branches, or votes.
+	Delegate(ctx context.Context, id ID, b BranchID) (Outcome, error)
 	// Extend grants a new timeout, counted from now. It never shortens.
 	Extend(ctx context.Context, id ID, timeout time.Duration) (Outcome, error)
-	// Done reports branches that the caller has finished.
+	// Done reports branches that the caller has finished. For a branch to which the
+	// decision was delegated it is the decision.
 	Done(ctx context.Context, id ID, acks ...Ack) error
 	// Get looks a transaction up.
 	Get(ctx context.Context, id ID) (Info, error)

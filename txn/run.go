@@ -1,8 +1,10 @@
 package txn
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"reflect"
 	"time"
 )
 
@@ -12,15 +14,43 @@ import (
 //
 // The context that fn gets carries the transaction (see [FromContext]). It is
 // cancelled when the transaction's time is over, with a cause that is
-// [ErrTimedOut]. It has no deadline of its own because [Tx.Extend] moves it.
+// [ErrTimedOut]. It has no deadline of its own because [Tx.Extend] moves it. The
+// timeout is that of the options or the time until ctx's own deadline, whichever
+// is shorter.
+//
+// When ctx carries a transaction of the same manager already, fn runs in that one:
+// the options are not used, nothing is committed here, and when fn fails, the
+// transaction around it cannot be committed any more.
 //
 // An error of fn comes back wrapped in one that is [ErrRolledBack]; errors of
 // the commit are those of [Tx.Commit].
 func Run(ctx context.Context, m Manager, o Options, fn func(ctx context.Context, tx *Tx) error) error {
+	if outer, ok := FromContext(ctx); ok && same(outer.m, m) {
+		return outer.nest(ctx, fn)
+	}
+	if err := o.limit(ctx); err != nil {
+		return Wrap("begin", o.ID, err)
+	}
 	tx, err := Start(ctx, m, o)
 	if err != nil {
 		return err
 	}
+	return tx.run(ctx, fn, tx.commit)
+}
+
+// RunIn runs fn in a transaction that another application began, as [Run] does, and
+// prepares instead of committing: see [Tx.Prepare]. When fn fails the whole
+// transaction is rolled back. After nil somebody has to call [Tx.Follow].
+func RunIn(ctx context.Context, m Manager, id ID, fn func(ctx context.Context, tx *Tx) error) (*Tx, error) {
+	tx, err := Attach(ctx, m, id)
+	if err != nil {
+		return nil, err
+	}
+	return tx, tx.run(ctx, fn, tx.handIn)
+}
+
+// run runs fn and ends the transaction as the caller wants it ended.
+func (tx *Tx) run(ctx context.Context, fn func(context.Context, *Tx) error, finish func(ctx, work context.Context, members []*member) error) (err error) {
 	work, cancel := context.WithCancelCause(context.WithValue(ctx, contextKey{}, tx))
 	defer cancel(nil)
 	tx.limit(cancel)
@@ -43,11 +73,48 @@ func Run(ctx context.Context, m Manager, o Options, fn func(ctx context.Context,
 	case !first:
 		return &Error{Op: "run", ID: tx.ID(), Err: ErrInDoubt}
 	case err == nil:
-		return tx.commit(ctx, work, members)
+		return finish(ctx, work, members)
 	case tx.timedOut(work):
-		return tx.refuse(ctx, "run", CauseTimeout, err)
+		return tx.refuse(ctx, "run", CauseTimeout, Ballot{}, err)
 	}
-	return tx.refuse(ctx, "run", CauseClient, err)
+	return tx.refuse(ctx, "run", CauseClient, Ballot{}, err)
+}
+
+// nest runs fn in a transaction that is there already.
+func (tx *Tx) nest(ctx context.Context, fn func(context.Context, *Tx) error) (err error) {
+	returned := false
+	defer func() {
+		switch {
+		case !returned:
+			tx.doom(errors.New("a nested function did not return"))
+		case err != nil:
+			tx.doom(err)
+		}
+	}()
+	err = fn(ctx, tx)
+	returned = true
+	return err
+}
+
+// same reports whether two managers are one.
+func same(a, b Manager) bool {
+	return reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.TypeOf(a).Comparable() && a == b
+}
+
+// limit shortens the timeout to the time that the caller has.
+func (o *Options) limit(ctx context.Context) error {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return nil
+	}
+	left := time.Until(deadline)
+	if left <= 0 {
+		return context.DeadlineExceeded
+	}
+	if wanted := cmp.Or(o.Timeout, DefaultTimeout); left < wanted {
+		o.Timeout = left
+	}
+	return nil
 }
 
 // FromContext gives the transaction that [Run] put into the context.

@@ -100,14 +100,16 @@ func opened[S Session](ctx context.Context, tx *Tx, mb *member, open func(contex
 }
 
 // member is a participant's place in a transaction. Its opener writes branch and
-// session before it closes open, session under the lock of the transaction; vote
-// belongs to whoever ends the transaction.
+// session before it closes open, session under the lock of the transaction; the
+// last three belong to whoever ends the transaction.
 type member struct {
 	participant string
 	open        chan struct{} // closed when opening is over
 	branch      Branch
 	session     Session // nil: still being opened, or opening failed
 	vote        Vote
+	fault       error       // of Prepare
+	end         BranchState // zero: the coordinator has to see to it
 }
 
 // wait returns when opening is over. When it is, a context that has ended makes

@@ -62,9 +62,11 @@ const (
 	VoteReadOnly
 	// VoteNo: the branch cannot commit; it has rolled back already.
 	VoteNo
+	// VoteDelegated: no vote; the branch decides by its own end.
+	VoteDelegated
 )
 
-var voteNames = []string{"none", "prepared", "read-only", "no"}
+var voteNames = []string{"none", "prepared", "read-only", "no", "delegated"}
 
 // BranchState is where one branch is, as far as the coordinator knows.
 type BranchState uint8

@@ -46,12 +46,18 @@ type Finding struct {
 	XID         string    `json:"xid"`
 	ID          ID        `json:"id"`
 	Branch      BranchID  `json:"branch"`
-	Since       time.Time `json:"since"`
+	Since       time.Time `json:"since,omitzero"`
 	Owner       string    `json:"owner"`
 	// State is the transaction's; zero when the coordinator does not know it.
 	State State `json:"state"`
-	// Verdict is what has to be done: leave, commit or rollback; Done says that
-	// it was, Error why it could not be.
+	// Locks and Waiters say for people what the branch has locked there, and who
+	// waits for that; known when a person asked.
+	Locks   []string `json:"locks"`
+	Waiters []string `json:"waiters"`
+	// Verdict is what has to be done: leave, commit or rollback; foreign: it is not
+	// this cluster's, and never touched; ghost: its locks are held by nobody until
+	// the participant restarts. Done says that it was done, Error why it could not
+	// be.
 	Verdict string `json:"verdict"`
 	Done    bool   `json:"done"`
 	Error   string `json:"error"`

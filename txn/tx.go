@@ -2,27 +2,28 @@ package txn
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
 
-// Tx is one global transaction as the application that began it holds it. The
+// Tx is one global transaction as an application holds it: the one that began it
+// ([Run], [Start]), which alone may commit, or another one ([RunIn], [Attach]). The
 // work is done in sessions, one for each participant; see [Join].
 //
 // Safe for concurrent use, but a session is used by one goroutine at a time, as
 // its participant says.
 type Tx struct {
-	m     Manager
-	begun Begun
+	m        Manager
+	begun    Begun
+	attached bool // another application began it
 
 	mu      sync.Mutex // guards all below
 	ended   bool       // Commit or Rollback was called: nobody joins any more
 	end     State      // [Committing] or [RollingBack]; zero while not known
 	members []*member  // in the order of joining
+	shared  bool       // it may have branches that are not members
+	doomed  error      // why it must not commit
 
 	// The time of the work; all nil without [Run].
 	work   context.CancelCauseFunc // ends it
@@ -46,6 +47,22 @@ func Start(ctx context.Context, m Manager, o Options) (*Tx, error) {
 		return nil, err
 	}
 	return &Tx{m: m, begun: begun}, nil
+}
+
+// Enlist adds a branch whose participant is asked for its vote by the coordinator,
+// when the transaction is committed: a service, for example. The participant gets
+// the payload in every phase.
+//
+// [ErrNotActive]: the transaction has been ended.
+func (tx *Tx) Enlist(ctx context.Context, e Enlistment) (Branch, error) {
+	tx.mu.Lock()
+	ended := tx.ended
+	tx.shared = true
+	tx.mu.Unlock()
+	if ended {
+		return Branch{}, tx.notActive("enlist " + e.Participant)
+	}
+	return tx.m.Enlist(ctx, tx.ID(), e)
 }
 
 // ID names the transaction.
@@ -76,125 +93,6 @@ func (tx *Tx) Extend(ctx context.Context, timeout time.Duration) error {
 	return nil
 }
 
-// Commit prepares the sessions in the order of their joining, asks for the
-// decision, commits the sessions and reports them. Nil means: decided to
-// commit, durably; what the sessions cannot finish the coordinator does.
-//
-// An error that is [ErrRolledBack] means that surely nothing was applied;
-// [ErrVotedNo] and [ErrTimedOut] say why. [ErrInDoubt] means that the answer was
-// lost: ask the manager with the id. [ErrNotActive]: the transaction had been
-// ended before.
-func (tx *Tx) Commit(ctx context.Context) error {
-	members, first := tx.close()
-	if !first {
-		return tx.notActive("commit")
-	}
-	return tx.commit(ctx, ctx, members)
-}
-
-// commit takes the votes under the context of the work, which ends with the
-// transaction's time, and the decision under the caller's: only the coordinator
-// knows whether a decision came in time.
-func (tx *Tx) commit(ctx, work context.Context, members []*member) error {
-	c, err := prepare(work, members)
-	if err == nil {
-		err = context.Cause(ctx)
-	}
-	switch {
-	case err == nil:
-	case tx.timedOut(work):
-		return tx.refuse(ctx, "commit", CauseTimeout, err)
-	case ctx.Err() != nil:
-		return tx.refuse(ctx, "commit", CauseClient, err)
-	default:
-		return tx.refuse(ctx, "commit", CauseVoteNo, err)
-	}
-	_, err = tx.m.Commit(ctx, tx.ID(), c)
-	switch {
-	case err == nil:
-		tx.report(ctx, tx.drive(ctx, Committing))
-		return nil
-	case errors.Is(err, ErrRolledBack):
-		tx.report(ctx, tx.drive(ctx, RollingBack))
-		return err
-	case nothingChanged(err), errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrInDoubt):
-		return tx.withdraw(ctx, err)
-	}
-	return tx.doubt(err)
-}
-
-// prepare asks every session for its vote. The error says which one did not
-// vote yes, and why.
-func prepare(ctx context.Context, members []*member) (c Commitment, err error) {
-	for _, mb := range members {
-		if err := mb.wait(ctx); err != nil {
-			return c, fmt.Errorf("%s is still being opened: %w", mb.participant, err)
-		}
-		if mb.session == nil {
-			continue // the coordinator knows whether the branch was enlisted, and then misses its vote
-		}
-		mb.vote, err = mb.session.Prepare(ctx)
-		switch {
-		case err != nil:
-			return c, fmt.Errorf("%s: %w", mb.participant, err)
-		case mb.vote != VotePrepared && mb.vote != VoteReadOnly:
-			return c, fmt.Errorf("%s: voted %v", mb.participant, mb.vote)
-		}
-		c.OwnPhaseTwo = c.OwnPhaseTwo || mb.vote == VotePrepared
-		c.Votes = append(c.Votes, BranchVote{Branch: mb.branch.ID, Vote: mb.vote})
-	}
-	return c, nil
-}
-
-// refuse ends a transaction of which no vote was given away: nobody can commit
-// it, so the sessions need not wait for the coordinator.
-func (tx *Tx) refuse(ctx context.Context, op string, c Cause, why error) error {
-	acks := tx.drive(ctx, RollingBack)
-	if c == CauseTimeout && !tx.hasMoreTime(ctx) {
-		// The coordinator comes to the same end by itself, and records the cause.
-		return fmt.Errorf("%w: %w", tx.rolledBack(op, c), why)
-	}
-	out, err := tx.tell(ctx, why.Error(), acks)
-	if errors.Is(err, ErrConflict) {
-		return fmt.Errorf("%w: although the sessions have rolled back: %w", err, why)
-	}
-	if out.Cause == CauseTimeout {
-		c = CauseTimeout
-	}
-	return fmt.Errorf("%w: %w", tx.rolledBack(op, c), why)
-}
-
-// hasMoreTime reports whether the coordinator would keep the transaction open
-// although its time is over here: somebody else has extended it.
-func (tx *Tx) hasMoreTime(ctx context.Context) bool {
-	ctx, cancel := detached(ctx)
-	defer cancel()
-	i, err := tx.m.Get(ctx, tx.ID())
-	return err == nil && !i.State.Decided() && time.Duration(i.ExpiresIn) > lateness
-}
-
-// withdraw rolls back after the coordinator refused the call, or could not take
-// it. It may have seen the votes, so its decision comes before the sessions act.
-func (tx *Tx) withdraw(ctx context.Context, why error) error {
-	out, err := tx.tell(ctx, why.Error(), nil)
-	if err != nil {
-		return tx.doubt(fmt.Errorf("%w; and then: %w", why, err))
-	}
-	tx.report(ctx, tx.drive(ctx, RollingBack))
-	return fmt.Errorf("%w: %w", tx.rolledBack("commit", out.Cause), why)
-}
-
-// doubt leaves everything as it is, for the coordinator to finish.
-func (tx *Tx) doubt(why error) error {
-	for _, mb := range tx.settle(0) {
-		mb.session.Release()
-	}
-	if errors.Is(why, ErrInDoubt) {
-		return why
-	}
-	return fmt.Errorf("%w: %w", &Error{Op: "commit", ID: tx.ID(), Err: ErrInDoubt}, why)
-}
-
 // Rollback undoes the sessions and tells the coordinator, also when ctx has
 // ended. After a rollback it does nothing; after a commit it answers
 // [ErrNotActive]. Any other error means that the coordinator was not reached: it
@@ -206,48 +104,8 @@ func (tx *Tx) Rollback(ctx context.Context, reason string) error {
 		}
 		return tx.notActive("rollback")
 	}
-	_, err := tx.tell(ctx, reason, tx.drive(ctx, RollingBack))
+	_, err := tx.tell(ctx, Ballot{Reason: reason}, tx.drive(ctx, RollingBack))
 	return err
-}
-
-// drive brings the sessions to the decision and releases them. It gives those
-// that got there; the others are the coordinator's.
-func (tx *Tx) drive(ctx context.Context, to State) (acks []Ack) {
-	ctx, cancel := detached(ctx)
-	defer cancel()
-	for _, mb := range tx.settle(to) {
-		switch {
-		case to == RollingBack && mb.rollback(ctx):
-			acks = append(acks, Ack{Branch: mb.branch.ID, State: BranchRolledBack})
-		case to == Committing && mb.vote == VotePrepared && mb.session.Commit(ctx) == nil:
-			acks = append(acks, Ack{Branch: mb.branch.ID, State: BranchCommitted})
-		}
-		mb.session.Release()
-	}
-	return acks
-}
-
-// tell asks the coordinator to roll back, whatever became of the caller.
-func (tx *Tx) tell(ctx context.Context, reason string, acks []Ack) (Outcome, error) {
-	ctx, cancel := detached(ctx)
-	defer cancel()
-	out, err := tx.m.Rollback(ctx, tx.ID(), shorten(reason))
-	if err != nil && !errors.Is(err, ErrRolledBack) {
-		return out, err
-	}
-	tx.report(ctx, acks)
-	return out, nil
-}
-
-// report tells the coordinator which branches are finished. When that fails it
-// finds out by itself: the decision stands, so the error is not the caller's.
-func (tx *Tx) report(ctx context.Context, acks []Ack) {
-	if len(acks) == 0 {
-		return
-	}
-	ctx, cancel := detached(ctx)
-	defer cancel()
-	_ = tx.m.Done(ctx, tx.ID(), acks...)
 }
 
 // close lets nobody join any more and gives who did. Only the first caller may
@@ -269,6 +127,22 @@ func (tx *Tx) settle(end State) []*member {
 	return tx.members
 }
 
+// doom sees to it that the transaction is not committed, for the first reason given.
+func (tx *Tx) doom(why error) {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	if tx.doomed == nil {
+		tx.doomed = why
+	}
+}
+
+// fate is why the transaction must not be committed; nil when it may be.
+func (tx *Tx) fate() error {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	return tx.doomed
+}
+
 // ending is how the transaction was ended, as far as known.
 func (tx *Tx) ending() State {
 	tx.mu.Lock()
@@ -282,29 +156,4 @@ func (tx *Tx) notActive(op string) error {
 
 func (tx *Tx) rolledBack(op string, c Cause) error {
 	return &Error{Op: op, ID: tx.ID(), State: RollingBack, Cause: c, Err: ErrRolledBack}
-}
-
-// nothingChanged reports whether an error of Commit says that the coordinator
-// looked at the call and refused it.
-func nothingChanged(err error) bool {
-	for _, refusal := range []error{ErrInvalid, ErrNotFound, ErrConflict, ErrNotActive, ErrDenied} {
-		if errors.Is(err, refusal) {
-			return true
-		}
-	}
-	return false
-}
-
-// detached outlives its caller, but not for ever: what has begun to end is
-// ended, and locks are not held because somebody went away.
-func detached(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), phaseTwo)
-}
-
-// shorten keeps a reason within what the log takes.
-func shorten(reason string) string {
-	if len(reason) <= MaxReason {
-		return reason
-	}
-	return strings.ToValidUTF8(reason[:MaxReason-3], "") + "..."
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -38,7 +39,33 @@ func (s *stage) tell(format string, args ...any) {
 func (s *stage) told() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return strings.Join(s.story, "\n")
+	return strings.Join(inOrder(s.story), "\n")
+}
+
+// inOrder puts what the sessions do at the same time into the order of their names.
+func inOrder(story []string) []string {
+	step := func(line string) int {
+		name, what, _ := strings.Cut(line, " ")
+		switch {
+		case name != "bank" && name != "shop":
+			return 0
+		case what == "prepares":
+			return 1
+		}
+		return 2
+	}
+	sorted := slices.Clone(story)
+	for i := 0; i < len(sorted); {
+		j := i + 1
+		for j < len(sorted) && step(sorted[j]) == step(sorted[i]) {
+			j++
+		}
+		if step(sorted[i]) != 0 {
+			slices.SortStableFunc(sorted[i:j], func(a, b string) int { return strings.Compare(a[:4], b[:4]) })
+		}
+		i = j
+	}
+	return sorted
 }
 
 var theID = txn.NewID(time.UnixMilli(1), [10]byte{1})
@@ -67,6 +94,24 @@ func (s *stage) Commit(_ context.Context, _ txn.ID, c txn.Commitment) (txn.Outco
 	}
 	s.tell("commit %s own=%v", strings.Join(votes, " "), c.OwnPhaseTwo)
 	return txn.Outcome{State: txn.Committing}, s.errs["commit"]
+}
+
+func (s *stage) Vote(ctx context.Context, _ txn.ID, b txn.Ballot) (txn.Outcome, error) {
+	var votes []string
+	for _, v := range b.Votes {
+		votes = append(votes, fmt.Sprintf("%v=%v", v.Branch, v.Vote))
+	}
+	s.tell("vote %s own=%v: %s", strings.Join(votes, " "), b.OwnPhaseTwo, b.Reason)
+	state := txn.Active
+	if slices.ContainsFunc(b.Votes, func(v txn.BranchVote) bool { return v.Vote == txn.VoteNo }) {
+		state = txn.RollingBack
+	}
+	return txn.Outcome{State: state, Cause: s.cause}, errors.Join(ctx.Err(), s.errs["vote"])
+}
+
+func (s *stage) Delegate(ctx context.Context, _ txn.ID, b txn.BranchID) (txn.Outcome, error) {
+	s.tell("delegate %v", b)
+	return txn.Outcome{State: txn.Preparing}, errors.Join(ctx.Err(), s.errs["delegate"])
 }
 
 func (s *stage) Rollback(ctx context.Context, _ txn.ID, reason string) (txn.Outcome, error) {
@@ -98,8 +143,12 @@ func (s *stage) Get(ctx context.Context, _ txn.ID) (txn.Info, error) {
 	return s.info, ctx.Err()
 }
 
-func (s *stage) Wait(context.Context, txn.ID, txn.Goal) (txn.Info, error) {
-	return txn.Info{}, errors.ErrUnsupported
+func (s *stage) Wait(_ context.Context, _ txn.ID, goal txn.Goal) (txn.Info, error) {
+	s.tell("wait")
+	if goal != txn.DecidedGoal || !s.info.State.Decided() {
+		return s.info, txn.ErrWaitTimeout
+	}
+	return s.info, nil
 }
 
 type player struct {
@@ -180,19 +229,19 @@ func TestEndOfATransaction(t *testing.T) {
 			stage: &stage{votes: map[string]txn.Vote{"shop": txn.VoteNo}, errs: map[string]error{"shop prepares": errOut}},
 			want:  []error{txn.ErrRolledBack, txn.ErrVotedNo, errOut},
 			story: "bank prepares\nshop prepares\nbank rolls back\nbank releases\nshop releases\n" +
-				"rollback: shop: out of order\ndone b1=rolled-back b2=rolled-back",
+				"vote b2=no own=false: shop: out of order\ndone b1=rolled-back b2=rolled-back",
 		},
 		{
 			name:  "no without a reason is no",
 			stage: &stage{votes: map[string]txn.Vote{"bank": txn.VoteNo}},
 			want:  []error{txn.ErrRolledBack, txn.ErrVotedNo},
-			story: "bank prepares\nbank releases\nshop rolls back\nshop releases\nrollback: bank: voted no\ndone b1=rolled-back b2=rolled-back",
+			story: "bank prepares\nshop prepares\nbank releases\nshop rolls back\nshop releases\nvote b1=no own=false: bank: voted no\ndone b1=rolled-back b2=rolled-back",
 		},
 		{
 			name:  "no vote at all is no",
 			stage: &stage{votes: map[string]txn.Vote{"bank": 0}},
 			want:  []error{txn.ErrRolledBack, txn.ErrVotedNo},
-			story: "bank prepares\nbank rolls back\nbank releases\nshop rolls back\nshop releases\nrollback: bank: voted none\ndone b1=rolled-back b2=rolled-back",
+			story: "bank prepares\nshop prepares\nbank rolls back\nbank releases\nshop rolls back\nshop releases\nrollback: bank: voted none\ndone b1=rolled-back b2=rolled-back",
 		},
 		{
 			name: "a prepare of unknown end is undone, and left to the coordinator when that fails",
@@ -200,25 +249,25 @@ func TestEndOfATransaction(t *testing.T) {
 				"bank prepares": errOut, "bank rolls back": errOut,
 			}},
 			want:  []error{txn.ErrRolledBack, txn.ErrVotedNo, errOut},
-			story: "bank prepares\nbank rolls back\nbank releases\nshop rolls back\nshop releases\nrollback: bank: out of order\ndone b2=rolled-back",
+			story: "bank prepares\nshop prepares\nbank rolls back\nbank releases\nshop rolls back\nshop releases\nrollback: bank: out of order\ndone b2=rolled-back",
 		},
 		{
 			name: "votes that were not given away need no coordinator to be taken back",
 			stage: &stage{votes: map[string]txn.Vote{"bank": txn.VoteNo}, errs: map[string]error{
-				"bank prepares": errOut, "rollback": txn.ErrUnavailable,
+				"bank prepares": errOut, "vote": txn.ErrUnavailable,
 			}},
 			want:  []error{txn.ErrRolledBack, txn.ErrVotedNo},
 			not:   []error{txn.ErrInDoubt},
-			story: "bank prepares\nbank releases\nshop rolls back\nshop releases\nrollback: bank: out of order",
+			story: "bank prepares\nshop prepares\nbank releases\nshop rolls back\nshop releases\nvote b1=no own=false: bank: out of order",
 		},
 		{
 			name: "somebody else decided to commit meanwhile",
 			stage: &stage{votes: map[string]txn.Vote{"bank": txn.VoteNo}, errs: map[string]error{
-				"bank prepares": errOut, "rollback": &txn.Error{Err: txn.ErrConflict},
+				"bank prepares": errOut, "vote": &txn.Error{Err: txn.ErrConflict},
 			}},
 			want:  []error{txn.ErrConflict, errOut},
 			not:   []error{txn.ErrRolledBack},
-			story: "bank prepares\nbank releases\nshop rolls back\nshop releases\nrollback: bank: out of order",
+			story: "bank prepares\nshop prepares\nbank releases\nshop rolls back\nshop releases\nvote b1=no own=false: bank: out of order",
 		},
 		{
 			name:  "the coordinator decided otherwise",

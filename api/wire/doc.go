@@ -3,8 +3,8 @@
 //
 // It exists so that server and client cannot drift apart, and so that the JSON
 // that a person sees through curl is the JSON form of the types of package txn:
-// snake_case names, every field present, numbers as numbers, durations as Go
-// writes them.
+// snake_case names, every field present but those that are marked optional and say
+// nothing, numbers as numbers, durations as Go writes them.
 //
 // # Invariants
 //

@@ -58,11 +58,17 @@ func FromError(err error, op string, id txn.ID) *txmgrv1.Failure {
 	}
 	f.Id = formatID(id)
 	f.Next = next(txn.Code(f.Code), f.Id)
+	if errors.Is(err, txn.ErrHazard) {
+		f.Next = "a person has to look: txmgr doubt list"
+		if f.Id != "" {
+			f.Next = "a person has to look: txmgr doubt explain " + f.Id
+		}
+	}
 	return f
 }
 
 // Classify gives an error of a context the sentinel that it means for the call
-// op: a commit may have been decided, anything else may be tried again.
+// op: one that [Decides] may have decided, anything else may be tried again.
 func Classify(err error, op string) error {
 	if txn.CodeOf(err) != txn.CodeError {
 		return err
@@ -70,15 +76,19 @@ func Classify(err error, op string) error {
 	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 		return err
 	}
-	switch op {
-	case "commit":
+	switch {
+	case Decides(op):
 		return fmt.Errorf("%w: %w", txn.ErrInDoubt, err)
-	case "wait":
+	case op == "wait":
 		return fmt.Errorf("%w: %w", txn.ErrWaitTimeout, err)
 	default:
 		return fmt.Errorf("%w: %w", txn.ErrUnavailable, err)
 	}
 }
+
+// Decides reports whether the call op may decide to commit, or leave the decision
+// to a branch: without its answer nobody knows whether it did.
+func Decides(op string) bool { return op == "commit" || op == "vote" || op == "delegate" }
 
 func next(code txn.Code, id string) string {
 	look := "txmgr inspect " + id

@@ -81,6 +81,9 @@ func TestContextErrorsMeanSomething(t *testing.T) {
 		want error
 	}{
 		{"commit", context.DeadlineExceeded, txn.ErrInDoubt},
+		{"vote", context.DeadlineExceeded, txn.ErrInDoubt},
+		{"delegate", context.Canceled, txn.ErrInDoubt},
+		{"doubt resolve", context.DeadlineExceeded, txn.ErrUnavailable},
 		{"begin", context.DeadlineExceeded, txn.ErrUnavailable},
 		{"rollback", context.Canceled, txn.ErrUnavailable},
 		{"wait", context.DeadlineExceeded, txn.ErrWaitTimeout},
@@ -122,6 +125,20 @@ func TestCodesForPeople(t *testing.T) {
 		e := wire.ToConnect(wire.FromError(&txn.Error{Op: "commit", State: txn.Active, Err: err}, "", txn.ID{}))
 		if e.Code() != want || e.Meta().Get(wire.HeaderCode) != string(txn.CodeOf(err)) || e.Meta().Get(wire.HeaderState) != "active" || len(e.Details()) != 1 {
 			t.Errorf("%v: %v, %v, %d details", err, e.Code(), e.Meta(), len(e.Details()))
+		}
+	}
+}
+
+// What to do next depends on what it is, not on the code alone.
+func TestNextAfterAHazard(t *testing.T) {
+	id := txn.ID{1, 2, 3}
+	for want, err := range map[string]error{
+		"txmgr inspect " + id.String():       &txn.Error{Op: "commit", ID: id, Err: txn.ErrInDoubt},
+		"txmgr doubt explain " + id.String(): &txn.Error{Op: "commit", ID: id, Err: fmt.Errorf("%w: %w", txn.ErrInDoubt, txn.ErrHazard)},
+		"txmgr doubt list":                   txn.ErrHazard,
+	} {
+		if f := wire.FromError(err, "commit", txn.ID{}); !strings.HasSuffix(f.GetNext(), ": "+want) {
+			t.Errorf("%v: %q, want %q", err, f.GetNext(), want)
 		}
 	}
 }

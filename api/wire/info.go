@@ -25,6 +25,9 @@ func FromInfo(i txn.Info) *txmgrv1.Transaction {
 		RemainingInvocations: i.RemainingInvocations,
 		ExpiryTick:           i.ExpiryTick,
 		Labels:               TextMap(i.Labels),
+		Decided:              optional(formatTime(i.Decided)),
+		DecidedTick:          optional(i.DecidedTick),
+		DecidedIndex:         optional(i.DecidedIndex),
 		Branches:             make([]*txmgrv1.BranchInfo, len(i.Branches)),
 	}
 	for n, b := range i.Branches {
@@ -38,6 +41,8 @@ func FromInfo(i txn.Info) *txmgrv1.Transaction {
 			Attempts:    int64(b.Attempts),
 			LastError:   Text(b.LastError),
 			NextTryIn:   formatDuration(time.Duration(b.NextTry)),
+			Hazard:      optional(b.Hazard.String()),
+			Detail:      optional(Text(b.Detail)),
 		}
 	}
 	return t
@@ -57,6 +62,9 @@ func ToInfo(t *txmgrv1.Transaction) (txn.Info, error) {
 		RemainingInvocations: t.GetRemainingInvocations(),
 		ExpiryTick:           t.GetExpiryTick(),
 		Labels:               present(t.GetLabels()),
+		Decided:              r.time("decided", t.GetDecided()),
+		DecidedTick:          t.GetDecidedTick(),
+		DecidedIndex:         t.GetDecidedIndex(),
 		Branches:             make([]txn.BranchInfo, len(t.GetBranches())),
 	}
 	r.name("state", t.GetState(), &i.State)
@@ -71,10 +79,12 @@ func ToInfo(t *txmgrv1.Transaction) (txn.Info, error) {
 			XID:         b.GetXid(),
 			Attempts:    int(b.GetAttempts()),
 			LastError:   b.GetLastError(),
+			Detail:      b.GetDetail(),
 			NextTry:     r.duration("branches.next_try_in", b.GetNextTryIn()),
 		}
 		r.name("branches.vote", b.GetVote(), &i.Branches[n].Vote)
 		r.name("branches.state", b.GetState(), &i.Branches[n].State)
+		r.name("branches.hazard", b.GetHazard(), &i.Branches[n].Hazard)
 	}
 	return i, r.answer("transaction")
 }

@@ -15,8 +15,9 @@ import (
 )
 
 // JSON is a codec of connect for the JSON form of the API: names as in the
-// .proto files, fields in their order, all of them present, 64-bit numbers as
-// numbers, no white space. The same message always gives the same bytes.
+// .proto files, fields in the order in which they are written there, all of them
+// present but unset optional ones, 64-bit numbers as numbers, no white space. The
+// same message always gives the same bytes.
 //
 // It reads what protojson reads, but refuses unknown fields: a misspelt
 // "timeot" must not begin a transaction with the default timeout.

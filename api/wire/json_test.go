@@ -33,11 +33,12 @@ func exampleInfo(t testing.TB) txn.Info {
 	}
 	return txn.Info{
 		ID: id, Name: "transfer", State: txn.RollingBack, Cause: txn.CauseVoteNo, Reason: "no \"funds\" <\u00e9>", Hazard: txn.HazardMixed,
-		Timeout: txn.Duration(30 * time.Second), Began: time.Date(2026, 1, 2, 3, 4, 5, 600, time.UTC), ExpiresIn: txn.Duration(12300 * time.Millisecond),
+		Timeout: txn.Duration(30 * time.Second), Began: time.Date(2026, 1, 2, 3, 4, 5, 600, time.UTC),
+		Decided: time.Date(2026, 1, 2, 3, 4, 6, 0, time.UTC), DecidedTick: 4700, DecidedIndex: 99, ExpiresIn: txn.Duration(12300 * time.Millisecond),
 		SurvivalIndex: 301, RemainingInvocations: 123, ExpiryTick: 4711, Labels: map[string]string{"b": "2", "a": "1"},
 		Branches: []txn.BranchInfo{{
 			ID: 1, Name: "b1", Participant: "bank", Kind: "postgres", XID: txn.XID("c7f2", id, 1), Vote: txn.VotePrepared,
-			State: txn.BranchHazard, Attempts: 17, LastError: "connection\nrefused", NextTry: txn.Duration(8 * time.Second),
+			State: txn.BranchHazard, Hazard: txn.HazardCommitted, Detail: "pg_xact_status: committed", Attempts: 17, LastError: "connection\nrefused", NextTry: txn.Duration(8 * time.Second),
 		}},
 	}
 }
@@ -45,10 +46,11 @@ func exampleInfo(t testing.TB) txn.Info {
 // The answer to Get is the object that the reference promises, byte for byte.
 func TestJSONOfTransactionIsGolden(t *testing.T) {
 	const golden = `{"id":"tx_01k9x3v7h2m8qf4r6t0bz5n1de","name":"transfer","state":"rolling-back","cause":"vote-no",` +
-		`"reason":"no \"funds\" <é>","hazard":"mixed","timeout":"30s","began":"2026-01-02T03:04:05.0000006Z","expires_in":"12.3s",` +
+		`"reason":"no \"funds\" <é>","hazard":"mixed","timeout":"30s","began":"2026-01-02T03:04:05.0000006Z",` +
+		`"decided":"2026-01-02T03:04:06Z","decided_tick":4700,"decided_index":99,"expires_in":"12.3s",` +
 		`"survival_index":301,"remaining_invocations":123,"expiry_tick":4711,"labels":{"a":"1","b":"2"},` +
 		`"branches":[{"id":"b1","participant":"bank","kind":"postgres","xid":"txm_c7f2_01k9x3v7h2m8qf4r6t0bz5n1de_b1",` +
-		`"vote":"prepared","state":"hazard","attempts":17,"last_error":"connection\nrefused","next_try_in":"8s"}]}`
+		`"vote":"prepared","state":"hazard","hazard":"committed","detail":"pg_xact_status: committed","attempts":17,"last_error":"connection\nrefused","next_try_in":"8s"}]}`
 	got, err := wire.JSON{}.Marshal(wire.FromInfo(exampleInfo(t)))
 	if err != nil {
 		t.Fatal(err)

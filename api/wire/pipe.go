@@ -53,31 +53,51 @@ func ToEnlistment(c *txmgrv1.EnlistCall) txn.Enlistment {
 
 // FromCommitment gives the command for a commit.
 func FromCommitment(c txn.Commitment) *txmgrv1.CommitCall {
-	m := &txmgrv1.CommitCall{OwnPhaseTwo: c.OwnPhaseTwo}
-	if len(c.Votes) > 0 {
-		votes := make([]txmgrv1.BranchVote, len(c.Votes))
-		m.Votes = make([]*txmgrv1.BranchVote, len(c.Votes))
-		for i, v := range c.Votes {
-			votes[i].Branch, votes[i].Vote = uint32(v.Branch), uint32(v.Vote)
-			m.Votes[i] = &votes[i]
-		}
+	return &txmgrv1.CommitCall{OwnPhaseTwo: c.OwnPhaseTwo, Votes: fromVotes(c.Votes)}
+}
+
+func fromVotes(votes []txn.BranchVote) []*txmgrv1.BranchVote {
+	if len(votes) == 0 {
+		return nil
 	}
-	return m
+	all := make([]txmgrv1.BranchVote, len(votes))
+	ms := make([]*txmgrv1.BranchVote, len(votes))
+	for i, v := range votes {
+		all[i].Branch, all[i].Vote = uint32(v.Branch), uint32(v.Vote)
+		ms[i] = &all[i]
+	}
+	return ms
 }
 
 // ToCommitment reads the command for a commit.
 func ToCommitment(m *txmgrv1.CommitCall) (txn.Commitment, error) {
-	c := txn.Commitment{OwnPhaseTwo: m.GetOwnPhaseTwo()}
-	if n := len(m.GetVotes()); n > 0 {
-		c.Votes = make([]txn.BranchVote, n)
-		for i, v := range m.GetVotes() {
-			if v.GetVote() > uint32(txn.VoteNo) {
-				return c, fmt.Errorf("%w: unknown vote %d", txn.ErrInvalid, v.GetVote())
-			}
-			c.Votes[i] = txn.BranchVote{Branch: txn.BranchID(v.GetBranch()), Vote: txn.Vote(v.GetVote())}
-		}
+	votes, err := toVotes(m.GetVotes())
+	return txn.Commitment{OwnPhaseTwo: m.GetOwnPhaseTwo(), Votes: votes}, err
+}
+
+func toVotes(ms []*txmgrv1.BranchVote) ([]txn.BranchVote, error) {
+	if len(ms) == 0 {
+		return nil, nil
 	}
-	return c, nil
+	votes := make([]txn.BranchVote, len(ms))
+	for i, m := range ms {
+		if m.GetVote() > uint32(txn.VoteNo) {
+			return nil, fmt.Errorf("%w: %d is no vote that can be given", txn.ErrInvalid, m.GetVote())
+		}
+		votes[i] = txn.BranchVote{Branch: txn.BranchID(m.GetBranch()), Vote: txn.Vote(m.GetVote())}
+	}
+	return votes, nil
+}
+
+// FromBallot gives the command for votes.
+func FromBallot(b txn.Ballot) *txmgrv1.VoteCall {
+	return &txmgrv1.VoteCall{OwnPhaseTwo: b.OwnPhaseTwo, Reason: Text(b.Reason), Votes: fromVotes(b.Votes)}
+}
+
+// ToBallot reads the command for votes.
+func ToBallot(m *txmgrv1.VoteCall) (txn.Ballot, error) {
+	votes, err := toVotes(m.GetVotes())
+	return txn.Ballot{OwnPhaseTwo: m.GetOwnPhaseTwo(), Reason: m.GetReason(), Votes: votes}, err
 }
 
 // FromAcks gives the command for acknowledgements.
@@ -136,12 +156,12 @@ func ToBranch(m *txmgrv1.EnlistReply) txn.Branch {
 	return txn.Branch{ID: txn.BranchID(m.GetId()), Participant: m.GetParticipant(), XID: m.GetXid()}
 }
 
-// FromOutcome gives the reply to a commit, rollback or extend.
+// FromOutcome gives the reply to whatever answers with an outcome.
 func FromOutcome(o txn.Outcome) *txmgrv1.OutcomeReply {
 	return &txmgrv1.OutcomeReply{State: uint32(o.State), Cause: uint32(o.Cause), Hazard: uint32(o.Hazard)}
 }
 
-// ToOutcome reads the reply to a commit, rollback or extend.
+// ToOutcome reads the reply to whatever answers with an outcome.
 func ToOutcome(m *txmgrv1.OutcomeReply) (txn.Outcome, error) {
 	if m.GetState() > uint32(txn.RolledBack) || m.GetCause() > uint32(txn.CauseOperator) || m.GetHazard() > uint32(txn.HazardUnknown) {
 		return txn.Outcome{}, fmt.Errorf("outcome not understood, perhaps from another version of txmgr: state %d, cause %d, hazard %d",

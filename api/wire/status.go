@@ -118,8 +118,8 @@ func FromFindings(fs []txn.Finding) *txmgrv1.ScanResponse {
 	for n, f := range fs {
 		m.Findings[n] = &txmgrv1.Finding{
 			Participant: Text(f.Participant), Xid: Text(f.XID), Id: formatID(f.ID), Branch: formatBranch(f.Branch),
-			Since: formatTime(f.Since), Owner: Text(f.Owner), State: f.State.String(),
-			Verdict: Text(f.Verdict), Done: f.Done, Error: Text(f.Error),
+			Since: optional(formatTime(f.Since)), Owner: Text(f.Owner), State: f.State.String(),
+			Verdict: Text(f.Verdict), Done: f.Done, Error: Text(f.Error), Locks: texts(f.Locks), Waiters: texts(f.Waiters),
 		}
 	}
 	return m
@@ -133,7 +133,7 @@ func ToFindings(m *txmgrv1.ScanResponse) ([]txn.Finding, error) {
 		fs[n] = txn.Finding{
 			Participant: f.GetParticipant(), XID: f.GetXid(), ID: r.id("findings.id", f.GetId()),
 			Branch: r.branch("findings.branch", f.GetBranch()), Since: r.time("findings.since", f.GetSince()), Owner: f.GetOwner(),
-			Verdict: f.GetVerdict(), Done: f.GetDone(), Error: f.GetError(),
+			Verdict: f.GetVerdict(), Done: f.GetDone(), Error: f.GetError(), Locks: texts(f.GetLocks()), Waiters: texts(f.GetWaiters()),
 		}
 		r.name("findings.state", f.GetState(), &fs[n].State)
 	}

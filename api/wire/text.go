@@ -31,6 +31,23 @@ func mendedMap(m map[string]string) map[string]string {
 	return mended
 }
 
+// texts is [Text] for each of some lines, never nil.
+func texts(lines []string) []string {
+	mended := make([]string, len(lines))
+	for n, l := range lines {
+		mended[n] = Text(l)
+	}
+	return mended
+}
+
+// optional leaves a field out whose value says nothing.
+func optional[T comparable](v T) *T {
+	if v == *new(T) {
+		return nil
+	}
+	return &v
+}
+
 // present turns nil into empty, so that the JSON form is {} and not null.
 func present(m map[string]string) map[string]string {
 	if m == nil {

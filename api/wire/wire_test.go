@@ -29,6 +29,8 @@ var (
 	text     = rapid.String()
 	duration = rapid.Map(rapid.Int64Range(0, 1<<60), func(n int64) txn.Duration { return txn.Duration(n) })
 	moment   = rapid.Map(rapid.Int64Range(0, 1<<60), func(n int64) time.Time { return time.Unix(0, n).UTC() })
+	orNever  = rapid.OneOf(moment, rapid.Just(time.Time{}))
+	lines    = rapid.SliceOfN(text, 0, 3)
 	texts    = rapid.MapOfN(text, text, 0, 3)
 	txid     = rapid.Custom(func(t *rapid.T) txn.ID {
 		id := txn.ID(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id"))
@@ -53,12 +55,14 @@ var info = rapid.Custom(func(t *rapid.T) txn.Info {
 		Timeout: duration.Draw(t, "timeout"), Began: moment.Draw(t, "began"), ExpiresIn: duration.Draw(t, "expires"),
 		SurvivalIndex: rapid.Uint64().Draw(t, "survival"), RemainingInvocations: rapid.Uint64().Draw(t, "remaining"),
 		ExpiryTick: rapid.Uint64().Draw(t, "tick"), Labels: texts.Draw(t, "labels"),
+		Decided: orNever.Draw(t, "decided"), DecidedTick: rapid.Uint64().Draw(t, "decided tick"), DecidedIndex: rapid.Uint64().Draw(t, "decided index"),
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "branches") {
 		id := branchID.Draw(t, "branch")
 		i.Branches = append(i.Branches, txn.BranchInfo{
 			ID: id, Name: id.String(), Participant: text.Draw(t, "participant"), Kind: text.Draw(t, "kind"), XID: text.Draw(t, "xid"),
-			Vote: orNone(txn.VoteNo).Draw(t, "vote"), State: upTo(txn.BranchHazard).Draw(t, "branch state"),
+			Vote: orNone(txn.VoteDelegated).Draw(t, "vote"), State: upTo(txn.BranchHazard).Draw(t, "branch state"),
+			Hazard: orNone(txn.HazardUnknown).Draw(t, "branch hazard"), Detail: text.Draw(t, "detail"),
 			Attempts: rapid.IntMin(0).Draw(t, "attempts"), LastError: text.Draw(t, "error"), NextTry: duration.Draw(t, "next"),
 		})
 	}
@@ -157,8 +161,8 @@ func TestRoundTrips(t *testing.T) {
 			for range rapid.IntRange(0, 3).Draw(t, "findings") {
 				want = append(want, txn.Finding{
 					Participant: text.Draw(t, "participant"), XID: text.Draw(t, "xid"), ID: txid.Draw(t, "id"), Branch: branchID.Draw(t, "branch"),
-					Since: moment.Draw(t, "since"), Owner: text.Draw(t, "owner"), State: orNone(txn.RolledBack).Draw(t, "state"),
-					Verdict: text.Draw(t, "verdict"), Done: rapid.Bool().Draw(t, "done"), Error: text.Draw(t, "error"),
+					Since: orNever.Draw(t, "since"), Owner: text.Draw(t, "owner"), State: orNone(txn.RolledBack).Draw(t, "state"),
+					Locks: lines.Draw(t, "locks"), Waiters: lines.Draw(t, "waiters"), Verdict: text.Draw(t, "verdict"), Done: rapid.Bool().Draw(t, "done"), Error: text.Draw(t, "error"),
 				})
 			}
 			got, err := wire.ToFindings(overTheWire(t, wire.FromFindings(want)))
@@ -179,6 +183,14 @@ func TestRoundTrips(t *testing.T) {
 				want.Votes = append(want.Votes, txn.BranchVote{Branch: branchID.Draw(t, "branch"), Vote: orNone(txn.VoteNo).Draw(t, "vote")})
 			}
 			got, err := wire.ToCommitment(overTheWire(t, wire.FromCommitment(want)))
+			equal(t, want, got, err)
+		},
+		"ballot": func(t *rapid.T) {
+			want := txn.Ballot{OwnPhaseTwo: rapid.Bool().Draw(t, "own"), Reason: text.Draw(t, "reason")}
+			for range rapid.IntRange(0, 3).Draw(t, "votes") {
+				want.Votes = append(want.Votes, txn.BranchVote{Branch: branchID.Draw(t, "branch"), Vote: orNone(txn.VoteNo).Draw(t, "vote")})
+			}
+			got, err := wire.ToBallot(overTheWire(t, wire.FromBallot(want)))
 			equal(t, want, got, err)
 		},
 		"acks": func(t *rapid.T) {
@@ -215,14 +227,26 @@ func TestRoundTrips(t *testing.T) {
 // Invariant 2: text that is not UTF-8 is mended, not a broken stream.
 func TestBadTextIsMended(t *testing.T) {
 	const bad = "caf\xe9"
-	info := txn.Info{State: txn.Active, Name: bad, Reason: bad, Labels: map[string]string{bad: bad}, Branches: []txn.BranchInfo{{ID: 1, LastError: bad, State: txn.BranchEnlisted}}}
+	info := txn.Info{State: txn.Active, Name: bad, Reason: bad, Labels: map[string]string{bad: bad}, Branches: []txn.BranchInfo{{ID: 1, LastError: bad, Detail: bad, State: txn.BranchEnlisted}}}
 	for _, m := range []proto.Message{
 		wire.FromInfo(info),
 		wire.FromOptions(txn.Options{Name: bad, Labels: map[string]string{bad: bad}, Branches: []txn.Enlistment{{Participant: bad, Session: bad}}}),
 		wire.FromFilter(txn.Filter{Participant: bad, Prefix: bad}),
 		wire.FromParticipant(txn.Participant{Name: bad, Kind: bad, Settings: map[string]string{"a": bad}}),
 		wire.FromParticipants([]txn.ParticipantStatus{{LastError: bad}})[0],
-		wire.FromFindings([]txn.Finding{{Owner: bad, Error: bad}}),
+		wire.FromFindings([]txn.Finding{{Owner: bad, Error: bad, Locks: []string{bad}, Waiters: []string{bad}}}),
+		wire.FromBallot(txn.Ballot{Reason: bad}),
+		wire.FromDoubts([]txn.Doubt{{Info: info, Why: bad}}),
+		wire.FromExplanation(txn.Explanation{
+			Transaction: info, Story: []string{bad}, Choices: []txn.Choice{{Action: bad, Why: bad, Command: bad}},
+			Branches: []txn.BranchInquiry{{
+				Branch: bad, Participant: bad, Ending: bad, Detail: bad, Error: bad, Locks: []string{bad}, Waiters: []string{bad},
+				Attempts: []txn.Attempt{{Call: bad, Result: bad}},
+			}},
+		}),
+		wire.FromResolution(info.ID, txn.Resolution{Reason: bad, By: bad}),
+		wire.FromAudit([]txn.AuditRecord{{Action: bad, Branch: bad, Subject: bad, By: bad, Reason: bad}}),
+		wire.FromDiagnoses([]txn.Diagnosis{{Participant: bad, Level: bad, Subject: bad, Found: bad, Fix: bad}}),
 		wire.FromStatus(txn.Status{Node: bad}),
 		wire.FromError(errors.New(bad), "get", txn.ID{}),
 	} {
@@ -241,16 +265,22 @@ func TestBadTextIsMended(t *testing.T) {
 // Invariant 3: what arrives and cannot be understood is an error of the right kind.
 func TestRefusedRequests(t *testing.T) {
 	for name, err := range map[string]error{
-		"duration": second(wire.ParseDuration("timeout", "30")),
-		"negative": second(wire.ParseDuration("timeout", "-3s")),
-		"state":    second(wire.ToFilter(&txmgrv1.Filter{States: []string{"activ"}})),
-		"no state": second(wire.ToFilter(&txmgrv1.Filter{States: []string{""}})),
-		"older":    second(wire.ToFilter(&txmgrv1.Filter{OlderThan: "x"})),
-		"within":   second(wire.ToFilter(&txmgrv1.Filter{ExpiresWithin: "x"})),
-		"limit":    second(wire.ToFilter(&txmgrv1.Filter{Limit: -1})),
-		"id":       second(wire.PipeID([]byte("short"))),
-		"vote":     second(wire.ToCommitment(&txmgrv1.CommitCall{Votes: []*txmgrv1.BranchVote{{Branch: 1, Vote: 9}}})),
-		"ack":      second(wire.ToAcks(&txmgrv1.DoneCall{Acks: []*txmgrv1.BranchAck{{Branch: 1, State: 256 + 3}}})),
+		"duration":  second(wire.ParseDuration("timeout", "30")),
+		"negative":  second(wire.ParseDuration("timeout", "-3s")),
+		"state":     second(wire.ToFilter(&txmgrv1.Filter{States: []string{"activ"}})),
+		"no state":  second(wire.ToFilter(&txmgrv1.Filter{States: []string{""}})),
+		"older":     second(wire.ToFilter(&txmgrv1.Filter{OlderThan: "x"})),
+		"within":    second(wire.ToFilter(&txmgrv1.Filter{ExpiresWithin: "x"})),
+		"limit":     second(wire.ToFilter(&txmgrv1.Filter{Limit: -1})),
+		"id":        second(wire.PipeID([]byte("short"))),
+		"vote":      second(wire.ToCommitment(&txmgrv1.CommitCall{Votes: []*txmgrv1.BranchVote{{Branch: 1, Vote: 9}}})),
+		"delegated": second(wire.ToBallot(&txmgrv1.VoteCall{Votes: []*txmgrv1.BranchVote{{Branch: 1, Vote: 4}}})),
+		"ending":    second(wire.ToResolution(&txmgrv1.ResolveRequest{})),
+		"branch":    second(wire.ToResolution(&txmgrv1.ResolveRequest{Ending: "committed", Branch: "x"})),
+		"audit id":  second(wire.ToAuditFilter(&txmgrv1.AuditRequest{Id: "x"})),
+		"since":     second(wire.ToAuditFilter(&txmgrv1.AuditRequest{Since: "x"})),
+		"records":   second(wire.ToAuditFilter(&txmgrv1.AuditRequest{Limit: -1})),
+		"ack":       second(wire.ToAcks(&txmgrv1.DoneCall{Acks: []*txmgrv1.BranchAck{{Branch: 1, State: 256 + 3}}})),
 	} {
 		if !errors.Is(err, txn.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
@@ -271,10 +301,24 @@ func TestRefusedAnswers(t *testing.T) {
 		"began":   func(m *txmgrv1.Transaction) { m.Began = "today" },
 		"branch":  func(m *txmgrv1.Transaction) { m.Branches[0].Id = "1" },
 		"vote":    func(m *txmgrv1.Transaction) { m.Branches[0].Vote = "maybe" },
+		"decided": func(m *txmgrv1.Transaction) { m.Decided = proto.String("today") },
+		"hazard":  func(m *txmgrv1.Transaction) { m.Branches[0].Hazard = proto.String("weather") },
 	} {
 		m := proto.Clone(good).(*txmgrv1.Transaction)
 		spoil(m)
 		if _, err := wire.ToInfo(m); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	for name, err := range map[string]error{
+		"doubt":       second(wire.ToDoubts(&txmgrv1.ListDoubtsResponse{Doubts: []*txmgrv1.Doubt{{State: "asleep"}}})),
+		"since":       second(wire.ToDoubts(&txmgrv1.ListDoubtsResponse{Doubts: []*txmgrv1.Doubt{{Since: proto.String("today")}}})),
+		"transaction": second(wire.ToExplanation(&txmgrv1.Explanation{Transaction: &txmgrv1.Transaction{State: "asleep"}})),
+		"attempt":     second(wire.ToExplanation(&txmgrv1.Explanation{Branches: []*txmgrv1.BranchInquiry{{Attempts: []*txmgrv1.Attempt{{Took: "long"}}}}})),
+		"record":      second(wire.ToAudit(&txmgrv1.AuditResponse{Records: []*txmgrv1.AuditRecord{{Id: proto.String("x")}}})),
+		"finding":     second(wire.ToFindings(&txmgrv1.ScanResponse{Findings: []*txmgrv1.Finding{{State: "asleep"}}})),
+	} {
+		if err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
@@ -311,6 +355,7 @@ func TestPipeNumbers(t *testing.T) {
 		{"vote 1", txn.Vote(1), "prepared"},
 		{"vote 2", txn.Vote(2), "read-only"},
 		{"vote 3", txn.Vote(3), "no"},
+		{"vote 4", txn.Vote(4), "delegated"},
 		{"branch 1", txn.BranchState(1), "enlisted"},
 		{"branch 2", txn.BranchState(2), "prepared"},
 		{"branch 3", txn.BranchState(3), "committed"},
@@ -328,6 +373,7 @@ func TestPipeNumbers(t *testing.T) {
 func FuzzCommands(f *testing.F) {
 	seed, err := proto.Marshal(&txmgrv1.Batch{Commands: []*txmgrv1.Command{
 		{Seq: 1, Id: make([]byte, 16), Call: &txmgrv1.Command_Commit{Commit: &txmgrv1.CommitCall{Votes: []*txmgrv1.BranchVote{{Branch: 1, Vote: 1}}}}},
+		{Seq: 3, Call: &txmgrv1.Command_Vote{Vote: &txmgrv1.VoteCall{Reason: "x", Votes: []*txmgrv1.BranchVote{{Branch: 1, Vote: 4}}}}},
 		{Seq: 2, Call: &txmgrv1.Command_Begin{Begin: &txmgrv1.BeginCall{Timeout: -1, Branches: []*txmgrv1.EnlistCall{{Participant: "bank"}}}}},
 	}})
 	if err != nil {
@@ -344,8 +390,9 @@ func FuzzCommands(f *testing.F) {
 			_ = wire.ToOptions(id, c.GetBegin())
 			_ = wire.ToEnlistment(c.GetEnlist())
 			_, cerr := wire.ToCommitment(c.GetCommit())
+			_, verr := wire.ToBallot(c.GetVote())
 			_, aerr := wire.ToAcks(c.GetDone())
-			for _, err := range []error{err, cerr, aerr} {
+			for _, err := range []error{err, cerr, verr, aerr} {
 				if err != nil && !errors.Is(err, txn.ErrInvalid) {
 					t.Fatal(err)
 				}

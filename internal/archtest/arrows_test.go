@@ -24,6 +24,7 @@ var arrows = []arrow{
 	{"txn", nil, "it is the vocabulary: everybody speaks it, so it knows nobody"},
 	{"txn/machine", []string{"txn", "timeout/survival", "timeout/hashbelt"}, "the state that the log drives: words, and the structures that are replicated with it"},
 	{"txn/txntest", []string{"txn", "txn/machine", "timeout/..."}, "a manager in memory for tests of users: the machine without a log"},
+	{"txn/txnhttp", []string{"txn"}, "it carries a transaction from service to service, by whatever manager they use"},
 
 	{"timeout/wheel", []string{"timeout", "timeout/heap"}, "the heap is the delay queue of the wheel's buckets"},
 	{"timeout/purgatory", []string{"timeout", "timeout/wheel"}, "its deadlines are tasks of a wheel"},

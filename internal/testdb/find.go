@@ -36,6 +36,20 @@ func findPrograms(pattern, install string, programs ...string) (string, error) {
 	return "", fmt.Errorf("%w: no %q in PATH or %s; install it: %s", ErrMissing, programs, pattern, install)
 }
 
+// findProgram looks for one program: first where PATH leads, then in the
+// directories, which PATH leaves out for those who are not root.
+func findProgram(name, install string, dirs ...string) (string, error) {
+	if path, err := exec.LookPath(name); err == nil {
+		return filepath.Abs(path)
+	}
+	for _, dir := range dirs {
+		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%w: no %q in PATH or %q; install it: %s", ErrMissing, name, dirs, install)
+}
+
 func holds(dir string, programs []string) bool {
 	for _, p := range programs {
 		if _, err := exec.LookPath(filepath.Join(dir, p)); err != nil {

@@ -8,18 +8,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 )
-
-// patience bounds every single wait for a server.
-const patience = 30 * time.Second
-
-// startTries is how often a first start looks for another port.
-const startTries = 5
 
 // PostgresConfig configures a private PostgreSQL. The zero value is valid.
 type PostgresConfig struct {
@@ -41,13 +33,8 @@ type PostgresConfig struct {
 // Postgres is a private PostgreSQL server. Its superuser is postgres, whom it
 // trusts without a password.
 type Postgres struct {
-	bin     string
-	home    *serverDir
-	account *account
-	port    int
-
-	mu  sync.Mutex // held while the server is being started or ended; guards run
-	run *process   // nil: down
+	server
+	bin string
 }
 
 // StartPostgres makes a server and starts it. [ErrMissing]: it is not installed.
@@ -65,7 +52,11 @@ func StartPostgres(ctx context.Context, c PostgresConfig) (*Postgres, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Postgres{bin: bin, home: home, account: a}
+	p := &Postgres{server: server{label: "PostgreSQL", home: home, account: a, stop: syscall.SIGINT, quit: syscall.SIGQUIT}, bin: bin}
+	p.command = func() []string {
+		return []string{filepath.Join(bin, "postgres"), "-D", p.data(), "-p", fmt.Sprint(p.port)}
+	}
+	p.ping = p.answers
 	if err := p.create(ctx, c); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
@@ -87,15 +78,7 @@ func (p *Postgres) create(ctx context.Context, c PostgresConfig) error {
 	if err = errors.Join(err, settings.Close()); err != nil {
 		return fmt.Errorf("configure PostgreSQL: %w", err)
 	}
-	for try := 1; ; try++ {
-		if p.port, err = freePort(); err != nil {
-			return err
-		}
-		err = p.Start(ctx)
-		if err == nil || try == startTries || !strings.Contains(err.Error(), "could not bind") {
-			return err
-		}
-	}
+	return p.startOnFreePort(ctx, "could not bind")
 }
 
 // settings is what goes to postgresql.conf, where ALTER SYSTEM can overrule it.
@@ -130,85 +113,12 @@ func (p *Postgres) settings(c PostgresConfig) string {
 
 func (p *Postgres) data() string { return filepath.Join(p.home.path, "data") }
 
-// Start starts a server that is down, on its data and its port, and waits until
-// it answers. A server that is up stays as it is.
-func (p *Postgres) Start(ctx context.Context) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.run != nil {
-		return nil
-	}
-	run, err := spawn(filepath.Join(p.bin, "postgres"), p.home.path, p.account, "-D", p.data(), "-p", fmt.Sprint(p.port))
+func (p *Postgres) answers(ctx context.Context) error {
+	conn, err := pgx.Connect(ctx, p.DSN("postgres"))
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	if err := p.ready(ctx, run); err != nil {
-		return errors.Join(err, run.end(ctx, syscall.SIGKILL))
-	}
-	p.run = run
-	return nil
-}
-
-// ready asks the server until it answers.
-func (p *Postgres) ready(ctx context.Context, run *process) error {
-	again := time.NewTicker(10 * time.Millisecond)
-	defer again.Stop()
-	for {
-		conn, err := pgx.Connect(ctx, p.DSN("postgres"))
-		if err == nil {
-			return conn.Close(ctx)
-		}
-		select {
-		case <-run.gone:
-			return fmt.Errorf("PostgreSQL did not start on port %d; %s", p.port, run.log)
-		case <-ctx.Done():
-			return fmt.Errorf("PostgreSQL does not answer on port %d: %w; %s", p.port, err, run.log)
-		case <-again.C:
-		}
-	}
-}
-
-// Kill kills the server as a crash does (kill -9) and waits until all of it is
-// gone, so that it can be started again.
-func (p *Postgres) Kill(ctx context.Context) error { return p.end(ctx, syscall.SIGKILL) }
-
-// Stop shuts the server down: sessions are cut off, data is kept.
-func (p *Postgres) Stop(ctx context.Context) error { return p.end(ctx, syscall.SIGINT) }
-
-func (p *Postgres) end(ctx context.Context, sig os.Signal) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.run == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	if err := p.run.end(ctx, sig); err != nil {
-		return fmt.Errorf("end PostgreSQL: %w", err)
-	}
-	p.run = nil
-	return nil
-}
-
-// Close ends the server and removes all that belongs to it. It may be repeated.
-func (p *Postgres) Close() error {
-	err := p.end(context.Background(), syscall.SIGQUIT)
-	return errors.Join(err, p.home.remove())
-}
-
-// Port is the server's TCP port on 127.0.0.1.
-func (p *Postgres) Port() int { return p.port }
-
-// PID is the process id of the running server, 0 when it is down.
-func (p *Postgres) PID() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.run == nil {
-		return 0
-	}
-	return p.run.cmd.Process.Pid
+	return conn.Close(ctx)
 }
 
 // DSN says how to connect to a database of the server as its superuser.

@@ -29,14 +29,42 @@ func OpenPostgres(tb TB, c PostgresConfig) *Postgres {
 	return p
 }
 
+// OpenMariaDB is [StartMariaDB] for a test that needs a server of its own. It is
+// closed with the test.
+func OpenMariaDB(tb TB, c MariaDBConfig) *MariaDB {
+	tb.Helper()
+	m, err := StartMariaDB(tb.Context(), c)
+	if err != nil {
+		tb.Fatalf("%v", err)
+	}
+	tb.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			tb.Fatalf("%v", err)
+		}
+	})
+	return m
+}
+
 var databases atomic.Uint64
 
 // NewDatabase makes a database for one test and gives its name, which begins as
 // told and is never used again in this process.
 func (p *Postgres) NewDatabase(tb TB, begins string) string {
 	tb.Helper()
+	return newDatabase(tb, begins, p.CreateDatabase)
+}
+
+// NewDatabase makes a database for one test and gives its name, which begins as
+// told and is never used again in this process.
+func (m *MariaDB) NewDatabase(tb TB, begins string) string {
+	tb.Helper()
+	return newDatabase(tb, begins, m.CreateDatabase)
+}
+
+func newDatabase(tb TB, begins string, create func(context.Context, string) error) string {
+	tb.Helper()
 	name := begins + "_" + letters(databases.Add(1))
-	if err := p.CreateDatabase(tb.Context(), name); err != nil {
+	if err := create(tb.Context(), name); err != nil {
 		tb.Fatalf("%v", err)
 	}
 	return name

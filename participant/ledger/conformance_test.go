@@ -17,11 +17,18 @@ func TestConformance(t *testing.T) {
 		Cluster: "test",
 		Open:    func(t *testing.T) participant.Participant { return openParticipant(t, path) },
 		Work: func(t *testing.T, xid, key string, value int64) (txn.Session, string) {
-			s := newSession(newStore(path), xid)
+			var info string
+			s, err := openSession(t.Context(), newStore(path), func(_ context.Context, session string, _ []byte) (txn.Branch, error) {
+				info = session
+				return txn.Branch{ID: 1, XID: xid}, nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
 			if _, err := s.do(t.Context(), statement{"set", []string{key}, value}); err != nil {
 				t.Fatal(err)
 			}
-			return s, ""
+			return s, info
 		},
 		Write: func(ctx context.Context, key string, value int64) error {
 			_, err := l.Local(ctx, fmt.Sprintf("set %s %d", key, value))

@@ -30,11 +30,14 @@
 //     is over first), so a commit that is repeated is answered with proof.
 //  3. A rollback of a branch that is not known is remembered too: a prepare that
 //     comes later is refused.
-//  4. No balance is below zero. An account that nobody changed has the balance
+//  4. A branch that commits in one phase was not settled before, and a branch
+//     without an end is settled as rolled back: both only as long as no end that
+//     came after the branch's begin was forgotten.
+//  5. No balance is below zero. An account that nobody changed has the balance
 //     zero.
-//  5. Every value carries a checksum over its place and its content. What does
+//  6. Every value carries a checksum over its place and its content. What does
 //     not match is an error that names the place; it is never skipped.
-//  6. After a failed write the store answers nothing more in this process: what
+//  7. After a failed write the store answers nothing more in this process: what
 //     the file then holds is known only after it was opened anew.
 //
 // # Concurrency and time

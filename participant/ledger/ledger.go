@@ -123,12 +123,23 @@ func (s *session) doAll(ctx context.Context, all []statement) (string, error) {
 
 func (l *Ledger) session(ctx context.Context, tx *txn.Tx) (*session, error) {
 	return txn.Join(ctx, tx, l.name, func(ctx context.Context, enlist txn.Enlister) (*session, error) {
-		b, err := enlist(ctx, "", nil)
-		if err != nil {
-			return nil, err
-		}
-		return newSession(l.store, b.XID), nil
+		return openSession(ctx, l.store, enlist)
 	})
+}
+
+// openSession enlists a branch, with what proves later how it ended.
+func openSession(ctx context.Context, st *store, enlist txn.Enlister) (*session, error) {
+	at, err := st.begun(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b, err := enlist(ctx, at.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	s := newSession(st, b.XID)
+	s.begun = at
+	return s, nil
 }
 
 // Balances gives the committed balance of every account.

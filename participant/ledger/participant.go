@@ -51,19 +51,35 @@ func (r *resource) Rollback(ctx context.Context, b participant.Branch) (particip
 }
 
 func (r *resource) finish(ctx context.Context, b participant.Branch, how finisher) (participant.Result, error) {
-	if !strings.HasPrefix(b.XID, r.prefix) {
-		return participant.Result{}, fmt.Errorf("%w: ledger %s: branch %q is not of this cluster", txn.ErrInvalid, r.name, b.XID)
+	if err := r.own(b); err != nil {
+		return participant.Result{}, err
 	}
-	ending, err := r.store.finish(ctx, b.XID, how)
+	return r.result(r.store.finish(ctx, b.XID, how))
+}
+
+// own refuses branches of others.
+func (r *resource) own(b participant.Branch) error {
+	if !strings.HasPrefix(b.XID, r.prefix) {
+		return fmt.Errorf("%w: ledger %s: branch %q is not of this cluster", txn.ErrInvalid, r.name, b.XID)
+	}
+	return nil
+}
+
+func (r *resource) result(ending participant.Ending, err error) (participant.Result, error) {
 	if err != nil {
 		return participant.Result{}, err
 	}
-	detail := "the ledger's own record"
+	detail := recordDetail
 	if ending == participant.Unknown {
-		detail = "not prepared, and no end is on record"
+		detail = unknownDetail
 	}
 	return participant.Result{Ending: ending, Detail: detail}, nil
 }
+
+const (
+	recordDetail  = "the ledger's own record"
+	unknownDetail = "not prepared, and no end is on record"
+)
 
 // Prepared implements [participant.Participant].
 func (r *resource) Prepared(ctx context.Context, prefix string) ([]participant.Prepared, error) {

@@ -18,6 +18,7 @@ import (
 type session struct {
 	store *store
 	xid   string
+	begun begun
 
 	mu       sync.Mutex // guards all below
 	over     bool       // Prepare, Commit or Rollback was called: no more work

@@ -21,9 +21,11 @@ type store struct {
 	path string
 	turn chan struct{} // holds one element while somebody has, or wants, the file
 
-	mu      sync.Mutex // guards all below
-	waiting []*op
-	broken  error // the first failed write
+	mu       sync.Mutex // guards all below
+	waiting  []*op
+	broken   error     // the first failed write
+	lastEnds uint64    // ends that had come at the last look
+	lastLook time.Time // zero: never looked
 }
 
 // op is one operation. It may be run more than once, and refuses before it
@@ -133,7 +135,8 @@ func (s *store) serve(ctx context.Context) error {
 		return err
 	}
 	ops := s.take()
-	err = errors.Join(runAll(db, ops), db.Close())
+	ends, err := runAll(db, ops)
+	err = errors.Join(err, db.Close())
 	if err == nil && statErr != nil {
 		err = syncDir(filepath.Dir(s.path)) // the file is new
 	}
@@ -142,6 +145,8 @@ func (s *store) serve(ctx context.Context) error {
 		s.mu.Lock()
 		s.broken = err
 		s.mu.Unlock()
+	} else {
+		s.saw(ends)
 	}
 	for _, o := range ops {
 		if err != nil {
@@ -154,26 +159,30 @@ func (s *store) serve(ctx context.Context) error {
 
 // runAll runs operations in one transaction. Each has its own error; the one
 // that is returned is the transaction's. An operation that fails otherwise than
-// by refusing may have written something: all begins anew without it.
-func runAll(db *bbolt.DB, ops []*op) error {
+// by refusing may have written something: all begins anew without it. ends is how
+// many ends have come by now.
+func runAll(db *bbolt.DB, ops []*op) (ends uint64, err error) {
 	for again := true; again; {
 		tx, err := db.Begin(true)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if err := prepareFile(tx); err != nil {
-			return errors.Join(err, tx.Rollback())
+			return 0, errors.Join(err, tx.Rollback())
 		}
+		before := tx.Bucket(bucketOrder).Sequence()
 		changed := false
 		changed, again = runOnce(tx, ops)
+		ends = tx.Bucket(bucketOrder).Sequence()
 		if changed && !again {
-			return tx.Commit()
+			return ends, tx.Commit()
 		}
 		if err := tx.Rollback(); err != nil {
-			return err
+			return 0, err
 		}
+		ends = before
 	}
-	return nil
+	return ends, nil
 }
 
 func runOnce(tx *bbolt.Tx, ops []*op) (changed, failed bool) {

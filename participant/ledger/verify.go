@@ -9,37 +9,37 @@ import (
 )
 
 // Verify reads the whole ledger and reports what does not fit together.
-func (l *Ledger) Verify(ctx context.Context) error {
-	return l.store.view(ctx, func(tx *bbolt.Tx) error {
-		locked := map[string]string{}
-		err := each(tx, bucketLocks, decodeText, func(name, xid string) error {
-			locked[name] = xid
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		err = each(tx, bucketPrepared, decodeBranch, func(xid string, br branch) error {
-			for _, name := range br.accounts() {
-				if locked[name] != xid {
-					return fmt.Errorf("%w: branch %s changes account %s, which is locked by %q", ErrCorrupt, xid, name, locked[name])
-				}
-				delete(locked, name)
-			}
-			_, ended, err := load(tx, bucketEnds, xid, decodeEnd)
-			if err == nil && ended {
-				return fmt.Errorf("%w: branch %s has ended and is prepared", ErrCorrupt, xid)
-			}
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		if left := sortedKeys(locked); len(left) != 0 {
-			return fmt.Errorf("%w: accounts %s are locked by nobody", ErrCorrupt, strings.Join(left, ", "))
-		}
-		return verifyRest(tx)
+func (l *Ledger) Verify(ctx context.Context) error { return l.store.view(ctx, verify) }
+
+func verify(tx *bbolt.Tx) error {
+	locked := map[string]string{}
+	err := each(tx, bucketLocks, decodeText, func(name, xid string) error {
+		locked[name] = xid
+		return nil
 	})
+	if err != nil {
+		return err
+	}
+	err = each(tx, bucketPrepared, decodeBranch, func(xid string, br branch) error {
+		for _, name := range br.accounts() {
+			if locked[name] != xid {
+				return fmt.Errorf("%w: branch %s changes account %s, which is locked by %q", ErrCorrupt, xid, name, locked[name])
+			}
+			delete(locked, name)
+		}
+		_, ended, err := load(tx, bucketEnds, xid, decodeEnd)
+		if err == nil && ended {
+			return fmt.Errorf("%w: branch %s has ended and is prepared", ErrCorrupt, xid)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if left := sortedKeys(locked); len(left) != 0 {
+		return fmt.Errorf("%w: accounts %s are locked by nobody", ErrCorrupt, strings.Join(left, ", "))
+	}
+	return verifyRest(tx)
 }
 
 func verifyRest(tx *bbolt.Tx) error {

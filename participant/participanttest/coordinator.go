@@ -81,6 +81,38 @@ func (c *Coordinator) Commit(_ context.Context, id txn.ID, m txn.Commitment) (tx
 	return txn.Outcome{State: g.state}, nil
 }
 
+// Vote implements [txn.Manager].
+func (c *Coordinator) Vote(_ context.Context, id txn.ID, b txn.Ballot) (txn.Outcome, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g := c.all[id]
+	for _, v := range b.Votes {
+		g.branches[v.Branch-1].Vote = v.Vote
+		if v.Vote == txn.VoteNo && !g.state.Decided() {
+			g.state, g.cause = txn.RollingBack, txn.CauseVoteNo
+		}
+		if v.Vote == txn.VoteNo {
+			g.ended[v.Branch-1] = txn.BranchRolledBack
+		}
+	}
+	return txn.Outcome{State: g.state, Cause: g.cause}, nil
+}
+
+// Delegate implements [txn.Manager].
+func (c *Coordinator) Delegate(_ context.Context, id txn.ID, b txn.BranchID) (txn.Outcome, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g := c.all[id]
+	switch {
+	case g.state == txn.RollingBack:
+		return txn.Outcome{}, &txn.Error{Op: "delegate", ID: id, State: g.state, Cause: g.cause, Err: txn.ErrRolledBack}
+	case g.state != txn.Active || len(g.branches) != 1 || b != 1:
+		return txn.Outcome{}, &txn.Error{Op: "delegate", ID: id, State: g.state, Err: txn.ErrConflict}
+	}
+	g.state, g.branches[0].Vote = txn.Preparing, txn.VoteDelegated
+	return txn.Outcome{State: g.state}, nil
+}
+
 // Rollback implements [txn.Manager].
 func (c *Coordinator) Rollback(_ context.Context, id txn.ID, _ string) (txn.Outcome, error) {
 	return c.end(id, txn.CauseClient), nil
@@ -103,8 +135,15 @@ func (c *Coordinator) end(id txn.ID, cause txn.Cause) txn.Outcome {
 func (c *Coordinator) Done(_ context.Context, id txn.ID, acks ...txn.Ack) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	g := c.all[id]
 	for _, a := range acks {
-		c.all[id].ended[a.Branch-1] = a.State
+		g.ended[a.Branch-1] = a.State
+		if g.branches[a.Branch-1].Vote == txn.VoteDelegated {
+			g.state, g.cause = txn.Committing, 0
+			if a.State == txn.BranchRolledBack {
+				g.state, g.cause = txn.RollingBack, txn.CauseVoteNo
+			}
+		}
 	}
 	return nil
 }
@@ -143,7 +182,8 @@ func (c *Coordinator) Branch(id txn.ID, n txn.BranchID) participant.Branch {
 	return c.all[id].branches[n-1]
 }
 
-// Recover drives what is left of a transaction to its decision.
+// Recover drives what is left of a transaction to its decision, or finds out which
+// one a branch has made to which it was delegated.
 func (c *Coordinator) Recover(t *testing.T, id txn.ID) {
 	t.Helper()
 	c.mu.Lock()
@@ -152,7 +192,14 @@ func (c *Coordinator) Recover(t *testing.T, id txn.ID) {
 	for _, n := range c.Undone(id) {
 		b := &bench{t: t, p: c.participants[at[n-1]]}
 		do, want, ack := b.p.Rollback, participant.RolledBack, txn.BranchRolledBack
-		if state.Commits() {
+		switch {
+		case state == txn.Preparing: // the branch decided
+			want = b.drive(b.settler().Settle, c.Branch(id, n))
+			if want == participant.Committed {
+				ack = txn.BranchCommitted
+			}
+			do = b.settler().Settle
+		case state.Commits():
 			do, want, ack = b.p.Commit, participant.Committed, txn.BranchCommitted
 		}
 		b.want(do, c.Branch(id, n), want)

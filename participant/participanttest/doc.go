@@ -18,6 +18,13 @@
 //  6. A prepare that comes after the rollback is refused or can be found.
 //  7. A context that has ended ends the call.
 //
+// And of those that can do more:
+//
+//  8. Asking changes nothing, and tells what is prepared, whose it is, and who
+//     waits for it ([participant.Inspector], [participant.Surveyor]).
+//  9. A branch that is settled has ended as was said, for ever, whatever its
+//     session does then ([participant.Settler], [txn.OnePhaser]).
+//
 // # Time
 //
 // Retries go by a ticker and are bounded by [Patience].

@@ -19,10 +19,19 @@ const (
 
 // Run holds a participant to the suite.
 func Run(t *testing.T, h Harness) {
-	for _, c := range []struct {
-		name string
-		try  func(*bench)
-	}{
+	for _, c := range tests(t, h) {
+		t.Run(c.name, func(t *testing.T) { c.try(newBench(t, h)) })
+	}
+}
+
+type test struct {
+	name string
+	try  func(*bench)
+}
+
+// tests gives those for what the participant can do.
+func tests(t *testing.T, h Harness) []test {
+	all := []test{
 		{"Check", check},
 		{"PrepareThenCommit", prepareThenCommit},
 		{"PrepareThenRollback", prepareThenRollback},
@@ -38,9 +47,29 @@ func Run(t *testing.T, h Harness) {
 		{"RestartKeepsWhatIsPrepared", restart},
 		{"PreparedBranchKeepsItsLocks", locks},
 		{"LatePrepareIsRefusedOrFound", latePrepare},
-	} {
-		t.Run(c.name, func(t *testing.T) { c.try(newBench(t, h)) })
 	}
+	p := h.Open(t)
+	defer func() {
+		if err := p.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	}()
+	if _, ok := p.(participant.Inspector); ok {
+		all = append(all, test{"InspectPrepared", inspectPrepared}, test{"InspectEnded", inspectEnded}, test{"InspectOpen", inspectOpen})
+	}
+	if _, ok := p.(participant.Surveyor); ok {
+		all = append(all, test{"Survey", survey}, test{"SurveyWaiters", surveyWaiters})
+	}
+	if _, ok := p.(participant.Settler); ok {
+		all = append(all,
+			test{"CommitOnePhase", commitOnePhase},
+			test{"SettleEndsAHangingSession", settleHanging},
+			test{"SettleWhatNeverWas", settleNever},
+			test{"SettleDrivesNothing", settlePrepared},
+			test{"SettleRacesWithCommit", settleRaces},
+			test{"SettleAfterRestart", settleAfterRestart})
+	}
+	return all
 }
 
 func check(b *bench) {

@@ -52,12 +52,12 @@ func (b *branch) Prepare(ctx context.Context) (txn.Vote, error) {
 	b.end = endUnknown
 	switch b.conn.Conn().PgConn().TxStatus() {
 	case statusIdle:
-		return 0, errors.New("the transaction was ended by a COMMIT or ROLLBACK of the application's own; what it did may be committed")
+		return 0, errEndedByHand
 	case statusFailed:
 		if err := b.Rollback(ctx); err != nil {
 			return 0, err
 		}
-		return txn.VoteNo, errors.New("an earlier statement failed, and the transaction with it")
+		return txn.VoteNo, errFailedEarlier
 	}
 	if b.readOnly {
 		return b.commitReadOnly(ctx)
@@ -82,7 +82,7 @@ func (b *branch) prepared(ctx context.Context, results []*pgconn.Result) (txn.Vo
 	}
 	if rows := results[0].Rows; len(rows) != 1 || len(rows[0]) != 1 || string(rows[0][0]) != fmt.Sprint(b.session.XID) {
 		err := finishPrepared(ctx, b.conn, rollbackPrepared, b.xid)
-		return 0, errors.Join(fmt.Errorf("the transaction is not number %d any more: it was ended by a COMMIT or ROLLBACK of the application's own; what it did may be committed", b.session.XID), err)
+		return 0, errors.Join(b.replaced(), err)
 	}
 	b.end = endPrepared
 	return txn.VotePrepared, nil

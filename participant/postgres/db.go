@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -83,7 +84,7 @@ func (db *DB) branch(ctx context.Context, tx *txn.Tx) (*branch, error) {
 func (db *DB) begin(ctx context.Context, enlist txn.Enlister) (_ *branch, err error) {
 	conn, err := db.pool.Acquire(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("postgres %s: take a connection: %w", db.name, err)
+		return nil, fmt.Errorf("postgres %s: take a connection: %w", db.name, unsaid(err))
 	}
 	b := &branch{name: db.name, conn: conn, readOnly: db.TxOptions.AccessMode == pgx.ReadOnly}
 	defer func() {
@@ -123,10 +124,34 @@ func identify(ctx context.Context, tx pgx.Tx) (s Session, err error) {
 		return Session{}, err
 	}
 	s.PID = uint32(pid)
-	var errXID, errSystem error
+	var errXID, errSystem, errLife error
 	s.XID, errXID = strconv.ParseUint(xid, 10, 64)
 	s.System, errSystem = strconv.ParseUint(system, 10, 64)
-	return s, errors.Join(errXID, errSystem)
+	s.Recovered, errLife = life(ctx, tx, s)
+	return s, errors.Join(errXID, errSystem, errLife)
+}
+
+// lifeKey is under what a connection keeps what life asked last.
+const lifeKey = "txmgr.life"
+
+// life gives [Session.Recovered]. It is the same as long as the backend lives, so
+// it is asked once for each: before PostgreSQL 15 the answer comes from a file. The
+// view would leave a lock on itself in the branch.
+func life(ctx context.Context, tx pgx.Tx, s Session) (time.Time, error) {
+	known := tx.Conn().PgConn().CustomData()
+	if last, ok := known[lifeKey].(Session); ok && last.PID == s.PID && last.Start.Equal(s.Start) {
+		return last.Recovered, nil
+	}
+	var recovered *time.Time
+	if err := tx.QueryRow(ctx, "SELECT stats_reset FROM pg_stat_get_archiver()").Scan(&recovered); err != nil {
+		return time.Time{}, err
+	}
+	if recovered == nil {
+		return time.Time{}, nil
+	}
+	s.Recovered = *recovered
+	known[lifeKey] = s
+	return s.Recovered, nil
 }
 
 // failed is a row that could not be asked for.

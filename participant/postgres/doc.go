@@ -14,9 +14,13 @@
 // statement: see [Session]. By the transaction number PostgreSQL itself says how
 // the branch ended (pg_xact_status). That is proof, with two limits that are
 // looked at: it must be the same server; and a number that was given out but
-// never reached the disk is given out again after a crash, so it says nothing of
-// a branch that never prepared when the server has crashed or been restarted
-// since.
+// never reached the disk is given out again after a crash, so "committed" says
+// nothing of a branch that never prepared when the server has recovered since:
+// see [Session.Recovered].
+//
+// The only branch of a transaction commits in one phase, without a prepare, when
+// its session recorded all that. If the answer is lost and the server crashes
+// before the coordinator has asked, its end is unknown, unless it was no commit.
 //
 // # Fencing
 //
@@ -37,7 +41,10 @@
 //  3. Not found is never taken for success without proof: not after an attempt
 //     of our own whose answer was lost, and not when the application may have
 //     finished the branch itself. Without a session on record there is no proof.
-//  4. No error shows a password.
+//  4. Nothing that is said shows a password: no error, no diagnosis, and of the
+//     statements of others no text in quotes.
+//  5. A branch that is settled has ended: its session does not run its
+//     transaction any more.
 //
 // # Who may do what
 //
@@ -45,6 +52,17 @@
 // superusers, and a session be seen and ended by the same user, superusers, and
 // roles with pg_read_all_stats and pg_signal_backend. Simplest is that the
 // coordinator and the application use the same user.
+//
+// # Poolers
+//
+// A branch works through a pooler that gives out connections by the transaction
+// (pgbouncer: pool_mode=transaction): the session on record is the server's own, so
+// proof and fence are as ever, and PREPARE TRANSACTION is the transaction's end.
+// But the connection is given away then, and the commit has to queue for one,
+// behind those that wait for the branch's locks: when they have all connections,
+// nothing moves. And named prepared statements fail, which pgx uses by default.
+// Use session mode, and let the coordinator connect to the server itself. The
+// examination finds a pooler in the coordinator's way, not in the application's.
 //
 // # What it does not do
 //

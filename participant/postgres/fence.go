@@ -2,26 +2,36 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
+)
+
+// Why a transaction is in progress that its session does not hold.
+var (
+	errPrepared  = errors.New("its work is prepared")
+	errElsewhere = errors.New("its session does not run it")
 )
 
 // fence terminates the session if it is still at the branch's work: the same
 // process, started at the same instant, with the same transaction number. why
-// says what stands in the way when the work is still there later.
+// says what stands in the way when the work is still there later: [errStillOpen],
+// or one of the above.
 func (r *resource) fence(ctx context.Context, s Session) (why, err error) {
-	var ended, hidden bool
+	var found, hidden bool
 	var user, otherName string
 	err = r.pool.QueryRow(ctx, `
 		WITH seen AS MATERIALIZED (
 			SELECT backend_start, backend_xid FROM pg_stat_get_activity($1::int)
 		), target AS MATERIALIZED (
 			SELECT 1 FROM seen WHERE backend_start = $2::timestamptz AND backend_xid = ($3::text::xid8)::xid
+		), ended AS MATERIALIZED (
+			SELECT pg_terminate_backend($1::int) FROM target WHERE $4
 		)
-		SELECT coalesce((SELECT pg_terminate_backend($1::int) FROM target), false),
+		SELECT EXISTS (SELECT FROM target) AND (NOT $4 OR EXISTS (SELECT FROM ended)),
 			coalesce((SELECT backend_start IS NULL FROM seen), false),
 			quote_ident(current_user),
 			coalesce((SELECT min(gid) FROM pg_prepared_xacts WHERE transaction = ($3::text::xid8)::xid), '')`,
-		s.PID, s.Start, fmt.Sprint(s.XID)).Scan(&ended, &hidden, &user, &otherName)
+		s.PID, s.Start, fmt.Sprint(s.XID), r.fenced).Scan(&found, &hidden, &user, &otherName)
 	switch {
 	case stateOf(err) == stateNotAllowed:
 		return nil, fmt.Errorf("%w (process %d), which the coordinator's user may not terminate; GRANT pg_signal_backend to it, or set fence=off: %w", errStillOpen, s.PID, err)
@@ -31,9 +41,28 @@ func (r *resource) fence(ctx context.Context, s Session) (why, err error) {
 		return nil, fmt.Errorf("%w (process %d), which user %s may not see; run GRANT pg_read_all_stats, pg_signal_backend TO %s, or set fence=off", errStillOpen, s.PID, user, user)
 	case otherName != "":
 		// Or it has prepared just now, under its own name, which the next look finds.
-		return fmt.Errorf("its work is prepared under the name %q", otherName), nil
-	case !ended:
-		return fmt.Errorf("%w: transaction %d is in progress, but not in process %d", errStillOpen, s.XID, s.PID), nil
+		return fmt.Errorf("%w under the name %q", errPrepared, clip(otherName)), nil
+	case !found:
+		return fmt.Errorf("%w: transaction %d is in progress, but not in process %d", errElsewhere, s.XID, s.PID), nil
+	case !r.fenced:
+		return fmt.Errorf("%w: process %d has to end it by itself, because of fence=off", errStillOpen, s.PID), nil
 	}
 	return fmt.Errorf("%w: process %d was told to terminate", errStillOpen, s.PID), nil
+}
+
+// endOpen ends the session of a transaction that was in progress a moment ago, or
+// finds out that it is another's, to which the server gave the number again.
+// stillOpen says what to wait for.
+func (r *resource) endOpen(ctx context.Context, s Session, e evidence) (anothers bool, stillOpen, err error) {
+	stillOpen, err = r.fence(ctx, s)
+	if err != nil || !e.renewed || !errors.Is(stillOpen, errElsewhere) {
+		return false, stillOpen, err
+	}
+	// It may have ended between the two looks. Only if it has not, the session did
+	// not run it when it was looked at, and so never did.
+	now, err := r.evidence(ctx, s)
+	if err != nil {
+		return false, stillOpen, err
+	}
+	return now.status == xactInProgress, stillOpen, nil
 }

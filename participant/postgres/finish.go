@@ -37,15 +37,15 @@ func (r *resource) commitGone(ctx context.Context, b participant.Branch) (partic
 	why := "no session is on record"
 	if s, err := ParseSession(b.Session); err == nil {
 		// A branch that voted yes was on disk with its number: restarts matter not.
-		status, _, err := r.evidence(ctx, s)
+		e, err := r.evidence(ctx, s)
 		switch {
 		case err != nil:
 			return participant.Result{}, err
-		case status == xactCommitted:
-			return participant.Result{Ending: participant.Committed, Detail: proof(s, status)}, nil
-		case status == xactAborted:
-			return participant.Result{Ending: participant.RolledBack, Detail: proof(s, status)}, nil
-		case status == xactInProgress:
+		case e.status == xactCommitted:
+			return participant.Result{Ending: participant.Committed, Detail: e.proof()}, nil
+		case e.status == xactAborted:
+			return participant.Result{Ending: participant.RolledBack, Detail: e.proof()}, nil
+		case e.status == xactInProgress:
 			return participant.Result{}, fmt.Errorf("it is not prepared under this name, and transaction %d is still in progress: its vote was wrong, or its work is prepared under another name", s.XID)
 		}
 		why = "the server does not know transaction " + fmt.Sprint(s.XID) + " any more"
@@ -77,6 +77,9 @@ func (r *resource) finish(ctx context.Context, statement string, b participant.B
 		return false, &participant.NoEffectError{Err: err}
 	}
 	defer conn.Release()
+	if err := ctx.Err(); err != nil {
+		return false, &participant.NoEffectError{Err: err}
+	}
 	err = finishPrepared(ctx, conn, statement, b.XID)
 	none := noEffect(err)
 	switch stateOf(err) {
@@ -103,56 +106,13 @@ type execer interface {
 func finishPrepared(ctx context.Context, on execer, statement, xid string) error {
 	name, err := literal(xid)
 	if err != nil {
-		return err
+		return &participant.NoEffectError{Err: err}
 	}
 	tag, err := on.Exec(ctx, statement+" "+name, pgx.QueryExecModeSimpleProtocol)
 	if err == nil && tag.String() != statement {
 		return fmt.Errorf("%s was answered by %q", statement, tag)
 	}
 	return err
-}
-
-// The words of pg_xact_status, and two of ours.
-const (
-	xactCommitted  = "committed"
-	xactAborted    = "aborted"
-	xactInProgress = "in progress"
-	xactForgotten  = ""              // the commit log does not reach back so far
-	xactFuture     = "not given out" // the number was never given out, or lost in a crash
-)
-
-func proof(s Session, status string) string {
-	return fmt.Sprintf("pg_xact_status(%d) = %s", s.XID, status)
-}
-
-// evidence asks the server for the end of a session's transaction. restarted
-// says that the server started, or recovered from a crash, after the session
-// began: the number of a transaction that never prepared may have been given to
-// another since. Statistics are reset by a recovery; a reset by hand looks the
-// same and only costs the proof.
-func (r *resource) evidence(ctx context.Context, s Session) (status string, restarted bool, err error) {
-	var system string
-	err = r.pool.QueryRow(ctx, `
-		SELECT (SELECT system_identifier::text FROM pg_control_system()),
-			greatest(pg_postmaster_start_time(), (SELECT stats_reset FROM pg_stat_archiver)) > $1::timestamptz`,
-		s.Start).Scan(&system, &restarted)
-	if err != nil {
-		return "", false, err
-	}
-	if system != fmt.Sprint(s.System) {
-		return "", false, fmt.Errorf("the application's session was on another server (system identifier %d, not %s); register the server that the application uses", s.System, system)
-	}
-	var known *string
-	err = r.pool.QueryRow(ctx, `SELECT pg_xact_status($1::text::xid8)`, fmt.Sprint(s.XID)).Scan(&known)
-	switch {
-	case stateOf(err) == stateInvalid:
-		return xactFuture, restarted, nil
-	case err != nil:
-		return "", false, err
-	case known == nil:
-		return xactForgotten, restarted, nil
-	}
-	return *known, restarted, nil
 }
 
 // fencePatience bounds one call's wait for a session to end, and lookAgain is
@@ -162,20 +122,25 @@ const (
 	lookAgain     = 5 * time.Millisecond
 )
 
-// errStillOpen is why a rollback is not over when its patience is.
+// errStillOpen is why a branch is not over when the patience is.
 var errStillOpen = errors.New("its session still holds its work")
 
 // Rollback implements [participant.Participant].
 func (r *resource) Rollback(ctx context.Context, b participant.Branch) (_ participant.Result, err error) {
 	ctx, fail := r.call(ctx, "rollback "+clip(b.XID))
 	defer fail(&err)
+	return untilOver(ctx, func(ctx context.Context) (participant.Result, error, error) { return r.rollback(ctx, b) })
+}
+
+// untilOver looks until the session of a branch has ended, within limits.
+func untilOver(ctx context.Context, look func(context.Context) (_ participant.Result, stillOpen, err error)) (participant.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, fencePatience)
 	defer cancel()
 	again := time.NewTicker(lookAgain)
 	defer again.Stop()
 	var why error
 	for {
-		result, stillOpen, err := r.rollback(ctx, b)
+		result, stillOpen, err := look(ctx)
 		switch {
 		case stillOpen != nil:
 			why = stillOpen
@@ -213,25 +178,31 @@ func (r *resource) rollbackGone(ctx context.Context, b participant.Branch) (_ pa
 	if err != nil {
 		return never, nil, nil
 	}
-	status, restarted, err := r.evidence(ctx, s)
+	e, err := r.evidence(ctx, s)
 	switch {
 	case err != nil:
 		return participant.Result{}, nil, err
-	case status == xactAborted:
-		return participant.Result{Ending: participant.RolledBack, Detail: proof(s, status)}, nil, nil
-	case restarted && b.Vote != txn.VotePrepared:
-		// Its session is gone with the old server; its number may be another's now.
-		never.Detail = "it is not prepared; the server has restarted since its session began"
-		return never, nil, nil
-	case status == xactCommitted:
-		return participant.Result{Ending: participant.Committed, Detail: proof(s, status)}, nil, nil
-	case status == xactInProgress && r.fenced:
-		stillOpen, err = r.fence(ctx, s)
-		return participant.Result{}, stillOpen, err
-	case status == xactInProgress:
+	case e.status == xactAborted:
+		return participant.Result{Ending: participant.RolledBack, Detail: e.proof()}, nil, nil
+	case e.status == xactInProgress && r.fenced:
+		// Also when the server seems to have begun a new life: if the session is
+		// there, it has not.
+		anothers, stillOpen, err := r.endOpen(ctx, s, e)
+		if err != nil || !anothers || b.Vote == txn.VotePrepared {
+			return participant.Result{}, stillOpen, err
+		}
+		never.Detail = renewedDetail
+	case e.renewed && b.Vote != txn.VotePrepared:
+		// Its session is gone with the server's earlier life; its number may be another's now.
+		never.Detail = renewedDetail
+	case e.status == xactCommitted:
+		return participant.Result{Ending: participant.Committed, Detail: e.proof()}, nil, nil
+	case e.status == xactInProgress:
 		never.Detail = "it is not prepared; its session is still open and not to be fenced off"
-		return never, nil, nil
+	default:
+		never.Detail = "it is not prepared; the server does not know its transaction number"
 	}
-	never.Detail = "it is not prepared; the server does not know its transaction number"
 	return never, nil, nil
 }
+
+const renewedDetail = "it is not prepared; the server has restarted since its session began"

@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"pgregory.net/rapid"
 
+	"github.com/txmgr/txmgr/internal/testdb"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -37,9 +38,9 @@ func (b *bank) prepared(t testing.TB, sql string, args ...any) participant.Branc
 	return br
 }
 
-// TestBranchInAnotherDatabaseOfTheServerIsAnErrorThatSaysSo: pg_prepared_xacts
-// lists all databases of a server, and only the right one can finish a branch.
-func TestBranchInAnotherDatabaseOfTheServerIsAnErrorThatSaysSo(t *testing.T) {
+// TestTwoDatabasesInOneCluster: pg_prepared_xacts lists all databases of a server,
+// and only the right one can finish a branch.
+func TestTwoDatabasesInOneCluster(t *testing.T) {
 	right, wrong := newBank(t), newBank(t)
 	atRight, atWrong := right.opened(t, nil), wrong.opened(t, nil)
 	br := right.prepared(t, "INSERT INTO account VALUES ('alice', 1)")
@@ -54,6 +55,18 @@ func TestBranchInAnotherDatabaseOfTheServerIsAnErrorThatSaysSo(t *testing.T) {
 	list, err := atRight.Prepared(t.Context(), txn.ClusterPrefix("test"))
 	if err != nil || len(list) != 1 || list[0].XID != br.XID || list[0].Owner != "user postgres, database "+right.name || list[0].Since.IsZero() {
 		t.Errorf("got %v, %v", list, err)
+	}
+	all, err := atWrong.(participant.Surveyor).Survey(t.Context())
+	if err != nil || len(all) != 1 || all[0].XID != br.XID || all[0].Owner != list[0].Owner {
+		t.Errorf("the survey of the server has %v, %v", all, err)
+	}
+	told, err := atWrong.(participant.Inspector).Inspect(t.Context(), br)
+	if err != nil || !told.Prepared || !strings.Contains(told.Detail, "register that database") {
+		t.Errorf("got %v, %v", told, err)
+	}
+	d := diagnosis(t, atWrong, "databases")
+	if d.Level != participant.Fine || !strings.Contains(d.Found, "1 in "+right.name) {
+		t.Errorf("got %+v", d)
 	}
 	r, err := atRight.Commit(t.Context(), br)
 	wantEnd(t, r, err, participant.Committed)
@@ -209,6 +222,60 @@ func TestBackendTerminatedDuringPhaseTwo(t *testing.T) {
 	})
 	if n := bank.balance(t, "total"); n != each {
 		t.Errorf("%d of %d branches are committed", n, each)
+	}
+}
+
+// TestAdminShutdownDuringCommitPrepared: COMMIT PREPARED has happened and waits for
+// a synchronous standby when its session is ended (57P01). That is an unknown end,
+// and the next attempt finds the proof.
+func TestAdminShutdownDuringCommitPrepared(t *testing.T) {
+	s := testdb.OpenPostgres(t, testdb.PostgresConfig{NoFsync: true})
+	bank := newBankOn(t, s)
+	p := bank.opened(t, nil)
+	br := bank.prepared(t, "INSERT INTO account VALUES ('alice', 1)")
+	standby := func(names string) {
+		t.Helper()
+		bank.exec(t, "ALTER SYSTEM SET synchronous_standby_names = '"+names+"'")
+		bank.exec(t, "SELECT pg_reload_conf()")
+		eventually(t, func() error {
+			var now string
+			check(t, bank.pool.QueryRow(t.Context(), "SELECT current_setting('synchronous_standby_names')").Scan(&now))
+			if now != names {
+				return fmt.Errorf("the server has not read that it has standby %q", names)
+			}
+			return nil
+		})
+	}
+	standby("nobody")
+	ended := make(chan error, 1)
+	go func() {
+		r, err := p.Commit(t.Context(), br)
+		if err == nil {
+			t.Errorf("it came to its end: %v", r)
+		}
+		ended <- err
+	}()
+	eventually(t, func() error {
+		var n int
+		check(t, bank.pool.QueryRow(t.Context(), "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE 'COMMIT PREPARED%'").Scan(&n))
+		if n == 0 {
+			return errors.New("the commit does not wait")
+		}
+		return nil
+	})
+	err := <-ended
+	if none := (*participant.NoEffectError)(nil); errors.As(err, &none) {
+		t.Errorf("it is said that nothing was done: %v", err)
+	}
+	standby("")
+	br.Attempts++
+	r, err := p.Commit(t.Context(), br)
+	wantEnd(t, r, err, participant.Committed)
+	if !strings.Contains(r.Detail, "pg_xact_status") {
+		t.Errorf("detail %q", r.Detail)
+	}
+	if n := bank.balance(t, "alice"); n != 1 {
+		t.Errorf("alice has %d", n)
 	}
 }
 

@@ -40,19 +40,20 @@ func Opener(_ context.Context, p txn.Participant, cluster string) (participant.P
 	}
 	closing, closed := context.WithCancelCause(context.Background())
 	return &resource{
-		name: p.Name, prefix: txn.ClusterPrefix(cluster), fenced: s.fence,
+		name: p.Name, prefix: txn.ClusterPrefix(cluster), fenced: s.fence, settings: s,
 		pool: pool, closing: closing, closed: closed,
 	}, nil
 }
 
 // resource is the coordinator's side of one database.
 type resource struct {
-	name    string
-	prefix  string
-	fenced  bool
-	pool    *pgxpool.Pool
-	closing context.Context // ends with Close
-	closed  context.CancelCauseFunc
+	name     string
+	prefix   string
+	fenced   bool
+	settings settings
+	pool     *pgxpool.Pool
+	closing  context.Context // ends with Close
+	closed   context.CancelCauseFunc
 }
 
 // call bounds a call by the life of the resource, and names the resource in its
@@ -62,7 +63,7 @@ func (r *resource) call(ctx context.Context, what string) (_ context.Context, fa
 	stop := context.AfterFunc(r.closing, func() { cancel(context.Cause(r.closing)) })
 	return ctx, func(err *error) {
 		if *err != nil {
-			*err = fmt.Errorf("postgres %s: %s: %w", r.name, what, *err)
+			*err = fmt.Errorf("postgres %s: %s: %w", r.name, what, unsaid(*err))
 			if cause := context.Cause(ctx); cause != nil && !errors.Is(*err, cause) {
 				*err = fmt.Errorf("%w: %w", *err, cause)
 			}

@@ -25,6 +25,10 @@ func TestFormOfASession(t *testing.T) {
 	if s.Start = s.Start.UTC().Truncate(time.Microsecond); got != s || err != nil {
 		t.Errorf("got %v, %v", got, err)
 	}
+	s.Recovered = time.Date(2026, 11, 1, 2, 3, 4, 5678, time.FixedZone("CET", 3600))
+	if got := s.String(); got != want+" recovered=2026-11-01T01:03:04.000005Z" {
+		t.Errorf("got %q", got)
+	}
 }
 
 // TestSessionAskedForBySQL: what the documentation tells those to ask for who do
@@ -46,6 +50,10 @@ func TestSessionAskedForBySQL(t *testing.T) {
 	check(t, tx.QueryRow(t.Context(), query).Scan(&got))
 	want, err := identify(t.Context(), tx)
 	check(t, err)
+	if want.Recovered.IsZero() {
+		t.Error("the life of the server is not recorded")
+	}
+	want.Recovered = time.Time{} // which the page does without
 	if got != want.String() {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -73,6 +81,10 @@ func TestParseSessionTakesNoOtherForm(t *testing.T) {
 		"pid=4294967296 start=2026-11-21T09:30:00.123456Z xid=1 system=1",
 		"1 2026-11-21T09:30:00.123456Z 789 1",
 		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 ",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 recovered=",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 recovered=0001-01-01T00:00:00.000000Z",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 recovered=2026-11-21T09:30:00Z",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 recovered=2026-11-21T09:30:00.123456Z x",
 		"pid=1  start=2026-11-21T09:30:00.123456Z xid=789 system=1",
 	} {
 		if s, err := ParseSession(text); !errors.Is(err, txn.ErrInvalid) {
@@ -89,6 +101,9 @@ func TestEverySessionIsReadAsItWasWritten(t *testing.T) {
 			XID:    rapid.Uint64Min(1).Draw(t, "xid"),
 			System: rapid.Uint64().Draw(t, "system"),
 		}
+		if rapid.Bool().Draw(t, "known") {
+			want.Recovered = time.UnixMicro(rapid.Int64Range(0, 4e15).Draw(t, "recovered")).UTC()
+		}
 		if got, err := ParseSession(want.String()); got != want || err != nil {
 			t.Errorf("%v: got %v, %v", want, got, err)
 		}
@@ -100,6 +115,7 @@ func TestEverySessionIsReadAsItWasWritten(t *testing.T) {
 
 func FuzzParseSession(f *testing.F) {
 	f.Add("pid=1234 start=2026-11-21T09:30:00.123456Z xid=789 system=7710685338195144677")
+	f.Add("pid=1234 start=2026-11-21T09:30:00.123456Z xid=789 system=1 recovered=2026-11-01T00:00:00.000001Z")
 	f.Add("pid=1 start=0000-01-01T00:00:00.000000Z xid=1 system=0")
 	f.Fuzz(func(t *testing.T, text string) {
 		if s, err := ParseSession(text); err == nil && s.String() != text {

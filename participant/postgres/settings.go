@@ -41,11 +41,17 @@ func readSettings(p txn.Participant) (settings, error) {
 			}
 			s.add(source, func() (string, error) { return value, nil })
 		case "dsn_file":
+			if isConnectionString(value) {
+				return s, misplaced(p, key, "the path of a file that holds it")
+			}
 			s.add(source, func() (string, error) {
 				b, err := os.ReadFile(value)
 				return strings.TrimSpace(string(b)), err
 			})
 		case "dsn_env":
+			if isConnectionString(value) {
+				return s, misplaced(p, key, "the name of an environment variable that holds it")
+			}
 			s.add(source, func() (string, error) {
 				dsn, found := os.LookupEnv(value)
 				if !found {
@@ -76,6 +82,16 @@ func (s *settings) add(source string, dsn func() (string, error)) {
 	s.source, s.dsn = source, dsn
 }
 
+// isConnectionString reports whether somebody gave a connection string where its
+// place was asked for. It must not be shown.
+func isConnectionString(value string) bool {
+	return strings.Contains(value, "://") || strings.Contains(value, "=")
+}
+
+func misplaced(p txn.Participant, key, want string) error {
+	return fmt.Errorf("%w: postgres %s: %s is a connection string (not shown because it may hold a password); want %s", txn.ErrInvalid, p.Name, key, want)
+}
+
 var passwordWord = regexp.MustCompile(`(?i)(^|\s)(ssl)?password\s*=`)
 
 // holdsPassword reports whether a connection string may hold a password. One
@@ -85,7 +101,7 @@ func holdsPassword(dsn string) bool {
 		return passwordWord.MatchString(dsn)
 	}
 	u, err := url.Parse(dsn)
-	if err != nil {
+	if err != nil || fallsApart(dsn) {
 		return true
 	}
 	if _, has := u.User.Password(); has {
@@ -100,6 +116,18 @@ func holdsPassword(dsn string) bool {
 	return err != nil
 }
 
+// fallsApart reports whether a URL has an at sign where none belongs. Most likely
+// the password has a slash, question mark or number sign that is not escaped, and
+// a part of it would be taken for a port or the name of a database.
+func fallsApart(dsn string) bool {
+	scheme, rest, found := strings.Cut(dsn, "://")
+	if !found || scheme != "postgres" && scheme != "postgresql" {
+		return false
+	}
+	end := strings.IndexAny(rest, "/?#")
+	return end >= 0 && strings.Contains(rest[end:], "@")
+}
+
 // config reads the connection string anew. What is wrong with it is not shown:
 // the text that the parser complains of may hold the password.
 func (s settings) config() (*pgx.ConnConfig, error) {
@@ -108,7 +136,7 @@ func (s settings) config() (*pgx.ConnConfig, error) {
 		return nil, fmt.Errorf("connection string: %w", err)
 	}
 	c, err := pgxpool.ParseConfig(dsn) // which knows pool_... words that a copied string may have
-	if err != nil {
+	if err != nil || fallsApart(dsn) {
 		return nil, fmt.Errorf("%w: the connection string in %s is malformed (it is not shown because it may hold a password); try it with psql", txn.ErrInvalid, s.source)
 	}
 	conn := c.ConnConfig

@@ -32,6 +32,9 @@ func TestSettingsAreRefused(t *testing.T) {
 		"password in words": {map[string]string{"dsn": "host=x password = 's3cret'"}, "give dsn_file"},
 		"PASSWORD in words": {map[string]string{"dsn": "PASSWORD=s3cret host=x"}, "give dsn_file"},
 		"broken URL":        {map[string]string{"dsn": "postgres://me:s3cret@host:port/%zz"}, "give dsn_file"},
+		"slash in password": {map[string]string{"dsn": "postgres://me:12/s3cret@host/db"}, "give dsn_file"},
+		"URL as file":       {map[string]string{"dsn_file": "postgres://me:s3cret@host/db"}, "the path of a file"},
+		"words as variable": {map[string]string{"dsn_env": "host=x password=s3cret"}, "the name of an environment variable"},
 		"broken query":      {map[string]string{"dsn": "postgres://host/db?a=%zz&s3cret"}, "give dsn_file"},
 	} {
 		t.Run(name, func(t *testing.T) {

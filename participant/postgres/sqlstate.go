@@ -33,14 +33,15 @@ func answered(err error) bool {
 	return errors.As(err, &pg) && (pg.SeverityUnlocalized == "ERROR" || pg.SeverityUnlocalized == "" && pg.Severity == "ERROR")
 }
 
-// noEffect reports whether a statement surely did nothing: it was not sent, or
-// refused by a server that goes on serving. Classes 08 and 57P are of a
-// connection that is going away, or of a pooler that lost its server meanwhile.
-func noEffect(err error) bool {
-	if state := stateOf(err); strings.HasPrefix(state, "08") || strings.HasPrefix(state, "57P") {
-		return false
-	}
-	return answered(err) || pgconn.SafeToRetry(err)
+// noEffect reports whether a statement that was sent surely did nothing: it was
+// refused by a server that goes on serving. [pgconn.SafeToRetry] is of no use for
+// that: it is also true when the connection was lost before the answer.
+func noEffect(err error) bool { return answered(err) && !goingAway(stateOf(err)) }
+
+// goingAway reports whether a SQLSTATE is of a connection that goes away, or of a
+// pooler that lost its server meanwhile: whatever was sent may have been done.
+func goingAway(state string) bool {
+	return strings.HasPrefix(state, "08") || strings.HasPrefix(state, "57P")
 }
 
 // literal quotes a text for a statement that takes no parameters, whatever

@@ -177,7 +177,7 @@ func TestEnlistedBeforeTheFirstStatement(t *testing.T) {
 		}
 		var statements string
 		check(t, bank.pool.QueryRow(ctx, "SELECT query FROM pg_stat_activity WHERE pid = $1", int32(s.PID)).Scan(&statements))
-		if !strings.Contains(statements, "pg_current_xact_id") {
+		if !strings.Contains(statements, "pg_current_xact_id") && !strings.Contains(statements, "pg_stat_get_archiver") {
 			t.Errorf("it did more: %s", statements)
 		}
 		return txn.Branch{}, refused

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/txmgr/txmgr/txn"
 )
@@ -44,6 +45,7 @@ func (f *Fake) AddParticipant(ctx context.Context, p txn.Participant) error {
 		return &txn.Error{Op: "add participant", Err: txn.ErrConflict, Detail: p.Name + " is of kind " + old.Kind}
 	}
 	f.participants[p.Name] = p
+	f.auditLocked(txn.AuditRecord{Action: "participant-add", Subject: p.Name})
 	return nil
 }
 
@@ -68,7 +70,10 @@ func (f *Fake) TestParticipant(ctx context.Context, name string) error {
 
 // RemoveParticipant implements [server.Coordinator].
 func (f *Fake) RemoveParticipant(ctx context.Context, name string) error {
-	return f.participant(ctx, "remove participant", name, func() { delete(f.participants, name) })
+	return f.participant(ctx, "remove participant", name, func() {
+		delete(f.participants, name)
+		f.auditLocked(txn.AuditRecord{Action: "participant-remove", Subject: name})
+	})
 }
 
 func (f *Fake) participant(ctx context.Context, op, name string, do func()) error {
@@ -97,12 +102,20 @@ func (f *Fake) Scan(ctx context.Context, participant string, apply bool) ([]txn.
 			if b.State != txn.BranchPrepared || participant != "" && b.Participant != participant {
 				continue
 			}
-			found = append(found, txn.Finding{
+			one := txn.Finding{
 				Participant: b.Participant, XID: b.XID, ID: i.ID, Branch: b.ID, Since: f.Began, Owner: "app",
-				State: i.State, Verdict: "commit", Done: apply,
-			})
+				Locks: []string{"table " + b.Participant}, State: i.State, Verdict: "leave",
+			}
+			switch {
+			case i.State.Commits():
+				one.Verdict, one.Done = "commit", apply
+			case i.State.Decided():
+				one.Verdict, one.Done = "rollback", apply
+			}
+			found = append(found, one)
 		}
 	}
+	slices.SortFunc(found, func(a, b txn.Finding) int { return strings.Compare(a.XID, b.XID) })
 	return found, nil
 }
 
@@ -122,6 +135,9 @@ func (f *Fake) Status(ctx context.Context) (txn.Status, error) {
 		Participants: participants,
 	}
 	for _, i := range f.transactions {
+		if i.Hazard != 0 {
+			s.Hazards++
+		}
 		switch {
 		case !i.State.Decided():
 			s.Open++

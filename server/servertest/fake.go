@@ -34,6 +34,7 @@ type Fake struct {
 	participants map[string]txn.Participant
 	changed      chan struct{} // closed and replaced at every change of state
 	events       []txn.Event
+	audit        []txn.AuditRecord
 	notReady     error
 }
 
@@ -89,12 +90,16 @@ func (f *Fake) open(ctx context.Context, op string, id txn.ID, do func(*txn.Info
 	if i.State != was {
 		f.announceLocked(i)
 	}
-	return txn.Outcome{State: i.State, Cause: i.Cause, Hazard: i.Hazard}, err
+	o := txn.Outcome{State: i.State, Cause: i.Cause}
+	if err == nil { // an error has no place for it
+		o.Hazard = i.Hazard
+	}
+	return o, err
 }
 
 func (f *Fake) announceLocked(i *txn.Info) {
 	if len(f.events) < 1<<16 {
-		f.events = append(f.events, txn.Event{ID: i.ID, Name: i.Name, State: i.State, Cause: i.Cause, Tick: uint64(len(f.events)), Time: f.Began})
+		f.events = append(f.events, txn.Event{ID: i.ID, Name: i.Name, State: i.State, Cause: i.Cause, Hazard: i.Hazard, Tick: uint64(len(f.events)), Time: f.Began})
 	}
 	close(f.changed)
 	f.changed = make(chan struct{})
@@ -161,14 +166,25 @@ func (f *Fake) enlistLocked(i *txn.Info, e txn.Enlistment) (txn.Branch, error) {
 	return txn.Branch{ID: b.ID, Participant: b.Participant, XID: b.XID}, nil
 }
 
+// active refuses what only an active transaction takes.
+func active(op string, i *txn.Info) error {
+	if err := undelegated(op, i); err != nil {
+		return err
+	}
+	if i.State != txn.Active {
+		return refused(op, i, txn.ErrNotActive, "")
+	}
+	return nil
+}
+
 // Enlist implements [txn.Manager].
 func (f *Fake) Enlist(ctx context.Context, id txn.ID, e txn.Enlistment) (b txn.Branch, err error) {
 	_, err = f.open(ctx, "enlist", id, func(i *txn.Info) error {
 		if err := e.Check(); err != nil {
 			return refused("enlist", i, err, "")
 		}
-		if i.State != txn.Active {
-			return refused("enlist", i, txn.ErrNotActive, "")
+		if err := active("enlist", i); err != nil {
+			return err
 		}
 		b, err = f.enlistLocked(i, e)
 		return err
@@ -184,6 +200,9 @@ func (f *Fake) Commit(ctx context.Context, id txn.ID, c txn.Commitment) (txn.Out
 				return refused("commit", i, txn.ErrRolledBack, "")
 			}
 			return nil
+		}
+		if err := undelegated("commit", i); err != nil {
+			return err
 		}
 		for _, v := range c.Votes {
 			if v.Branch < 1 || int(v.Branch) > len(i.Branches) {
@@ -210,6 +229,7 @@ func (f *Fake) Commit(ctx context.Context, id txn.ID, c txn.Commitment) (txn.Out
 // decideLocked also finishes when there is nothing to be done.
 func (f *Fake) decideLocked(i *txn.Info, s txn.State, c txn.Cause) {
 	i.State, i.Cause, i.ExpiresIn, i.RemainingInvocations = s, c, 0, 0
+	i.Decided, i.DecidedIndex = f.Began, uint64(len(f.events)+1)
 	if len(i.Branches) == 0 {
 		i.State++
 	}
@@ -220,6 +240,9 @@ func (f *Fake) Rollback(ctx context.Context, id txn.ID, reason string) (txn.Outc
 	return f.open(ctx, "rollback", id, func(i *txn.Info) error {
 		if i.State.Commits() {
 			return refused("rollback", i, txn.ErrConflict, "decided to commit")
+		}
+		if err := undelegated("rollback", i); err != nil {
+			return err
 		}
 		if !i.State.Decided() {
 			i.Reason = reason
@@ -232,8 +255,8 @@ func (f *Fake) Rollback(ctx context.Context, id txn.ID, reason string) (txn.Outc
 // Extend implements [txn.Manager].
 func (f *Fake) Extend(ctx context.Context, id txn.ID, timeout time.Duration) (txn.Outcome, error) {
 	return f.open(ctx, "extend", id, func(i *txn.Info) error {
-		if i.State != txn.Active {
-			return refused("extend", i, txn.ErrNotActive, "")
+		if err := active("extend", i); err != nil {
+			return err
 		}
 		i.Timeout = max(i.Timeout, txn.Duration(timeout))
 		return nil
@@ -243,24 +266,20 @@ func (f *Fake) Extend(ctx context.Context, id txn.ID, timeout time.Duration) (tx
 // Done implements [txn.Manager].
 func (f *Fake) Done(ctx context.Context, id txn.ID, acks ...txn.Ack) error {
 	_, err := f.open(ctx, "done", id, func(i *txn.Info) error {
-		finished := 0
 		for _, a := range acks {
 			if a.Branch < 1 || int(a.Branch) > len(i.Branches) {
 				return refused("done", i, txn.ErrNotFound, "no branch "+a.Branch.String())
 			}
+			if delegated(i) == a.Branch {
+				f.endDelegatedLocked(i, a.State)
+			}
 			if !i.State.Decided() || (a.State == txn.BranchCommitted) != i.State.Commits() {
 				return refused("done", i, txn.ErrConflict, "not as decided")
 			}
-			i.Branches[a.Branch-1].State = a.State
+			b := &i.Branches[a.Branch-1]
+			b.State, b.Hazard, b.Detail = a.State, 0, ""
 		}
-		for _, b := range i.Branches {
-			if b.State.Finished() {
-				finished++
-			}
-		}
-		if finished == len(i.Branches) && !i.State.Finished() {
-			i.State++
-		}
+		weigh(i)
 		return nil
 	})
 	return err

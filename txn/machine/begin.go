@@ -115,7 +115,7 @@ func (m *Machine) enlist(c Enlist) Result {
 	}
 	r := m.txs.at(i)
 	if r.state != txn.Active {
-		return m.answer(i, Decided)
+		return m.notActive(i)
 	}
 	p, code := m.checkBranch(&c.Branch)
 	if code != OK {
@@ -134,15 +134,15 @@ func (m *Machine) enlist(c Enlist) Result {
 	return res
 }
 
-// enlistAgain answers a repeat, which may come from a new session.
+// enlistAgain answers a repeat, which may come from a new session, but not when
+// the old one has voted: what it prepared is the branch.
 func (m *Machine) enlistAgain(i, k uint32, id txn.BranchID, c *Branch) Result {
 	b := m.branches.at(k)
-	if !sameText(&m.texts.pages, b.payload, c.Payload) {
-		res := m.answer(i, Conflict)
-		res.Branch = id
-		return res
+	moved := c.Session != "" && !sameText(&m.texts.pages, b.session, []byte(c.Session))
+	if !sameText(&m.texts.pages, b.payload, c.Payload) || moved && b.vote != 0 {
+		return m.refuse(i, Conflict, id)
 	}
-	if c.Session != "" && !sameText(&m.texts.pages, b.session, []byte(c.Session)) {
+	if moved {
 		b = m.branches.edit(k)
 		m.texts.drop(b.session)
 		b.session = putText(&m.texts, c.Session)

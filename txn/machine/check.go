@@ -50,8 +50,8 @@ func (m *Machine) Check() error {
 
 // audit counts anew what the machine keeps count of.
 type audit struct {
-	txs, undecided, undone, hazards, kept, branches int
-	open                                            []int
+	txs, timed, undone, hazards, kept, branches int
+	open                                        []int
 }
 
 func (a *audit) add(m *Machine, i uint32, t *Transaction) error {
@@ -83,9 +83,14 @@ func (a *audit) add(m *Machine, i uint32, t *Transaction) error {
 	if (t.Cause != 0) != (t.State == txn.RollingBack || t.State == txn.RolledBack) {
 		return fmt.Errorf("state %v has cause %q", t.State, t.Cause)
 	}
+	if err := checkDecision(r, t); err != nil {
+		return err
+	}
 	switch {
+	case r.timed():
+		a.timed++
 	case !t.State.Decided():
-		a.undecided++
+		a.undone++
 	case !t.State.Finished():
 		a.undone++
 	case t.Hazard == 0:
@@ -97,18 +102,37 @@ func (a *audit) add(m *Machine, i uint32, t *Transaction) error {
 	return nil
 }
 
+// checkDecision looks at what goes with being undecided, delegated and decided.
+func checkDecision(r *record, t *Transaction) error {
+	if r.is(delegated) != t.Delegated() {
+		return fmt.Errorf("state %v, votes %+v: delegated is %v", t.State, t.Branches, r.is(delegated))
+	}
+	for _, b := range t.Branches {
+		if b.Vote == txn.VoteDelegated && (r.timed() || len(t.Branches) != 1) {
+			return fmt.Errorf("state %v with %d branches, and one is delegated to", t.State, len(t.Branches))
+		}
+	}
+	if !t.State.Decided() && (t.Decided != 0 || t.DecidedTick != 0 || t.DecidedIndex != 0 || t.Hazard != 0) {
+		return fmt.Errorf("state %v, decided at %d, tick %d, entry %d, hazard %q", t.State, t.Decided, t.DecidedTick, t.DecidedIndex, t.Hazard)
+	}
+	return nil
+}
+
 func (a *audit) compare(m *Machine) error {
 	c := m.Counts()
 	if a.txs != m.txs.len() || a.txs != len(m.index) || a.branches != m.branches.len() {
 		return fmt.Errorf("%d transactions and %d branches in the slabs, %d in the index, counted %d and %d", m.txs.len(), m.branches.len(), len(m.index), a.txs, a.branches)
 	}
-	if a.undecided != c.Open || a.undone != c.Undone || a.hazards != c.Hazards || a.kept != int(m.kept.count) {
+	if a.timed != c.Open || a.undone != c.Undone || a.hazards != c.Hazards || a.kept != int(m.kept.count) {
 		return fmt.Errorf("counts %+v, kept %d; counted %+v", c, m.kept.count, *a)
 	}
 	for p, n := range a.open {
 		if m.members.list[p].open != n {
 			return fmt.Errorf("participant %s: %d open branches, counted %d", m.members.list[p].Name, m.members.list[p].open, n)
 		}
+	}
+	if err := new(trail).restore(m.trail.records); err != nil {
+		return err
 	}
 	return m.checkQueues()
 }
@@ -118,7 +142,7 @@ func (m *Machine) checkQueues() error {
 	seen := 0
 	for id, end := range m.deadlines.All() {
 		r := m.txs.at(uint32(id))
-		if !r.undecided() || r.expiry != end {
+		if !r.timed() || r.expiry != end {
 			return fmt.Errorf("%v in state %v, expiry %d, is in the group of tick %d", r.id, r.state, r.expiry, end)
 		}
 		seen++
@@ -127,17 +151,17 @@ func (m *Machine) checkQueues() error {
 		return fmt.Errorf("survival index has %d entries and says %d", seen, m.deadlines.Len())
 	}
 	var last uint64
-	n := uint64(0)
+	n, before := uint64(0), uint32(0)
 	for i := m.kept.head; i != 0; i = m.txs.at(i).next {
 		r := m.txs.at(i)
-		if r.seq <= last || !r.closed() {
-			return fmt.Errorf("%v in the retention queue: place %d after %d, state %v, hazard %q", r.id, r.seq, last, r.state, r.hazard)
+		if r.seq <= last || r.prev != before || !r.closed() {
+			return fmt.Errorf("%v in the retention queue: place %d after %d, state %v, hazard %q, behind slot %d instead of %d", r.id, r.seq, last, r.state, r.hazard, r.prev, before)
 		}
-		last = r.seq
+		last, before = r.seq, i
 		n++
 	}
-	if n != m.kept.count {
-		return fmt.Errorf("retention queue has %d outcomes and says %d", n, m.kept.count)
+	if n != m.kept.count || before != m.kept.tail {
+		return fmt.Errorf("retention queue has %d outcomes and says %d, ends with slot %d and says %d", n, m.kept.count, before, m.kept.tail)
 	}
 	return nil
 }

@@ -16,6 +16,9 @@ type Entry struct {
 	// only, nothing is decided by it.
 	Wall     int64
 	Commands []Command
+	// Index is the entry's place in the log. It is not part of the entry: whoever
+	// applies it knows it. For people only.
+	Index uint64
 }
 
 // Command is one of the types below. A command that cannot be carried out is
@@ -67,6 +70,24 @@ type Commit struct {
 	OwnPhaseTwo bool
 }
 
+// Vote adds votes and asks for no decision; that of a preparing transaction is made
+// when no vote is missing, and a no decides at once.
+type Vote struct {
+	ID          txn.ID
+	Votes       []txn.BranchVote
+	OwnPhaseTwo bool
+	Reason      string // of a no
+}
+
+// Delegate leaves the decision of an active transaction to its only branch, which
+// has not voted and is prepared by the application: it turns to preparing, its
+// deadline decides nothing any more, and the branch's end (by Done, or a Hazard
+// that says unknown) is the decision.
+type Delegate struct {
+	ID     txn.ID
+	Branch txn.BranchID
+}
+
 // Rollback decides to roll back.
 type Rollback struct {
 	ID     txn.ID
@@ -88,17 +109,34 @@ type Done struct {
 	Acks []txn.Ack
 }
 
-// Hazard records that a branch ended, or may have ended, otherwise than decided.
+// Hazard records that a branch ended, or may have ended, otherwise than decided. A
+// proof (any but HazardUnknown) is taken also against a branch that has been
+// acknowledged, as long as the outcome is kept.
 type Hazard struct {
 	ID     txn.ID
 	Branch txn.BranchID
 	Hazard txn.Hazard // HazardCommitted, HazardRolledBack or HazardUnknown
 	Detail string
+	// Legacy marks a command of earlier releases, which was refused once the branch
+	// had ended: replayed, it has to be refused again.
+	Legacy bool
+}
+
+// Resolve is a person's word: it rolls an undecided transaction back, or says of a
+// decided one how branches ended of which that cannot be found out otherwise. The
+// same words again are a repeat, and change nothing.
+type Resolve struct {
+	ID     txn.ID
+	Branch txn.BranchID // zero: all that are unfinished or of unknown end
+	Ending txn.BranchState
+	By     string // at most MaxBy bytes
+	Reason string // required
 }
 
 // Forget takes a hazard off a finished transaction, for the given reason.
 type Forget struct {
 	ID     txn.ID
+	By     string
 	Reason string
 }
 
@@ -113,6 +151,9 @@ func (Bootstrap) command()         {}
 func (Begin) command()             {}
 func (Enlist) command()            {}
 func (Commit) command()            {}
+func (Vote) command()              {}
+func (Delegate) command()          {}
+func (Resolve) command()           {}
 func (Rollback) command()          {}
 func (Extend) command()            {}
 func (Done) command()              {}
@@ -160,6 +201,14 @@ const (
 	Malformed
 	// Unfinished: the command needs every branch to be finished first.
 	Unfinished
+	// Delegated: the decision was delegated to Result.Branch; only its end decides.
+	Delegated
+	// NotInDoubt: there is nothing to resolve: the branch has ended as decided, its
+	// end is proved, or the transaction has no branch in doubt.
+	NotInDoubt
+	// NotSole: the decision cannot be delegated: there are other branches, or a vote,
+	// or the coordinator prepares the participant.
+	NotSole
 )
 
 // Result is the replicated answer to one command.

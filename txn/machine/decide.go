@@ -2,8 +2,9 @@ package machine
 
 import "github.com/txmgr/txmgr/txn"
 
-// commit, rollback, timeOut: the three ways to the one decision. Each begins at
-// an undecided transaction and ends in decideCommit or decideRollback.
+// commit, rollback, timeOut, vote, resolve, and done or hazard of a delegated
+// branch: the ways to the one decision. Each begins at an undecided transaction
+// and ends in decideCommit or decideRollback.
 
 func (m *Machine) commit(c Commit) Result {
 	i, ok := m.find(c.ID)
@@ -11,26 +12,29 @@ func (m *Machine) commit(c Commit) Result {
 		return Result{Code: NotFound}
 	}
 	r := m.txs.at(i)
-	if r.state.Commits() {
+	switch {
+	case r.state.Commits():
 		return m.answer(i, OK)
-	}
-	if r.state.Decided() {
+	case r.state.Decided():
 		return m.answer(i, Decided)
+	case r.is(delegated):
+		return m.refuse(i, Delegated, 1)
 	}
-	no, missing, refusal := m.checkVotes(i, c.Votes)
+	no, refusal := m.checkVotes(i, c.Votes)
 	if refusal.Code != OK {
 		return refusal
 	}
-	r = m.txs.edit(i)
-	for _, v := range c.Votes {
-		b := m.branches.edit(m.branch(r, v.Branch))
-		b.vote, b.state = v.Vote, txn.BranchPrepared
+	missing, wanted := m.missingVotes(r)
+	if wanted != 0 && !no {
+		return m.refuse(i, MissingVote, wanted)
 	}
-	r.own = r.own || c.OwnPhaseTwo
+	m.castVotes(i, c.Votes, c.OwnPhaseTwo)
+	r = m.txs.edit(i)
 	switch {
 	case no:
 		m.deadlines.Cancel(uint64(i), r.deadline)
 		m.decideRollback(i, txn.CauseVoteNo)
+		return m.answer(i, Decided)
 	case missing:
 		if r.state == txn.Active {
 			r.state = txn.Preparing
@@ -41,58 +45,7 @@ func (m *Machine) commit(c Commit) Result {
 		m.deadlines.Cancel(uint64(i), r.deadline)
 		m.decideCommit(i)
 	}
-	if no {
-		return m.answer(i, Decided)
-	}
 	return m.answer(i, OK)
-}
-
-// checkVotes looks at the votes given now and before, and changes nothing.
-func (m *Machine) checkVotes(i uint32, votes []txn.BranchVote) (no, missing bool, refusal Result) {
-	r := m.txs.at(i)
-	refuse := func(code Code, id txn.BranchID) (bool, bool, Result) {
-		res := m.answer(i, code)
-		res.Branch = id
-		return false, false, res
-	}
-	if len(votes) > int(r.count) {
-		return refuse(BadVote, votes[r.count].Branch)
-	}
-	given := m.votes(int(r.count))
-	for _, v := range votes {
-		k := m.branch(r, v.Branch)
-		if k == 0 || v.Vote < txn.VotePrepared || v.Vote > txn.VoteNo {
-			return refuse(BadVote, v.Branch)
-		}
-		before := m.branches.at(k).vote
-		if before != 0 && before != v.Vote || given[v.Branch-1] != 0 && given[v.Branch-1] != byte(v.Vote) {
-			return refuse(BadVote, v.Branch)
-		}
-		given[v.Branch-1] = byte(v.Vote)
-		no = no || v.Vote == txn.VoteNo
-	}
-	id := txn.BranchID(1)
-	for k := r.first; k != 0; id++ {
-		b := m.branches.at(k)
-		if b.vote == 0 && given[id-1] == 0 {
-			if !no && !m.members.list[b.participant].CoordinatorPrepares {
-				return refuse(MissingVote, id)
-			}
-			missing = true
-		}
-		k = b.next
-	}
-	return no, missing, Result{}
-}
-
-// votes gives a zeroed scratch with a place for each branch.
-func (m *Machine) votes(branches int) []byte {
-	if cap(m.scratch) < branches {
-		m.scratch = make([]byte, branches)
-	}
-	s := m.scratch[:branches]
-	clear(s)
-	return s
 }
 
 func (m *Machine) rollback(c Rollback) Result {
@@ -106,6 +59,8 @@ func (m *Machine) rollback(c Rollback) Result {
 		return m.answer(i, Decided)
 	case r.state.Decided():
 		return m.answer(i, OK)
+	case r.is(delegated):
+		return m.refuse(i, Delegated, 1)
 	case c.Cause == 0 || c.Cause == txn.CauseTimeout || c.Cause > txn.CauseOperator || len(c.Reason) > txn.MaxReason:
 		return m.answer(i, Malformed)
 	}
@@ -113,6 +68,9 @@ func (m *Machine) rollback(c Rollback) Result {
 	r.reason = putText(&m.texts, c.Reason)
 	m.deadlines.Cancel(uint64(i), r.deadline)
 	m.decideRollback(i, c.Cause)
+	if c.Cause == txn.CauseOperator {
+		m.note(AuditRecord{Action: ActionRollback, ID: c.ID, Reason: c.Reason})
+	}
 	return m.answer(i, OK)
 }
 
@@ -123,7 +81,7 @@ func (m *Machine) extend(c Extend) Result {
 	}
 	r := m.txs.at(i)
 	if r.state != txn.Active {
-		return m.answer(i, Decided)
+		return m.notActive(i)
 	}
 	if c.Timeout <= 0 {
 		return m.answer(i, Malformed)
@@ -151,15 +109,22 @@ func (m *Machine) timeOut(i uint32) {
 
 func (m *Machine) decideCommit(i uint32) {
 	m.committed++
-	m.txs.edit(i).state = txn.Committing
+	m.decided(i).state = txn.Committing
 	m.settle(i, txn.BranchCommitted)
 }
 
 func (m *Machine) decideRollback(i uint32, cause txn.Cause) {
 	m.rolled++
-	r := m.txs.edit(i)
+	r := m.decided(i)
 	r.state, r.cause = txn.RollingBack, cause
 	m.settle(i, txn.BranchRolledBack)
+}
+
+// decided records when, and by which entry, the one decision was made.
+func (m *Machine) decided(i uint32) *record {
+	r := m.txs.edit(i)
+	r.decided, r.at, r.entry = m.wall, m.tick, m.entry
+	return r
 }
 
 // settle finishes the branches that need no phase two: the read-only ones, and
@@ -179,7 +144,7 @@ func (m *Machine) settle(i uint32, end txn.BranchState) {
 		return
 	}
 	m.changed(r)
-	if r.own && r.state == txn.Committing {
+	if r.is(ownPhaseTwo) && r.state == txn.Committing {
 		m.fx.Handoffs = append(m.fx.Handoffs, r.id)
 	} else {
 		m.fx.Work = append(m.fx.Work, r.id)

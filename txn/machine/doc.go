@@ -21,22 +21,38 @@
 //
 //  1. One decision: a decided transaction never gets another decision.
 //  2. A refused command changes nothing.
-//  3. An undecided transaction is in the survival index, under its expiry; a
-//     decided one is not.
+//  3. An undecided transaction is in the survival index, under its expiry, unless
+//     its decision is delegated; a decided one is not.
 //  4. A decided transaction is finished if and only if all its branches are.
 //  5. Finished outcomes are kept for the retention time, in the order of their
 //     finishing, those with a hazard until it is forgotten; unfinished ones
 //     are never dropped.
 //  6. A snapshot and the entries after it give the same state as all entries.
+//  7. Whatever a person did that changed something is in the audit trail, of which
+//     the newest [MaxAudit] records are kept.
 //
 // [Machine.Check] audits them all.
 //
+// # Delegation
+//
+// A transaction with one branch can leave the decision to that branch, which then
+// commits in one phase. It stays undecided, its deadline decides nothing, and every
+// command but the report of the branch's end is refused: whoever drives branches
+// asks the participant once the deadline has passed.
+//
+// # What people say
+//
+// Proof is stronger than an acknowledgement: a Hazard that names a branch's true
+// end is taken also when the branch was acknowledged and the outcome is finished,
+// and keeps the outcome until somebody forgets the hazard. A Resolve is a person's
+// word where no proof can be had.
+//
 // # Memory
 //
-// Records live in slabs without pointers, about 200 bytes an open transaction,
-// so that the garbage collector has nothing to walk. A snapshot shares the
-// slabs' blocks and makes later writes copy a block once: it pauses the machine
-// for microseconds, whatever is open.
+// Records live in slabs without pointers, about 280 bytes an open transaction of
+// two branches with its entry in the index, so that the garbage collector has
+// nothing to walk. A snapshot shares the slabs' blocks and makes later writes copy
+// a block once: it pauses the machine for microseconds, whatever is open.
 //
 // # Concurrency
 //

@@ -11,19 +11,19 @@ func (m *Machine) done(c Done) Result {
 		return Result{Code: NotFound}
 	}
 	r := m.txs.at(i)
-	if !r.state.Decided() {
+	switch {
+	case !r.state.Decided() && !r.is(delegated):
 		return m.answer(i, Undecided)
-	}
-	if len(c.Acks) > int(r.count) {
+	case len(c.Acks) > int(r.count):
 		return m.answer(i, BadAck)
+	case r.is(delegated):
+		return m.doneDelegated(i, c)
 	}
 	end := r.ending()
 	for _, a := range c.Acks {
 		k := m.branch(r, a.Branch)
 		if k == 0 || !m.branches.at(k).accepts(a.State, end) {
-			res := m.answer(i, BadAck)
-			res.Branch = a.Branch
-			return res
+			return m.refuse(i, BadAck, a.Branch)
 		}
 	}
 	if r.closed() {
@@ -82,7 +82,10 @@ func (m *Machine) hazard(c Hazard) Result {
 		return Result{Code: NotFound}
 	}
 	r := m.txs.at(i)
-	if !r.state.Decided() {
+	switch {
+	case r.is(delegated):
+		return m.hazardDelegated(i, c)
+	case !r.state.Decided():
 		return m.answer(i, Undecided)
 	}
 	k := m.branch(r, c.Branch)
@@ -99,7 +102,7 @@ func (m *Machine) hazard(c Hazard) Result {
 		return m.answer(i, Malformed)
 	case known && b.hazard == c.Hazard:
 		return m.answer(i, OK)
-	case r.closed() || b.state.Finished() && (!known || b.hazard != txn.HazardUnknown):
+	case !b.accuses(c, r.closed()):
 		return m.answer(i, BadAck)
 	}
 	r, b = m.txs.edit(i), m.branches.edit(k)
@@ -108,6 +111,16 @@ func (m *Machine) hazard(c Hazard) Result {
 	m.endBranch(r, b, txn.BranchHazard)
 	m.weigh(i)
 	return m.answer(i, OK)
+}
+
+// accuses reports whether the branch takes the hazard on: as its end, as the
+// proof that was missing before, or as the proof that its acknowledgement was
+// wrong. A read-only branch has no wrong end.
+func (b *branch) accuses(c Hazard, closed bool) bool {
+	if !b.state.Finished() || b.hazard == txn.HazardUnknown && !closed {
+		return true
+	}
+	return c.Hazard != txn.HazardUnknown && b.vote != txn.VoteReadOnly && !c.Legacy
 }
 
 // weigh derives the transaction's hazard from its branches, and finishes it when
@@ -124,8 +137,12 @@ func (m *Machine) weigh(i uint32) {
 		m.finish(i)
 	case was != r.hazard:
 		m.changed(r)
-		if r.hazard == 0 && r.state.Finished() {
+		switch {
+		case !r.state.Finished():
+		case r.hazard == 0:
 			m.keep(i)
+		case was == 0:
+			m.unqueue(i)
 		}
 	}
 }
@@ -199,6 +216,7 @@ func (m *Machine) keep(i uint32) {
 
 // enqueue puts a finished outcome at the rear of the retention queue.
 func (m *Machine) enqueue(i uint32) {
+	m.txs.edit(i).prev = m.kept.tail
 	if m.kept.tail == 0 {
 		m.kept.head = i
 	} else {
@@ -208,6 +226,23 @@ func (m *Machine) enqueue(i uint32) {
 	m.kept.count++
 }
 
+// unqueue takes an outcome out of the retention queue.
+func (m *Machine) unqueue(i uint32) {
+	r := m.txs.edit(i)
+	if r.prev == 0 {
+		m.kept.head = r.next
+	} else {
+		m.txs.edit(r.prev).next = r.next
+	}
+	if r.next == 0 {
+		m.kept.tail = r.prev
+	} else {
+		m.txs.edit(r.next).prev = r.prev
+	}
+	r.next, r.prev = 0, 0
+	m.kept.count--
+}
+
 func (m *Machine) forget(c Forget) Result {
 	i, ok := m.find(c.ID)
 	if !ok {
@@ -215,7 +250,7 @@ func (m *Machine) forget(c Forget) Result {
 	}
 	r := m.txs.at(i)
 	switch {
-	case len(c.Reason) > txn.MaxReason:
+	case len(c.Reason) > txn.MaxReason || len(c.By) > MaxBy:
 		return m.answer(i, Malformed)
 	case !r.state.Finished():
 		return m.answer(i, Unfinished)
@@ -227,6 +262,7 @@ func (m *Machine) forget(c Forget) Result {
 	m.countHazard(0)
 	m.texts.drop(r.reason)
 	r.reason = putText(&m.texts, c.Reason)
+	m.note(AuditRecord{Action: ActionForget, ID: c.ID, By: c.By, Reason: c.Reason})
 	m.changed(r)
 	m.keep(i)
 	return m.answer(i, OK)
@@ -243,11 +279,7 @@ func (m *Machine) evict() {
 		if i == 0 || m.kept.count <= m.boot.Retain && m.txs.at(i).ended+retention > m.tick {
 			return
 		}
-		m.kept.head = m.txs.at(i).next
-		if m.kept.head == 0 {
-			m.kept.tail = 0
-		}
-		m.kept.count--
+		m.unqueue(i)
 		m.drop(i)
 	}
 }

@@ -35,7 +35,7 @@ func outcome(t *testing.T, m *Machine) txn.Outcome {
 
 func TestProofTakesAnUnknownHazardAway(t *testing.T) {
 	m := (world{make: []Command{begin, commit}}).build(t)
-	do(t, m, Hazard{one, 1, txn.HazardUnknown, "no such gid"}, Done{one, []txn.Ack{{Branch: 2, State: txn.BranchCommitted}}})
+	do(t, m, Hazard{ID: one, Branch: 1, Hazard: txn.HazardUnknown, Detail: "no such gid"}, Done{one, []txn.Ack{{Branch: 2, State: txn.BranchCommitted}}})
 	if o := outcome(t, m); o.Hazard != txn.HazardUnknown || o.State != txn.Committed {
 		t.Fatalf("%+v", o)
 	}
@@ -47,7 +47,7 @@ func TestProofTakesAnUnknownHazardAway(t *testing.T) {
 
 func TestForgottenStaysForgotten(t *testing.T) {
 	m := (world{make: []Command{begin, commit}}).build(t)
-	do(t, m, Hazard{one, 1, txn.HazardUnknown, ""}, Hazard{one, 2, txn.HazardRolledBack, ""}, Forget{one, "paid by hand"})
+	do(t, m, Hazard{ID: one, Branch: 1, Hazard: txn.HazardUnknown, Detail: ""}, Hazard{ID: one, Branch: 2, Hazard: txn.HazardRolledBack, Detail: ""}, Forget{ID: one, Reason: "paid by hand"})
 	do(t, m, Done{one, []txn.Ack{{Branch: 1, State: txn.BranchCommitted}}})
 	if o := outcome(t, m); o.Hazard != 0 || o.State != txn.Committed {
 		t.Errorf("%+v", o)
@@ -56,12 +56,12 @@ func TestForgottenStaysForgotten(t *testing.T) {
 
 func TestHazardOutlivesRetention(t *testing.T) {
 	m := (world{make: []Command{begin, commit}}).build(t)
-	do(t, m, Hazard{one, 1, txn.HazardRolledBack, "by hand"}, Done{one, []txn.Ack{{Branch: 2, State: txn.BranchCommitted}}})
+	do(t, m, Hazard{ID: one, Branch: 1, Hazard: txn.HazardRolledBack, Detail: "by hand"}, Done{one, []txn.Ack{{Branch: 2, State: txn.BranchCommitted}}})
 	m.Apply(Entry{Tick: 1 << 40})
 	if o := outcome(t, m); o.Hazard != txn.HazardMixed {
 		t.Errorf("%+v", o)
 	}
-	do(t, m, Forget{one, "seen"})
+	do(t, m, Forget{ID: one, Reason: "seen"})
 	m.Apply(Entry{Tick: 1 << 41})
 	if _, ok := m.Lookup(one); ok {
 		t.Error("forgotten, and its retention is over: it should be gone")

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/txmgr/txmgr/timeout/survival"
@@ -35,36 +37,55 @@ func drawCommand(t *rapid.T, tick survival.Tick) Command {
 	id := testID(rapid.Uint64Range(1, 5).Draw(t, "id"))
 	branch := txn.BranchID(rapid.IntRange(0, 3).Draw(t, "branch"))
 	expiry := tick + survival.Tick(rapid.IntRange(0, 6).Draw(t, "expiry"))
-	switch rapid.IntRange(0, 9).Draw(t, "command") {
+	switch rapid.IntRange(0, 14).Draw(t, "command") {
 	case 0, 1, 2:
 		name := rapid.SampledFrom([]string{"n", "a name that needs more than one cell to be held"}).Draw(t, "name")
 		return Begin{ID: id, Name: name, Timeout: time.Second, Survival: 2, Expiry: expiry, Branches: drawBranches(t)}
 	case 3:
-		return Enlist{id, Branch{Participant: rapid.SampledFrom([]string{"bank", "web", "nobody"}).Draw(t, "at")}}
+		return Enlist{id, Branch{
+			Participant: rapid.SampledFrom([]string{"bank", "web", "nobody"}).Draw(t, "at"),
+			Session:     rapid.SampledFrom([]string{"", "s1", "s2"}).Draw(t, "session"),
+		}}
 	case 4, 5:
-		c := Commit{ID: id, OwnPhaseTwo: rapid.Bool().Draw(t, "own")}
-		for b := range txn.BranchID(rapid.IntRange(0, 3).Draw(t, "votes")) {
-			c.Votes = append(c.Votes, txn.BranchVote{Branch: b + 1, Vote: rapid.SampledFrom([]txn.Vote{txn.VotePrepared, txn.VotePrepared, txn.VoteReadOnly, txn.VoteNo}).Draw(t, "vote")})
-		}
-		return c
+		return Commit{ID: id, Votes: drawVotes(t), OwnPhaseTwo: rapid.Bool().Draw(t, "own")}
 	case 6:
-		return Rollback{id, txn.CauseClient, "because"}
+		return Rollback{id, rapid.SampledFrom([]txn.Cause{txn.CauseClient, txn.CauseOperator}).Draw(t, "cause"), "because"}
 	case 7:
 		return Extend{id, time.Second, 2, expiry}
 	case 8:
 		s := rapid.SampledFrom([]txn.BranchState{txn.BranchCommitted, txn.BranchRolledBack}).Draw(t, "end")
-		return Done{id, []txn.Ack{{Branch: branch, State: s}}}
+		acks := []txn.Ack{{Branch: branch, State: s}}
+		return Done{id, acks[:rapid.SampledFrom([]int{1, 1, 1, 0}).Draw(t, "acks")]}
+	case 10:
+		return Vote{ID: id, Votes: drawVotes(t), OwnPhaseTwo: rapid.Bool().Draw(t, "own"), Reason: "no room"}
+	case 11:
+		return Delegate{id, rapid.SampledFrom([]txn.BranchID{1, 1, 1, branch}).Draw(t, "sole")}
+	case 12, 13:
+		return Resolve{
+			ID: id, Branch: rapid.SampledFrom([]txn.BranchID{0, branch}).Draw(t, "named"),
+			Ending: rapid.SampledFrom([]txn.BranchState{txn.BranchCommitted, txn.BranchRolledBack}).Draw(t, "end"),
+			By:     rapid.SampledFrom([]string{"", "ann"}).Draw(t, "by"), Reason: rapid.SampledFrom([]string{"looked", "asked"}).Draw(t, "reason"),
+		}
 	default:
 		if rapid.Bool().Draw(t, "forget") {
-			return Forget{id, "seen"}
+			return Forget{ID: id, By: "bob", Reason: "seen"}
 		}
-		return Hazard{id, branch, rapid.SampledFrom([]txn.Hazard{txn.HazardCommitted, txn.HazardRolledBack, txn.HazardUnknown}).Draw(t, "hazard"), "detail"}
+		return Hazard{ID: id, Branch: branch, Hazard: rapid.SampledFrom([]txn.Hazard{txn.HazardCommitted, txn.HazardRolledBack, txn.HazardUnknown}).Draw(t, "hazard"), Detail: "detail", Legacy: rapid.IntRange(0, 3).Draw(t, "legacy") == 0}
 	}
+}
+
+func drawVotes(t *rapid.T) (votes []txn.BranchVote) {
+	kinds := rapid.SampledFrom([]txn.Vote{txn.VotePrepared, txn.VotePrepared, txn.VotePrepared, txn.VoteReadOnly, txn.VoteNo, txn.VoteDelegated})
+	first := txn.BranchID(rapid.IntRange(1, 2).Draw(t, "first"))
+	for b := range txn.BranchID(rapid.IntRange(0, 3).Draw(t, "votes")) {
+		votes = append(votes, txn.BranchVote{Branch: first + b, Vote: kinds.Draw(t, "vote")})
+	}
+	return votes
 }
 
 // drawEntry makes an entry; its tick never falls behind.
 func drawEntry(t *rapid.T, tick survival.Tick) Entry {
-	e := Entry{Tick: tick + survival.Tick(rapid.IntRange(0, 2).Draw(t, "ticks")), Wall: 1}
+	e := Entry{Tick: tick + survival.Tick(rapid.IntRange(0, 2).Draw(t, "ticks")), Wall: rapid.Int64Range(1, 9).Draw(t, "wall"), Index: rapid.Uint64Range(1, 99).Draw(t, "index")}
 	for range rapid.IntRange(0, 4).Draw(t, "commands") {
 		e.Commands = append(e.Commands, drawCommand(t, e.Tick))
 	}
@@ -76,11 +97,14 @@ func TestRandomHistories(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, twin := New(), newModel(historyBoot, map[string]bool{"bank": false, "web": true})
 		m.Apply(setup())
+		for _, p := range []string{"bank", "web"} {
+			twin.note(AuditRecord{Action: ActionAddParticipant, Participant: p})
+		}
 		for range rapid.IntRange(1, 40).Draw(t, "entries") {
 			e := drawEntry(t, m.Tick())
 			drained := dueAt(m, e.Tick)
 			fx := m.Apply(e)
-			twin.advance(e.Tick, drained)
+			twin.advance(e, drained)
 			for i, c := range e.Commands {
 				if want := twin.apply(c); fx.Results[i].Code != want {
 					t.Fatalf("%T %+v: %s; the model says %s", c, c, codeNames[fx.Results[i].Code], codeNames[want])
@@ -105,16 +129,23 @@ func dueAt(m *Machine, tick survival.Tick) (ids []txn.ID) {
 }
 
 func compare(t *rapid.T, m *Machine, twin *model) {
+	if got, want := m.Counts(), twin.count(); got != want {
+		t.Fatalf("counts %+v; the model has %+v", got, want)
+	}
+	if d := cmp.Diff(twin.trail, m.Audit(), cmpopts.EquateEmpty()); d != "" {
+		t.Fatalf("audit trail (-model +machine):\n%s", d)
+	}
 	if m.txs.len() != len(twin.txs) {
 		t.Fatalf("%d transactions; the model has %d", m.txs.len(), len(twin.txs))
 	}
 	for id, want := range twin.txs {
 		got, ok := m.Get(id)
-		if !ok || got.State != want.state || got.Cause != want.cause || got.Hazard != want.hazard || got.OwnPhaseTwo != want.own || len(got.Branches) != len(want.branches) {
+		if !ok || got.State != want.state || got.Cause != want.cause || got.Hazard != want.hazard || got.OwnPhaseTwo != want.own || len(got.Branches) != len(want.branches) ||
+			got.Name != want.name || got.Reason != want.reason || got.Decided != want.decided || got.DecidedTick != want.at || got.DecidedIndex != want.entry || got.Delegated() != want.delegated() {
 			t.Fatalf("%v: %+v; the model has %+v", id, got, want)
 		}
 		for i, b := range got.Branches {
-			if w := want.branches[i]; b.Vote != w.vote || b.State != w.state || b.Hazard != w.hazard || b.Participant != w.at {
+			if w := want.branches[i]; b.Vote != w.vote || b.State != w.state || b.Hazard != w.hazard || b.Participant != w.at || b.Detail != w.detail || b.Session != w.place && !got.State.Finished() {
 				t.Fatalf("%v: branch %d is %+v; the model has %+v", id, i+1, b, *w)
 			}
 		}

@@ -29,8 +29,9 @@ type Machine struct {
 	deadlines *survival.Table   // of the undecided, by slot
 	members   registry
 	kept      fifo // finished outcomes without hazard
+	trail     trail
 
-	undone    int // decided, not finished
+	undone    int // decided and not finished, or delegated
 	hazards   int // finished or not, with a hazard
 	committed uint64
 	rolled    uint64
@@ -38,11 +39,13 @@ type Machine struct {
 
 	due     []uint64 // scratch of the drain
 	scratch []byte
-	fx      *Effects // of the entry that is being applied
-	wall    int64
+	// Of the entry that is being applied.
+	fx    *Effects
+	wall  int64
+	entry uint64
 }
 
-// fifo is a queue of records, linked through their next fields.
+// fifo is a queue of records, linked through their next and prev fields.
 type fifo struct {
 	head, tail uint32
 	count      uint64
@@ -66,7 +69,7 @@ func New() *Machine {
 // Apply carries out one entry. Entries come in the order of the log, each once.
 func (m *Machine) Apply(e Entry) Effects {
 	fx := Effects{Results: make([]Result, len(e.Commands))}
-	m.fx, m.wall = &fx, e.Wall
+	m.fx, m.wall, m.entry = &fx, e.Wall, e.Index
 	if e.Tick > m.tick {
 		m.tick = e.Tick
 		m.deadlines.Advance(e.Tick)
@@ -94,6 +97,12 @@ func (m *Machine) command(c Command) Result {
 		return m.enlist(c)
 	case Commit:
 		return m.commit(c)
+	case Vote:
+		return m.vote(c)
+	case Delegate:
+		return m.delegate(c)
+	case Resolve:
+		return m.resolve(c)
 	case Rollback:
 		return m.rollback(c)
 	case Extend:
@@ -128,7 +137,7 @@ func (m *Machine) bootstrap(b Bootstrap) Result {
 func (m *Machine) find(id txn.ID) (uint32, bool) {
 	i, ok := m.index[id]
 	if ok {
-		if r := m.txs.at(i); r.undecided() && r.expiry <= m.tick {
+		if r := m.txs.at(i); r.timed() && r.expiry <= m.tick {
 			m.deadlines.Cancel(uint64(i), r.deadline)
 			m.timeOut(i)
 		}
@@ -143,6 +152,21 @@ func (m *Machine) answer(i uint32, code Code) Result {
 		Code: code, State: r.state, Cause: r.cause, Hazard: r.hazard,
 		Timeout: r.timeout, Survival: r.survival, Expiry: r.expiry,
 	}
+}
+
+// refuse is answer for a refusal that one branch is the reason of.
+func (m *Machine) refuse(i uint32, code Code, b txn.BranchID) Result {
+	res := m.answer(i, code)
+	res.Branch = b
+	return res
+}
+
+// notActive refuses what only an active transaction accepts.
+func (m *Machine) notActive(i uint32) Result {
+	if m.txs.at(i).is(delegated) {
+		return m.refuse(i, Delegated, 1)
+	}
+	return m.answer(i, Decided)
 }
 
 func (m *Machine) changed(r *record) {

@@ -12,6 +12,10 @@ import (
 // see and nothing else.
 type model struct {
 	tick     survival.Tick
+	wall     int64
+	index    uint64
+	counts   Counts
+	trail    []AuditRecord
 	boot     Bootstrap
 	coord    map[string]bool // participants, and whether the coordinator prepares them
 	txs      map[txn.ID]*modelTx
@@ -26,6 +30,11 @@ type modelTx struct {
 	ended    survival.Tick
 	sum      uint64
 	own      bool
+	name     string
+	reason   string
+	decided  int64
+	at       survival.Tick
+	entry    uint64
 	branches []*modelBranch
 }
 
@@ -34,6 +43,8 @@ type modelBranch struct {
 	vote   txn.Vote
 	state  txn.BranchState
 	hazard txn.Hazard
+	detail string
+	place  string // session
 }
 
 func newModel(boot Bootstrap, coord map[string]bool) *model {
@@ -42,8 +53,8 @@ func newModel(boot Bootstrap, coord map[string]bool) *model {
 
 // advance moves the tick and ends what is due. The machine may do so later,
 // which nobody can tell: its readers and commands see what is due as ended.
-func (m *model) advance(to survival.Tick, drained []txn.ID) {
-	m.tick = max(m.tick, to)
+func (m *model) advance(e Entry, drained []txn.ID) {
+	m.tick, m.wall, m.index = max(m.tick, e.Tick), e.Wall, e.Index
 	for _, id := range drained {
 		m.expire(id)
 	}
@@ -51,7 +62,8 @@ func (m *model) advance(to survival.Tick, drained []txn.ID) {
 }
 
 func (m *model) expire(id txn.ID) {
-	if t := m.txs[id]; t != nil && !t.state.Decided() && t.expiry <= m.tick {
+	if t := m.txs[id]; t != nil && !t.state.Decided() && !t.delegated() && t.expiry <= m.tick {
+		m.counts.TimedOut++
 		m.decide(id, txn.RollingBack, txn.CauseTimeout)
 	}
 }
@@ -72,12 +84,51 @@ func (m *model) evict() {
 func (m *model) decide(id txn.ID, s txn.State, c txn.Cause) {
 	t := m.txs[id]
 	t.state, t.cause = s, c
+	t.decided, t.at, t.entry = m.wall, m.tick, m.index
+	if s == txn.Committing {
+		m.counts.Committed++
+	} else {
+		m.counts.RolledBack++
+	}
 	for _, b := range t.branches {
 		if b.vote == txn.VoteReadOnly || b.vote == txn.VoteNo {
 			b.state = t.end()
 		}
 	}
 	m.settle(id)
+}
+
+func (t *modelTx) delegated() bool {
+	return t.state == txn.Preparing && len(t.branches) == 1 && t.branches[0].vote == txn.VoteDelegated
+}
+
+// count says how many transactions there are of each sort.
+func (m *model) count() Counts {
+	c := m.counts
+	for _, t := range m.txs {
+		switch {
+		case t.state.Finished():
+			c.Finished++
+		case t.state.Decided() || t.delegated():
+			c.Undone++
+		default:
+			c.Open++
+		}
+		if t.hazard != 0 {
+			c.Hazards++
+		}
+	}
+	return c
+}
+
+// note records what a person did.
+func (m *model) note(a AuditRecord) {
+	a.Seq = 1
+	if n := len(m.trail); n > 0 {
+		a.Seq = m.trail[n-1].Seq + 1
+	}
+	a.Wall, a.Tick, a.Index = m.wall, m.tick, m.index
+	m.trail = append(m.trail, a)
 }
 
 func (t *modelTx) end() txn.BranchState {
@@ -94,6 +145,9 @@ func (m *model) settle(id txn.ID) {
 	before := t.hazard
 	t.hazard = t.weigh()
 	was := t.state.Finished()
+	if was && before == 0 && t.hazard != 0 {
+		m.finished = slices.DeleteFunc(m.finished, func(x txn.ID) bool { return x == id })
+	}
 	switch {
 	case open:
 		return
@@ -140,14 +194,29 @@ func (m *model) apply(c Command) Code {
 			switch {
 			case t.state.Commits():
 				return Decided
+			case t.delegated():
+				return Delegated
 			case !t.state.Decided():
+				t.reason = c.Reason
 				m.decide(c.ID, txn.RollingBack, c.Cause)
+				if c.Cause == txn.CauseOperator {
+					m.note(AuditRecord{Action: ActionRollback, ID: c.ID, Reason: c.Reason})
+				}
 			}
 			return OK
 		})
+	case Vote:
+		return m.on(c.ID, func(t *modelTx) Code { return m.vote(c, t) })
+	case Delegate:
+		return m.on(c.ID, func(t *modelTx) Code { return m.delegate(c, t) })
+	case Resolve:
+		return m.on(c.ID, func(t *modelTx) Code { return m.resolve(c, t) })
 	case Extend:
 		return m.on(c.ID, func(t *modelTx) Code {
-			if t.state != txn.Active {
+			switch {
+			case t.delegated():
+				return Delegated
+			case t.state != txn.Active:
 				return Decided
 			}
 			t.expiry = max(t.expiry, c.Expiry)
@@ -163,8 +232,9 @@ func (m *model) apply(c Command) Code {
 				return Unfinished
 			}
 			if t.hazard != 0 {
-				t.hazard, t.ended = 0, m.tick
+				t.hazard, t.ended, t.reason = 0, m.tick, c.Reason
 				m.finished = append(m.finished, c.ID)
+				m.note(AuditRecord{Action: ActionForget, ID: c.ID, By: c.By, Reason: c.Reason})
 			}
 			return OK
 		})
@@ -188,9 +258,9 @@ func (m *model) begin(c Begin) Code {
 		}
 		return OK
 	}
-	t := &modelTx{state: txn.Active, expiry: c.Expiry, sum: c.sum()}
+	t := &modelTx{state: txn.Active, expiry: c.Expiry, sum: c.sum(), name: c.Name}
 	for _, b := range c.Branches {
-		t.branches = append(t.branches, &modelBranch{at: b.Participant, state: txn.BranchEnlisted})
+		t.branches = append(t.branches, &modelBranch{at: b.Participant, state: txn.BranchEnlisted, place: b.Session})
 	}
 	m.txs[c.ID] = t
 	m.expire(c.ID)
@@ -199,13 +269,21 @@ func (m *model) begin(c Begin) Code {
 
 func (m *model) enlist(t *modelTx, b Branch) Code {
 	_, known := m.coord[b.Participant]
+	i := slices.IndexFunc(t.branches, func(x *modelBranch) bool { return x.at == b.Participant })
 	switch {
+	case t.delegated():
+		return Delegated
 	case t.state != txn.Active:
 		return Decided
 	case !known:
 		return NoParticipant
-	case !slices.ContainsFunc(t.branches, func(x *modelBranch) bool { return x.at == b.Participant }):
-		t.branches = append(t.branches, &modelBranch{at: b.Participant, state: txn.BranchEnlisted})
+	case i < 0:
+		t.branches = append(t.branches, &modelBranch{at: b.Participant, state: txn.BranchEnlisted, place: b.Session})
+	case b.Session != "" && b.Session != t.branches[i].place:
+		if t.branches[i].vote != 0 {
+			return Conflict
+		}
+		t.branches[i].place = b.Session
 	}
 	return OK
 }
@@ -216,16 +294,12 @@ func (m *model) commit(c Commit, t *modelTx) Code {
 		return OK
 	case t.state.Decided():
 		return Decided
+	case t.delegated():
+		return Delegated
 	}
-	votes := make([]txn.Vote, len(t.branches))
-	for i, b := range t.branches {
-		votes[i] = b.vote
-	}
-	for _, v := range c.Votes {
-		if v.Branch == 0 || int(v.Branch) > len(votes) || votes[v.Branch-1] != 0 && votes[v.Branch-1] != v.Vote {
-			return BadVote
-		}
-		votes[v.Branch-1] = v.Vote
+	votes, ok := t.tally(c.Votes)
+	if !ok {
+		return BadVote
 	}
 	no, missing := slices.Contains(votes, txn.VoteNo), slices.Contains(votes, 0)
 	for i, v := range votes {
@@ -233,11 +307,7 @@ func (m *model) commit(c Commit, t *modelTx) Code {
 			return MissingVote
 		}
 	}
-	for i, v := range votes {
-		if v != 0 {
-			t.branches[i].vote, t.branches[i].state = v, txn.BranchPrepared
-		}
-	}
+	t.cast(votes)
 	t.own = t.own || c.OwnPhaseTwo
 	switch {
 	case no:
@@ -252,8 +322,14 @@ func (m *model) commit(c Commit, t *modelTx) Code {
 }
 
 func (m *model) done(c Done, t *modelTx) Code {
+	if t.delegated() {
+		return m.end(c, t)
+	}
 	if !t.state.Decided() {
 		return Undecided
+	}
+	if len(c.Acks) > len(t.branches) {
+		return BadAck
 	}
 	for _, a := range c.Acks {
 		if a.Branch == 0 || int(a.Branch) > len(t.branches) || a.State != t.end() {
@@ -268,13 +344,16 @@ func (m *model) done(c Done, t *modelTx) Code {
 	}
 	for _, a := range c.Acks {
 		b := t.branches[a.Branch-1]
-		b.state, b.hazard = t.end(), 0
+		b.state, b.hazard, b.detail = t.end(), 0, ""
 	}
 	m.settle(c.ID)
 	return OK
 }
 
 func (m *model) danger(c Hazard, t *modelTx) Code {
+	if t.delegated() {
+		return m.lost(c, t)
+	}
 	if !t.state.Decided() {
 		return Undecided
 	}
@@ -289,9 +368,11 @@ func (m *model) danger(c Hazard, t *modelTx) Code {
 	case b.hazard == c.Hazard:
 		return OK
 	case t.state.Finished() && t.hazard == 0, b.state.Finished() && b.hazard != txn.HazardUnknown:
-		return BadAck
+		if c.Legacy || c.Hazard == txn.HazardUnknown || b.vote == txn.VoteReadOnly {
+			return BadAck
+		}
 	}
-	b.state, b.hazard = txn.BranchHazard, c.Hazard
+	b.state, b.hazard, b.detail = txn.BranchHazard, c.Hazard, c.Detail
 	m.settle(c.ID)
 	return OK
 }

@@ -27,7 +27,7 @@ func (m *Machine) Due() bool { return m.deadlines.Due() }
 func (m *Machine) Groups() iter.Seq2[survival.Tick, int] { return m.deadlines.Groups() }
 
 // Counts says how many transactions there are of each sort, and how many
-// decisions there have been.
+// decisions there have been. A delegated transaction is undone, not open.
 type Counts struct {
 	Open, Undone, Finished, Hazards int
 	Committed, RolledBack, TimedOut uint64
@@ -55,6 +55,10 @@ func (m *Machine) Participant(name string) (txn.Participant, bool) {
 	return m.members.list[n].Participant, true
 }
 
+// Audit gives what people did, oldest first, the newest [MaxAudit] of it. It must
+// not be changed, and may be kept.
+func (m *Machine) Audit() []AuditRecord { return m.trail.all() }
+
 // Lookup says where a transaction is. A transaction that is timed out but not
 // drained yet is rolling back: that is what the next command on it would meet.
 func (m *Machine) Lookup(id txn.ID) (txn.Outcome, bool) {
@@ -69,7 +73,7 @@ func (m *Machine) Lookup(id txn.ID) (txn.Outcome, bool) {
 
 func (m *Machine) effective(r *record) (txn.State, txn.Cause) {
 	switch {
-	case !r.undecided() || r.expiry > m.tick:
+	case !r.timed() || r.expiry > m.tick:
 		return r.state, r.cause
 	case r.open == 0:
 		return txn.RolledBack, txn.CauseTimeout
@@ -113,7 +117,7 @@ func (m *Machine) Scan(from uint32, limit int, match func(Brief) bool) (found []
 			continue
 		}
 		state, cause := m.effective(r)
-		if !match(Brief{ID: r.id, State: state, Expiry: r.expiry, Began: r.began}) {
+		if !match(Brief{ID: r.id, State: state, Hazard: r.hazard, Expiry: r.expiry, Began: r.began, Delegated: r.is(delegated)}) {
 			continue
 		}
 		var t Transaction
@@ -131,8 +135,11 @@ func (m *Machine) Scan(from uint32, limit int, match func(Brief) bool) (found []
 type Brief struct {
 	ID     txn.ID
 	State  txn.State
+	Hazard txn.Hazard
 	Expiry survival.Tick
 	Began  int64 // leader's wall clock, milliseconds since 1970
+	// Delegated is as in [Transaction.Delegated].
+	Delegated bool
 }
 
 // Undone gives the ids of transactions whose branches have to be driven: all

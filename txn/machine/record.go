@@ -18,20 +18,34 @@ type record struct {
 	began    int64
 	sum      uint64
 	ended    survival.Tick
-	deadline survival.Ref // place in the survival index while undecided
+	decided  int64 // wall clock, tick and entry of the decision
+	at       survival.Tick
+	entry    uint64
+	deadline survival.Ref // place in the survival index while that decides
 	name     text
 	labels   text
 	reason   text
 	first    uint32 // branches, in the order of their ids
 	last     uint32
-	next     uint32 // the outcome that finished after this one
+	next     uint32 // of the retention queue: the outcome that finished after this one
+	prev     uint32 // and the one before
 	count    uint16 // branches
 	open     uint16 // branches that are not finished
 	state    txn.State
 	cause    txn.Cause
 	hazard   txn.Hazard
-	own      bool // the application finishes its branches itself
+	flags    flags
 }
+
+// flags are the yes-or-no facts about a record.
+type flags uint8
+
+const (
+	ownPhaseTwo flags = 1 << iota // the application finishes its branches itself
+	delegated                     // undecided, and only its branch's end decides
+)
+
+func (r *record) is(f flags) bool { return r.flags&f != 0 }
 
 // branch is a branch in its slab.
 type branch struct {
@@ -45,7 +59,10 @@ type branch struct {
 	hazard      txn.Hazard
 }
 
-func (r *record) undecided() bool { return r.state == txn.Active || r.state == txn.Preparing }
+// timed reports whether its deadline decides it when nothing else does before.
+func (r *record) timed() bool {
+	return (r.state == txn.Active || r.state == txn.Preparing) && !r.is(delegated)
+}
 
 // image is everything that a reader needs, of the machine or of a snapshot.
 type image struct {
@@ -58,13 +75,18 @@ type image struct {
 // spread fills t with the transaction in slot i. Slices of t are used again.
 func (v *image) spread(i uint32, t *Transaction) {
 	r := v.txs.at(i)
-	scratch := appendText(nil, &v.cells, r.name)
 	labels, branches := t.Labels[:0], t.Branches[:0]
+	// One by one: within one expression the conversion of a string may come after
+	// the call that uses scratch again.
+	scratch := appendText(nil, &v.cells, r.name)
+	name := string(scratch)
+	scratch = appendText(scratch[:0], &v.cells, r.reason)
+	reason := string(scratch)
 	*t = Transaction{
-		ID: r.id, Name: string(scratch), State: r.state, Cause: r.cause, Hazard: r.hazard,
-		Reason: string(appendText(scratch[:0], &v.cells, r.reason)), Timeout: r.timeout,
+		ID: r.id, Name: name, State: r.state, Cause: r.cause, Hazard: r.hazard, Reason: reason, Timeout: r.timeout,
 		Survival: r.survival, Expiry: r.expiry, Began: r.began, Sum: r.sum, Seq: r.seq,
-		Ended: r.ended, OwnPhaseTwo: r.own,
+		Ended: r.ended, Decided: r.decided, DecidedTick: r.at, DecidedIndex: r.entry,
+		OwnPhaseTwo: r.is(ownPhaseTwo),
 	}
 	t.Labels = decodeLabels(labels, appendText(scratch[:0], &v.cells, r.labels))
 	for k := r.first; k != 0; {

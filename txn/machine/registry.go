@@ -51,6 +51,8 @@ func (m *Machine) addParticipant(p txn.Participant) Result {
 	p.Settings = maps.Clone(p.Settings)
 	n, known := m.members.byName[p.Name]
 	switch {
+	case known && m.members.list[n].same(&p):
+		return Result{}
 	case known && !m.members.list[n].Removed && m.members.list[n].Kind != p.Kind:
 		return Result{Code: Conflict}
 	case known && m.members.list[n].open > 0 && m.members.list[n].CoordinatorPrepares != p.CoordinatorPrepares:
@@ -64,7 +66,13 @@ func (m *Machine) addParticipant(p txn.Participant) Result {
 		m.members.list = append(m.members.list, member{Registration: Registration{Participant: p}})
 	}
 	m.members.show()
+	m.note(AuditRecord{Action: ActionAddParticipant, Participant: p.Name})
 	return Result{}
+}
+
+// same reports whether p is registered as it stands.
+func (g *Registration) same(p *txn.Participant) bool {
+	return !g.Removed && g.Kind == p.Kind && g.CoordinatorPrepares == p.CoordinatorPrepares && maps.Equal(g.Settings, p.Settings)
 }
 
 func (m *Machine) removeParticipant(name string) Result {
@@ -77,5 +85,6 @@ func (m *Machine) removeParticipant(name string) Result {
 	}
 	m.members.list[n].Removed = true
 	m.members.show()
+	m.note(AuditRecord{Action: ActionRemoveParticipant, Participant: name})
 	return Result{}
 }

@@ -40,7 +40,7 @@ func (m *Machine) header() Header {
 	return Header{
 		Bootstrap: m.boot, Tick: m.tick, Seq: m.seq,
 		Committed: m.committed, RolledBack: m.rolled, TimedOut: m.timedOut,
-		Participants: m.members.shown,
+		Participants: m.members.shown, Audit: m.trail.all(),
 	}
 }
 
@@ -84,6 +84,9 @@ func Restore(h Header, txs iter.Seq2[*Transaction, error]) (*Machine, error) {
 		m.members.list = append(m.members.list, member{Registration: g})
 	}
 	m.members.show()
+	if err := m.trail.restore(h.Audit); err != nil {
+		return nil, fmt.Errorf("restore: %w", err)
+	}
 	for t, err := range txs {
 		if err != nil {
 			return nil, fmt.Errorf("restore: %w", err)
@@ -109,8 +112,15 @@ func (m *Machine) restore(t *Transaction) error {
 	m.scratch = encodeLabels(m.scratch[:0], t.Labels)
 	*r = record{
 		id: t.ID, seq: t.Seq, expiry: t.Expiry, survival: t.Survival, timeout: t.Timeout, began: t.Began,
-		sum: t.Sum, ended: t.Ended, state: t.State, cause: t.Cause, hazard: t.Hazard, own: t.OwnPhaseTwo,
+		sum: t.Sum, ended: t.Ended, decided: t.Decided, at: t.DecidedTick, entry: t.DecidedIndex,
+		state: t.State, cause: t.Cause, hazard: t.Hazard,
 		name: putText(&m.texts, t.Name), labels: putText(&m.texts, m.scratch), reason: putText(&m.texts, t.Reason),
+	}
+	if t.OwnPhaseTwo {
+		r.flags |= ownPhaseTwo
+	}
+	if t.Delegated() {
+		r.flags |= delegated
 	}
 	m.index[t.ID] = i
 	for k := range t.Branches {
@@ -132,6 +142,9 @@ func (m *Machine) restoreBranch(r *record, t *TransactionBranch) error {
 	if !ok || t.State < txn.BranchEnlisted || t.State > txn.BranchHazard {
 		return fmt.Errorf("branch at unknown participant %q, or in state %v", t.Participant, t.State)
 	}
+	if t.Vote > txn.VoteDelegated || t.Vote == txn.VoteDelegated && r.timed() {
+		return fmt.Errorf("branch with vote %v in state %v", t.Vote, r.state)
+	}
 	m.appendBranch(r, branch{
 		participant: p, vote: t.Vote, state: t.State, hazard: t.Hazard,
 		payload: putText(&m.texts, t.Payload), session: putText(&m.texts, t.Session), detail: putText(&m.texts, t.Detail),
@@ -150,7 +163,7 @@ func (m *Machine) link() {
 	base := m.tick
 	for i := uint32(1); i < m.txs.used; i++ {
 		order = append(order, i)
-		if r := m.txs.at(i); r.undecided() {
+		if r := m.txs.at(i); r.timed() {
 			base = min(base, r.expiry)
 		}
 	}
@@ -161,7 +174,7 @@ func (m *Machine) link() {
 	for _, i := range order {
 		r := m.txs.edit(i)
 		switch {
-		case r.undecided():
+		case r.timed():
 			r.deadline = m.deadlines.Add(uint64(i), r.expiry)
 		case !r.state.Finished():
 			m.undone++

@@ -28,10 +28,21 @@ var (
 	yes2   = txn.BranchVote{Branch: 2, Vote: txn.VotePrepared}
 	commit = Commit{ID: one, Votes: []txn.BranchVote{yes1, yes2}}
 	undo   = Rollback{ID: one, Cause: txn.CauseClient}
+
+	no2      = txn.BranchVote{Branch: 2, Vote: txn.VoteNo}
+	sole     = Begin{ID: one, Name: "n", Timeout: time.Second, Survival: 11, Expiry: 10, Branches: []Branch{{Participant: "bank"}}}
+	delegate = Delegate{one, 1}
 )
 
 func acks(s txn.BranchState) Done {
 	return Done{one, []txn.Ack{{Branch: 1, State: s}, {Branch: 2, State: s}}}
+}
+
+func ack1(s txn.BranchState) Done { return Done{one, []txn.Ack{{Branch: 1, State: s}}} }
+
+// said is a person's word.
+func said(b txn.BranchID, s txn.BranchState) Resolve {
+	return Resolve{ID: one, Branch: b, Ending: s, By: "ann", Reason: "looked"}
 }
 
 var worlds = []world{
@@ -45,6 +56,21 @@ var worlds = []world{
 	{name: "rolled-back", make: []Command{begin, undo, acks(txn.BranchRolledBack)}},
 	{name: "timed out", make: []Command{begin}, tick: 10},
 	{name: "one tick left", make: []Command{begin}, tick: 9},
+	{name: "active, b1 voted", make: []Command{begin, Vote{ID: one, Votes: []txn.BranchVote{yes1}}}},
+	{name: "active, voted", make: []Command{begin, Vote{ID: one, Votes: []txn.BranchVote{yes1, yes2}}}},
+	{name: "rolling-back, b2 voted no", make: []Command{begin, Vote{ID: one, Votes: []txn.BranchVote{no2}}}},
+	{name: "rolled-back, hazard", make: []Command{begin, undo, Hazard{ID: one, Branch: 1, Hazard: txn.HazardCommitted}, Done{one, []txn.Ack{{Branch: 2, State: txn.BranchRolledBack}}}}},
+	{name: "committing, b1 done", make: []Command{begin, commit, ack1(txn.BranchCommitted)}},
+	{name: "committing, b1 unknown", make: []Command{begin, commit, Hazard{ID: one, Branch: 1, Hazard: txn.HazardUnknown}}},
+	{name: "committed, b1 unknown", make: []Command{begin, commit, Hazard{ID: one, Branch: 1, Hazard: txn.HazardUnknown}, Done{one, []txn.Ack{{Branch: 2, State: txn.BranchCommitted}}}}},
+	{name: "committed, b1 unknown, forgotten", make: []Command{begin, commit, Hazard{ID: one, Branch: 1, Hazard: txn.HazardUnknown}, Done{one, []txn.Ack{{Branch: 2, State: txn.BranchCommitted}}}, Forget{ID: one, Reason: "paid by hand"}}},
+	{name: "sole", make: []Command{sole}},
+	{name: "sole, voted", make: []Command{sole, Vote{ID: one, Votes: []txn.BranchVote{yes1}}}},
+	{name: "delegated", make: []Command{sole, delegate}},
+	{name: "delegated, time is over", make: []Command{sole, delegate}, tick: 1000},
+	{name: "delegated, committed", make: []Command{sole, delegate, ack1(txn.BranchCommitted)}},
+	{name: "delegated, rolled-back", make: []Command{sole, delegate, ack1(txn.BranchRolledBack)}},
+	{name: "delegated, unknown", make: []Command{sole, delegate, Hazard{ID: one, Branch: 1, Hazard: txn.HazardUnknown}}},
 }
 
 var otherBegin = func() Begin { b := begin; b.Name = "other"; return b }()
@@ -77,6 +103,36 @@ var commands = []struct {
 	{"hazard b1 unknown", Hazard{ID: one, Branch: 1, Hazard: txn.HazardUnknown}},
 	{"hazard b9", Hazard{ID: one, Branch: 9, Hazard: txn.HazardUnknown}},
 	{"forget", Forget{ID: one, Reason: "seen"}},
+	{"begin sole", sole},
+	{"enlist session", Enlist{one, Branch{Participant: "bank", Session: "s2"}}},
+	{"vote b1", Vote{ID: one, Votes: []txn.BranchVote{yes1}}},
+	{"vote b2", Vote{ID: one, Votes: []txn.BranchVote{yes2}}},
+	{"vote b1 read-only", Vote{ID: one, Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VoteReadOnly}}}},
+	{"vote b2 no", Vote{ID: one, Votes: []txn.BranchVote{no2}, Reason: "no room"}},
+	{"vote b1, b2 no", Vote{ID: one, Votes: []txn.BranchVote{yes1, no2}}},
+	{"vote b9", Vote{ID: one, Votes: []txn.BranchVote{{Branch: 9, Vote: txn.VotePrepared}}}},
+	{"vote b1 delegated", Vote{ID: one, Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VoteDelegated}}}},
+	{"vote nothing", Vote{ID: one}},
+	{"vote long reason", Vote{ID: one, Reason: strings.Repeat("r", txn.MaxReason+1)}},
+	{"delegate b1", delegate},
+	{"delegate b9", Delegate{one, 9}},
+	{"done nothing", Done{ID: one}},
+	{"done b1 committed", ack1(txn.BranchCommitted)},
+	{"done b1 rolled back", ack1(txn.BranchRolledBack)},
+	{"done b1 prepared", ack1(txn.BranchPrepared)},
+	{"done b1 both", Done{one, []txn.Ack{{Branch: 1, State: txn.BranchCommitted}, {Branch: 1, State: txn.BranchRolledBack}}}},
+	{"legacy b1 committed", Hazard{ID: one, Branch: 1, Hazard: txn.HazardCommitted, Legacy: true}},
+	{"legacy b1 rolled back", Hazard{ID: one, Branch: 1, Hazard: txn.HazardRolledBack, Legacy: true}},
+	{"rollback operator", Rollback{one, txn.CauseOperator, "stuck"}},
+	{"resolve committed", said(0, txn.BranchCommitted)},
+	{"resolve rolled back", said(0, txn.BranchRolledBack)},
+	{"resolve b1 committed", said(1, txn.BranchCommitted)},
+	{"resolve b1 rolled back", said(1, txn.BranchRolledBack)},
+	{"resolve b9", said(9, txn.BranchCommitted)},
+	{"resolve prepared", said(0, txn.BranchPrepared)},
+	{"resolve, no reason", Resolve{ID: one, Ending: txn.BranchRolledBack}},
+	{"forget by", Forget{ID: one, By: "ann", Reason: "seen"}},
+	{"forget by long", Forget{ID: one, By: strings.Repeat("n", MaxBy+1), Reason: "seen"}},
 }
 
 func (w world) build(t *testing.T) *Machine {
@@ -94,7 +150,7 @@ func (w world) build(t *testing.T) *Machine {
 	return m
 }
 
-var codeNames = []string{"ok", "not-bootstrapped", "not-found", "no-participant", "no-branch", "decided", "undecided", "conflict", "missing-vote", "bad-vote", "bad-ack", "too-many", "in-use", "malformed", "unfinished"}
+var codeNames = []string{"ok", "not-bootstrapped", "not-found", "no-participant", "no-branch", "decided", "undecided", "conflict", "missing-vote", "bad-vote", "bad-ack", "too-many", "in-use", "malformed", "unfinished", "delegated", "not-in-doubt", "not-sole"}
 
 func TestTransitionTable(t *testing.T) {
 	var got strings.Builder

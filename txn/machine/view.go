@@ -23,11 +23,24 @@ type Transaction struct {
 	Sum      uint64        // of the begin command, so that a repeat is recognised
 	// Seq is its place in the order of joining: of its survival-index group
 	// while undecided, of the finished outcomes afterwards.
-	Seq         uint64
-	Ended       survival.Tick // when it finished
-	OwnPhaseTwo bool
-	Labels      []Label
-	Branches    []TransactionBranch // b1, b2 and so on
+	Seq   uint64
+	Ended survival.Tick // when it finished
+	// Decided, DecidedTick and DecidedIndex are the leader's wall clock in
+	// milliseconds since 1970, the tick and the log's entry of the decision. Zero
+	// when there is none, when it is a timeout that no entry has drained yet, and
+	// when an earlier release made it.
+	Decided      int64
+	DecidedTick  survival.Tick
+	DecidedIndex uint64
+	OwnPhaseTwo  bool
+	Labels       []Label
+	Branches     []TransactionBranch // b1, b2 and so on
+}
+
+// Delegated reports whether the decision was left to the transaction's only
+// branch and has not come yet.
+func (t *Transaction) Delegated() bool {
+	return t.State == txn.Preparing && len(t.Branches) == 1 && t.Branches[0].Vote == txn.VoteDelegated
 }
 
 // TransactionBranch is one branch of a [Transaction].
@@ -50,6 +63,7 @@ type Header struct {
 	RolledBack   uint64
 	TimedOut     uint64
 	Participants []Registration
+	Audit        []AuditRecord // oldest first; not to be changed
 }
 
 // Registration is a participant, and whether it was removed: its number lives

@@ -285,6 +285,177 @@ func (x *StatusResponse) GetParticipants() []*ParticipantStatus {
 	return nil
 }
 
+type DoctorRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty means the coordinator and all participants.
+	Participant   string `protobuf:"bytes,1,opt,name=participant,proto3" json:"participant,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DoctorRequest) Reset() {
+	*x = DoctorRequest{}
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DoctorRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DoctorRequest) ProtoMessage() {}
+
+func (x *DoctorRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DoctorRequest.ProtoReflect.Descriptor instead.
+func (*DoctorRequest) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_cluster_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *DoctorRequest) GetParticipant() string {
+	if x != nil {
+		return x.Participant
+	}
+	return ""
+}
+
+type DoctorResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Diagnoses     []*Diagnosis           `protobuf:"bytes,1,rep,name=diagnoses,proto3" json:"diagnoses,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DoctorResponse) Reset() {
+	*x = DoctorResponse{}
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DoctorResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DoctorResponse) ProtoMessage() {}
+
+func (x *DoctorResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DoctorResponse.ProtoReflect.Descriptor instead.
+func (*DoctorResponse) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_cluster_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *DoctorResponse) GetDiagnoses() []*Diagnosis {
+	if x != nil {
+		return x.Diagnoses
+	}
+	return nil
+}
+
+// Diagnosis is one thing that was looked at.
+type Diagnosis struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty: the coordinator itself.
+	Participant string `protobuf:"bytes,1,opt,name=participant,proto3" json:"participant,omitempty"`
+	// ok, warning or failure.
+	Level string `protobuf:"bytes,2,opt,name=level,proto3" json:"level,omitempty"`
+	// A few words that stay the same.
+	Subject string `protobuf:"bytes,3,opt,name=subject,proto3" json:"subject,omitempty"`
+	// What was found, and what follows from it.
+	Found string `protobuf:"bytes,4,opt,name=found,proto3" json:"found,omitempty"`
+	// What to do, to be pasted; empty when there is nothing to do.
+	Fix           string `protobuf:"bytes,5,opt,name=fix,proto3" json:"fix,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Diagnosis) Reset() {
+	*x = Diagnosis{}
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Diagnosis) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Diagnosis) ProtoMessage() {}
+
+func (x *Diagnosis) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Diagnosis.ProtoReflect.Descriptor instead.
+func (*Diagnosis) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_cluster_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Diagnosis) GetParticipant() string {
+	if x != nil {
+		return x.Participant
+	}
+	return ""
+}
+
+func (x *Diagnosis) GetLevel() string {
+	if x != nil {
+		return x.Level
+	}
+	return ""
+}
+
+func (x *Diagnosis) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *Diagnosis) GetFound() string {
+	if x != nil {
+		return x.Found
+	}
+	return ""
+}
+
+func (x *Diagnosis) GetFix() string {
+	if x != nil {
+		return x.Fix
+	}
+	return ""
+}
+
 var File_txmgr_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_txmgr_v1_cluster_proto_rawDesc = "" +
@@ -315,9 +486,20 @@ const file_txmgr_v1_cluster_proto_rawDesc = "" +
 	"\ftick_entries\x18\x14 \x01(\x04R\ftick_entries\x12\x14\n" +
 	"\x05syncs\x18\x15 \x01(\x04R\x05syncs\x12\x1c\n" +
 	"\tlog_bytes\x18\x16 \x01(\x03R\tlog_bytes\x12?\n" +
-	"\fparticipants\x18\x17 \x03(\v2\x1b.txmgr.v1.ParticipantStatusR\fparticipants2R\n" +
+	"\fparticipants\x18\x17 \x03(\v2\x1b.txmgr.v1.ParticipantStatusR\fparticipants\"1\n" +
+	"\rDoctorRequest\x12 \n" +
+	"\vparticipant\x18\x01 \x01(\tR\vparticipant\"C\n" +
+	"\x0eDoctorResponse\x121\n" +
+	"\tdiagnoses\x18\x01 \x03(\v2\x13.txmgr.v1.DiagnosisR\tdiagnoses\"\x85\x01\n" +
+	"\tDiagnosis\x12 \n" +
+	"\vparticipant\x18\x01 \x01(\tR\vparticipant\x12\x14\n" +
+	"\x05level\x18\x02 \x01(\tR\x05level\x12\x18\n" +
+	"\asubject\x18\x03 \x01(\tR\asubject\x12\x14\n" +
+	"\x05found\x18\x04 \x01(\tR\x05found\x12\x10\n" +
+	"\x03fix\x18\x05 \x01(\tR\x03fix2\x94\x01\n" +
 	"\x0eClusterService\x12@\n" +
-	"\x06Status\x12\x17.txmgr.v1.StatusRequest\x1a\x18.txmgr.v1.StatusResponse\"\x03\x90\x02\x01B-Z+github.com/txmgr/txmgr/api/txmgr/v1;txmgrv1b\x06proto3"
+	"\x06Status\x12\x17.txmgr.v1.StatusRequest\x1a\x18.txmgr.v1.StatusResponse\"\x03\x90\x02\x01\x12@\n" +
+	"\x06Doctor\x12\x17.txmgr.v1.DoctorRequest\x1a\x18.txmgr.v1.DoctorResponse\"\x03\x90\x02\x01B-Z+github.com/txmgr/txmgr/api/txmgr/v1;txmgrv1b\x06proto3"
 
 var (
 	file_txmgr_v1_cluster_proto_rawDescOnce sync.Once
@@ -331,21 +513,27 @@ func file_txmgr_v1_cluster_proto_rawDescGZIP() []byte {
 	return file_txmgr_v1_cluster_proto_rawDescData
 }
 
-var file_txmgr_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_txmgr_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_txmgr_v1_cluster_proto_goTypes = []any{
 	(*StatusRequest)(nil),     // 0: txmgr.v1.StatusRequest
 	(*StatusResponse)(nil),    // 1: txmgr.v1.StatusResponse
-	(*ParticipantStatus)(nil), // 2: txmgr.v1.ParticipantStatus
+	(*DoctorRequest)(nil),     // 2: txmgr.v1.DoctorRequest
+	(*DoctorResponse)(nil),    // 3: txmgr.v1.DoctorResponse
+	(*Diagnosis)(nil),         // 4: txmgr.v1.Diagnosis
+	(*ParticipantStatus)(nil), // 5: txmgr.v1.ParticipantStatus
 }
 var file_txmgr_v1_cluster_proto_depIdxs = []int32{
-	2, // 0: txmgr.v1.StatusResponse.participants:type_name -> txmgr.v1.ParticipantStatus
-	0, // 1: txmgr.v1.ClusterService.Status:input_type -> txmgr.v1.StatusRequest
-	1, // 2: txmgr.v1.ClusterService.Status:output_type -> txmgr.v1.StatusResponse
-	2, // [2:3] is the sub-list for method output_type
-	1, // [1:2] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	5, // 0: txmgr.v1.StatusResponse.participants:type_name -> txmgr.v1.ParticipantStatus
+	4, // 1: txmgr.v1.DoctorResponse.diagnoses:type_name -> txmgr.v1.Diagnosis
+	0, // 2: txmgr.v1.ClusterService.Status:input_type -> txmgr.v1.StatusRequest
+	2, // 3: txmgr.v1.ClusterService.Doctor:input_type -> txmgr.v1.DoctorRequest
+	1, // 4: txmgr.v1.ClusterService.Status:output_type -> txmgr.v1.StatusResponse
+	3, // 5: txmgr.v1.ClusterService.Doctor:output_type -> txmgr.v1.DoctorResponse
+	4, // [4:6] is the sub-list for method output_type
+	2, // [2:4] is the sub-list for method input_type
+	2, // [2:2] is the sub-list for extension type_name
+	2, // [2:2] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_txmgr_v1_cluster_proto_init() }
@@ -360,7 +548,7 @@ func file_txmgr_v1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_txmgr_v1_cluster_proto_rawDesc), len(file_txmgr_v1_cluster_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -126,11 +126,16 @@ type Finding struct {
 	Xid         string                 `protobuf:"bytes,2,opt,name=xid,proto3" json:"xid,omitempty"`
 	Id          string                 `protobuf:"bytes,3,opt,name=id,proto3" json:"id,omitempty"`
 	Branch      string                 `protobuf:"bytes,4,opt,name=branch,proto3" json:"branch,omitempty"`
-	Since       string                 `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
-	Owner       string                 `protobuf:"bytes,6,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Left out when the participant does not tell.
+	Since *string `protobuf:"bytes,5,opt,name=since,proto3,oneof" json:"since,omitempty"`
+	Owner string  `protobuf:"bytes,6,opt,name=owner,proto3" json:"owner,omitempty"`
 	// The transaction's; empty when the coordinator does not know it.
 	State string `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"`
-	// leave, commit or rollback.
+	// What the branch has locked there, and who waits for that, for people.
+	Locks   []string `protobuf:"bytes,11,rep,name=locks,proto3" json:"locks,omitempty"`
+	Waiters []string `protobuf:"bytes,12,rep,name=waiters,proto3" json:"waiters,omitempty"`
+	// leave, commit or rollback; foreign: it is not this cluster's, and never
+	// touched; ghost: its locks are held by nobody until the participant restarts.
 	Verdict string `protobuf:"bytes,8,opt,name=verdict,proto3" json:"verdict,omitempty"`
 	// The verdict was carried out.
 	Done bool `protobuf:"varint,9,opt,name=done,proto3" json:"done,omitempty"`
@@ -199,8 +204,8 @@ func (x *Finding) GetBranch() string {
 }
 
 func (x *Finding) GetSince() string {
-	if x != nil {
-		return x.Since
+	if x != nil && x.Since != nil {
+		return *x.Since
 	}
 	return ""
 }
@@ -217,6 +222,20 @@ func (x *Finding) GetState() string {
 		return x.State
 	}
 	return ""
+}
+
+func (x *Finding) GetLocks() []string {
+	if x != nil {
+		return x.Locks
+	}
+	return nil
+}
+
+func (x *Finding) GetWaiters() []string {
+	if x != nil {
+		return x.Waiters
+	}
+	return nil
 }
 
 func (x *Finding) GetVerdict() string {
@@ -240,30 +259,1275 @@ func (x *Finding) GetError() string {
 	return ""
 }
 
+type ListDoubtsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDoubtsRequest) Reset() {
+	*x = ListDoubtsRequest{}
+	mi := &file_txmgr_v1_doubt_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDoubtsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDoubtsRequest) ProtoMessage() {}
+
+func (x *ListDoubtsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_doubt_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDoubtsRequest.ProtoReflect.Descriptor instead.
+func (*ListDoubtsRequest) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_doubt_proto_rawDescGZIP(), []int{3}
+}
+
+type ListDoubtsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Doubts        []*Doubt               `protobuf:"bytes,1,rep,name=doubts,proto3" json:"doubts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDoubtsResponse) Reset() {
+	*x = ListDoubtsResponse{}
+	mi := &file_txmgr_v1_doubt_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDoubtsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDoubtsResponse) ProtoMessage() {}
+
+func (x *ListDoubtsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_doubt_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDoubtsResponse.ProtoReflect.Descriptor instead.
+func (*ListDoubtsResponse) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_doubt_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ListDoubtsResponse) GetDoubts() []*Doubt {
+	if x != nil {
+		return x.Doubts
+	}
+	return nil
+}
+
+// Doubt is a Transaction (fields 1 to 17 are its own, which are explained
+// there) and why it is listed.
+type Doubt struct {
+	state                protoimpl.MessageState `protogen:"open.v1"`
+	Id                   string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name                 string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	State                string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	Cause                string                 `protobuf:"bytes,4,opt,name=cause,proto3" json:"cause,omitempty"`
+	Reason               string                 `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	Hazard               string                 `protobuf:"bytes,6,opt,name=hazard,proto3" json:"hazard,omitempty"`
+	Timeout              string                 `protobuf:"bytes,7,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	Began                string                 `protobuf:"bytes,8,opt,name=began,proto3" json:"began,omitempty"`
+	Decided              *string                `protobuf:"bytes,15,opt,name=decided,proto3,oneof" json:"decided,omitempty"`
+	DecidedTick          *uint64                `protobuf:"varint,16,opt,name=decided_tick,proto3,oneof" json:"decided_tick,omitempty"`
+	DecidedIndex         *uint64                `protobuf:"varint,17,opt,name=decided_index,proto3,oneof" json:"decided_index,omitempty"`
+	ExpiresIn            string                 `protobuf:"bytes,9,opt,name=expires_in,proto3" json:"expires_in,omitempty"`
+	SurvivalIndex        uint64                 `protobuf:"varint,10,opt,name=survival_index,proto3" json:"survival_index,omitempty"`
+	RemainingInvocations uint64                 `protobuf:"varint,11,opt,name=remaining_invocations,proto3" json:"remaining_invocations,omitempty"`
+	ExpiryTick           uint64                 `protobuf:"varint,12,opt,name=expiry_tick,proto3" json:"expiry_tick,omitempty"`
+	Labels               map[string]string      `protobuf:"bytes,13,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Branches             []*BranchInfo          `protobuf:"bytes,14,rep,name=branches,proto3" json:"branches,omitempty"`
+	// When it was decided, by the leader's wall clock; left out when not known.
+	Since *string `protobuf:"bytes,100,opt,name=since,proto3,oneof" json:"since,omitempty"`
+	// What it is waiting for, or what went wrong, in a line.
+	Why           string `protobuf:"bytes,101,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Doubt) Reset() {
+	*x = Doubt{}
+	mi := &file_txmgr_v1_doubt_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Doubt) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Doubt) ProtoMessage() {}
+
+func (x *Doubt) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_doubt_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Doubt.ProtoReflect.Descriptor instead.
+func (*Doubt) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_doubt_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Doubt) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Doubt) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Doubt) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Doubt) GetCause() string {
+	if x != nil {
+		return x.Cause
+	}
+	return ""
+}
+
+func (x *Doubt) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Doubt) GetHazard() string {
+	if x != nil {
+		return x.Hazard
+	}
+	return ""
+}
+
+func (x *Doubt) GetTimeout() string {
+	if x != nil {
+		return x.Timeout
+	}
+	return ""
+}
+
+func (x *Doubt) GetBegan() string {
+	if x != nil {
+		return x.Began
+	}
+	return ""
+}
+
+func (x *Doubt) GetDecided() string {
+	if x != nil && x.Decided != nil {
+		return *x.Decided
+	}
+	return ""
+}
+
+func (x *Doubt) GetDecidedTick() uint64 {
+	if x != nil && x.DecidedTick != nil {
+		return *x.DecidedTick
+	}
+	return 0
+}
+
+func (x *Doubt) GetDecidedIndex() uint64 {
+	if x != nil && x.DecidedIndex != nil {
+		return *x.DecidedIndex
+	}
+	return 0
+}
+
+func (x *Doubt) GetExpiresIn() string {
+	if x != nil {
+		return x.ExpiresIn
+	}
+	return ""
+}
+
+func (x *Doubt) GetSurvivalIndex() uint64 {
+	if x != nil {
+		return x.SurvivalIndex
+	}
+	return 0
+}
+
+func (x *Doubt) GetRemainingInvocations() uint64 {
+	if x != nil {
+		return x.RemainingInvocations
+	}
+	return 0
+}
+
+func (x *Doubt) GetExpiryTick() uint64 {
+	if x != nil {
+		return x.ExpiryTick
+	}
+	return 0
+}
+
+func (x *Doubt) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *Doubt) GetBranches() []*BranchInfo {
+	if x != nil {
+		return x.Branches
+	}
+	return nil
+}
+
+func (x *Doubt) GetSince() string {
+	if x != nil && x.Since != nil {
+		return *x.Since
+	}
+	return ""
+}
+
+func (x *Doubt) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+type ExplainRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainRequest) Reset() {
+	*x = ExplainRequest{}
+	mi := &file_txmgr_v1_doubt_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainRequest) ProtoMessage() {}
+
+func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_doubt_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
+func (*ExplainRequest) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_doubt_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ExplainRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+// Explanation is all that is known about one transaction.
+type Explanation struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Transaction *Transaction           `protobuf:"bytes,1,opt,name=transaction,proto3" json:"transaction,omitempty"`
+	// What was decided, when, why, and by which entry of the log.
+	Story    []string         `protobuf:"bytes,2,rep,name=story,proto3" json:"story,omitempty"`
+	Branches []*BranchInquiry `protobuf:"bytes,3,rep,name=branches,proto3" json:"branches,omitempty"`
+	Choices  []*Choice        `protobuf:"bytes,4,rep,name=choices,proto3" json:"choices,omitempty"`
+	// What people did to it, oldest first.
+	Audit         []*AuditRecord `protobuf:"bytes,5,rep,name=audit,proto3" json:"audit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Explanation) Reset() {
+	*x = Explanation{}
+	mi := &file_txmgr_v1_doubt_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Explanation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Explanation) ProtoMessage() {}
+
+func (x *Explanation) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_doubt_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Explanation.ProtoReflect.Descriptor instead.
+func (*Explanation) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_doubt_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Explanation) GetTransaction() *Transaction {
+	if x != nil {
+		return x.Transaction
+	}
+	return nil
+}
+
+func (x *Explanation) GetStory() []string {
+	if x != nil {
+		return x.Story
+	}
+	return nil
+}
+
+func (x *Explanation) GetBranches() []*BranchInquiry {
+	if x != nil {
+		return x.Branches
+	}
+	return nil
+}
+
+func (x *Explanation) GetChoices() []*Choice {
+	if x != nil {
+		return x.Choices
+	}
+	return nil
+}
+
+func (x *Explanation) GetAudit() []*AuditRecord {
+	if x != nil {
+		return x.Audit
+	}
+	return nil
+}
+
+// BranchInquiry is one branch and what its participant says about it now.
+type BranchInquiry struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Branch      string                 `protobuf:"bytes,1,opt,name=branch,proto3" json:"branch,omitempty"`
+	Participant string                 `protobuf:"bytes,2,opt,name=participant,proto3" json:"participant,omitempty"`
+	// It is prepared there now, and since when.
+	Prepared bool    `protobuf:"varint,3,opt,name=prepared,proto3" json:"prepared,omitempty"`
+	Since    *string `protobuf:"bytes,4,opt,name=since,proto3,oneof" json:"since,omitempty"`
+	// committed, rolled-back, unknown, or empty when it has not ended or the
+	// participant cannot be asked.
+	Ending string `protobuf:"bytes,5,opt,name=ending,proto3" json:"ending,omitempty"`
+	// How that is known.
+	Detail string `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`
+	// Why the participant could not be asked.
+	Error *string `protobuf:"bytes,7,opt,name=error,proto3,oneof" json:"error,omitempty"`
+	// What it has locked there, and who waits for that, for people.
+	Locks   []string `protobuf:"bytes,8,rep,name=locks,proto3" json:"locks,omitempty"`
+	Waiters []string `protobuf:"bytes,9,rep,name=waiters,proto3" json:"waiters,omitempty"`
+	// The latest calls that this leader made for it, oldest first.
+	Attempts []*Attempt `protobuf:"bytes,10,rep,name=attempts,proto3" json:"attempts,omitempty"`
+	// How many there were before those.
+	EarlierAttempts *int64 `protobuf:"varint,11,opt,name=earlier_attempts,proto3,oneof" json:"earlier_attempts,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *BranchInquiry) Reset() {
+	*x = BranchInquiry{}
+	mi := &file_txmgr_v1_doubt_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BranchInquiry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BranchInquiry) ProtoMessage() {}
+
+func (x *BranchInquiry) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_doubt_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BranchInquiry.ProtoReflect.Descriptor instead.
+func (*BranchInquiry) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_doubt_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *BranchInquiry) GetBranch() string {
+	if x != nil {
+		return x.Branch
+	}
+	return ""
+}
+
+func (x *BranchInquiry) GetParticipant() string {
+	if x != nil {
+		return x.Participant
+	}
+	return ""
+}
+
+func (x *BranchInquiry) GetPrepared() bool {
+	if x != nil {
+		return x.Prepared
+	}
+	return false
+}
+
+func (x *BranchInquiry) GetSince() string {
+	if x != nil && x.Since != nil {
+		return *x.Since
+	}
+	return ""
+}
+
+func (x *BranchInquiry) GetEnding() string {
+	if x != nil {
+		return x.Ending
+	}
+	return ""
+}
+
+func (x *BranchInquiry) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *BranchInquiry) GetError() string {
+	if x != nil && x.Error != nil {
+		return *x.Error
+	}
+	return ""
+}
+
+func (x *BranchInquiry) GetLocks() []string {
+	if x != nil {
+		return x.Locks
+	}
+	return nil
+}
+
+func (x *BranchInquiry) GetWaiters() []string {
+	if x != nil {
+		return x.Waiters
+	}
+	return nil
+}
+
+func (x *BranchInquiry) GetAttempts() []*Attempt {
+	if x != nil {
+		return x.Attempts
+	}
+	return nil
+}
+
+func (x *BranchInquiry) GetEarlierAttempts() int64 {
+	if x != nil && x.EarlierAttempts != nil {
+		return *x.EarlierAttempts
+	}
+	return 0
+}
+
+// Attempt is one call to a participant for one branch.
+type Attempt struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The leader's wall clock.
+	At   string `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	Took string `protobuf:"bytes,2,opt,name=took,proto3" json:"took,omitempty"`
+	// prepare, commit, rollback or settle.
+	Call string `protobuf:"bytes,3,opt,name=call,proto3" json:"call,omitempty"`
+	// What came of it, for people.
+	Result string `protobuf:"bytes,4,opt,name=result,proto3" json:"result,omitempty"`
+	// It has to be repeated.
+	Failed        bool `protobuf:"varint,5,opt,name=failed,proto3" json:"failed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Attempt) Reset() {
+	*x = Attempt{}
+	mi := &file_txmgr_v1_doubt_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Attempt) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Attempt) ProtoMessage() {}
+
+func (x *Attempt) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_doubt_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
+func (*Attempt) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_doubt_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Attempt) GetAt() string {
+	if x != nil {
+		return x.At
+	}
+	return ""
+}
+
+func (x *Attempt) GetTook() string {
+	if x != nil {
+		return x.Took
+	}
+	return ""
+}
+
+func (x *Attempt) GetCall() string {
+	if x != nil {
+		return x.Call
+	}
+	return ""
+}
+
+func (x *Attempt) GetResult() string {
+	if x != nil {
+		return x.Result
+	}
+	return ""
+}
+
+func (x *Attempt) GetFailed() bool {
+	if x != nil {
+		return x.Failed
+	}
+	return false
+}
+
+// Choice is something that a person could do, whether it is allowed, and why.
+type Choice struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// retry, commit, rollback or forget.
+	Action  string `protobuf:"bytes,1,opt,name=action,proto3" json:"action,omitempty"`
+	Allowed bool   `protobuf:"varint,2,opt,name=allowed,proto3" json:"allowed,omitempty"`
+	Why     string `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
+	// To be pasted.
+	Command       *string `protobuf:"bytes,4,opt,name=command,proto3,oneof" json:"command,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Choice) Reset() {
+	*x = Choice{}
+	mi := &file_txmgr_v1_doubt_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Choice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Choice) ProtoMessage() {}
+
+func (x *Choice) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_doubt_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Choice.ProtoReflect.Descriptor instead.
+func (*Choice) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_doubt_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Choice) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *Choice) GetAllowed() bool {
+	if x != nil {
+		return x.Allowed
+	}
+	return false
+}
+
+func (x *Choice) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *Choice) GetCommand() string {
+	if x != nil && x.Command != nil {
+		return *x.Command
+	}
+	return ""
+}
+
+type RetryRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty means all that are in doubt.
+	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RetryRequest) Reset() {
+	*x = RetryRequest{}
+	mi := &file_txmgr_v1_doubt_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RetryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RetryRequest) ProtoMessage() {}
+
+func (x *RetryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_doubt_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RetryRequest.ProtoReflect.Descriptor instead.
+func (*RetryRequest) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_doubt_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *RetryRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type RetryResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RetryResponse) Reset() {
+	*x = RetryResponse{}
+	mi := &file_txmgr_v1_doubt_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RetryResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RetryResponse) ProtoMessage() {}
+
+func (x *RetryResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_doubt_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RetryResponse.ProtoReflect.Descriptor instead.
+func (*RetryResponse) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_doubt_proto_rawDescGZIP(), []int{12}
+}
+
+type ResolveRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Empty means all that are in doubt.
+	Branch string `protobuf:"bytes,2,opt,name=branch,proto3" json:"branch,omitempty"`
+	// How it ended, or shall end: committed or rolled-back. Required.
+	Ending string `protobuf:"bytes,3,opt,name=ending,proto3" json:"ending,omitempty"`
+	// Required; at most 512 bytes.
+	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Who says so. At most 128 bytes.
+	By            string `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolveRequest) Reset() {
+	*x = ResolveRequest{}
+	mi := &file_txmgr_v1_doubt_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolveRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolveRequest) ProtoMessage() {}
+
+func (x *ResolveRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_doubt_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolveRequest.ProtoReflect.Descriptor instead.
+func (*ResolveRequest) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_doubt_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ResolveRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ResolveRequest) GetBranch() string {
+	if x != nil {
+		return x.Branch
+	}
+	return ""
+}
+
+func (x *ResolveRequest) GetEnding() string {
+	if x != nil {
+		return x.Ending
+	}
+	return ""
+}
+
+func (x *ResolveRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ResolveRequest) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+type ForgetRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Who says so. At most 128 bytes.
+	By string `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
+	// Required; at most 512 bytes.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgetRequest) Reset() {
+	*x = ForgetRequest{}
+	mi := &file_txmgr_v1_doubt_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetRequest) ProtoMessage() {}
+
+func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_doubt_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetRequest.ProtoReflect.Descriptor instead.
+func (*ForgetRequest) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_doubt_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ForgetRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ForgetRequest) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *ForgetRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type AuditRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty means all transactions, and what is about none.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// At most this long ago; empty means any.
+	Since string `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
+	// The newest; 0 means 1,000.
+	Limit         int32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditRequest) Reset() {
+	*x = AuditRequest{}
+	mi := &file_txmgr_v1_doubt_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditRequest) ProtoMessage() {}
+
+func (x *AuditRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_doubt_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditRequest.ProtoReflect.Descriptor instead.
+func (*AuditRequest) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_doubt_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *AuditRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *AuditRequest) GetSince() string {
+	if x != nil {
+		return x.Since
+	}
+	return ""
+}
+
+func (x *AuditRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type AuditResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Records       []*AuditRecord         `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditResponse) Reset() {
+	*x = AuditResponse{}
+	mi := &file_txmgr_v1_doubt_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditResponse) ProtoMessage() {}
+
+func (x *AuditResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_doubt_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditResponse.ProtoReflect.Descriptor instead.
+func (*AuditResponse) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_doubt_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *AuditResponse) GetRecords() []*AuditRecord {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+// AuditRecord is something that a person did, as the log has it.
+type AuditRecord struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Seq   uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	// The leader's wall clock.
+	Time string `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	Tick uint64 `protobuf:"varint,3,opt,name=tick,proto3" json:"tick,omitempty"`
+	// The log's entry.
+	Index uint64 `protobuf:"varint,4,opt,name=index,proto3" json:"index,omitempty"`
+	// resolve, rollback, forget, participant-add or participant-remove.
+	Action string `protobuf:"bytes,5,opt,name=action,proto3" json:"action,omitempty"`
+	// Left out when it is about no transaction.
+	Id     *string `protobuf:"bytes,6,opt,name=id,proto3,oneof" json:"id,omitempty"`
+	Branch *string `protobuf:"bytes,7,opt,name=branch,proto3,oneof" json:"branch,omitempty"`
+	// What was done to what, for people: "b1 committed", "bank".
+	Subject       string `protobuf:"bytes,8,opt,name=subject,proto3" json:"subject,omitempty"`
+	By            string `protobuf:"bytes,9,opt,name=by,proto3" json:"by,omitempty"`
+	Reason        string `protobuf:"bytes,10,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditRecord) Reset() {
+	*x = AuditRecord{}
+	mi := &file_txmgr_v1_doubt_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditRecord) ProtoMessage() {}
+
+func (x *AuditRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_doubt_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
+func (*AuditRecord) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_doubt_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *AuditRecord) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *AuditRecord) GetTime() string {
+	if x != nil {
+		return x.Time
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetTick() uint64 {
+	if x != nil {
+		return x.Tick
+	}
+	return 0
+}
+
+func (x *AuditRecord) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *AuditRecord) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetId() string {
+	if x != nil && x.Id != nil {
+		return *x.Id
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetBranch() string {
+	if x != nil && x.Branch != nil {
+		return *x.Branch
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 var File_txmgr_v1_doubt_proto protoreflect.FileDescriptor
 
 const file_txmgr_v1_doubt_proto_rawDesc = "" +
 	"\n" +
-	"\x14txmgr/v1/doubt.proto\x12\btxmgr.v1\"E\n" +
+	"\x14txmgr/v1/doubt.proto\x12\btxmgr.v1\x1a\x13txmgr/v1/info.proto\x1a\x1atxmgr/v1/transaction.proto\"E\n" +
 	"\vScanRequest\x12 \n" +
 	"\vparticipant\x18\x01 \x01(\tR\vparticipant\x12\x14\n" +
 	"\x05apply\x18\x02 \x01(\bR\x05apply\"=\n" +
 	"\fScanResponse\x12-\n" +
-	"\bfindings\x18\x01 \x03(\v2\x11.txmgr.v1.FindingR\bfindings\"\xeb\x01\n" +
+	"\bfindings\x18\x01 \x03(\v2\x11.txmgr.v1.FindingR\bfindings\"\xaa\x02\n" +
 	"\aFinding\x12 \n" +
 	"\vparticipant\x18\x01 \x01(\tR\vparticipant\x12\x10\n" +
 	"\x03xid\x18\x02 \x01(\tR\x03xid\x12\x0e\n" +
 	"\x02id\x18\x03 \x01(\tR\x02id\x12\x16\n" +
-	"\x06branch\x18\x04 \x01(\tR\x06branch\x12\x14\n" +
-	"\x05since\x18\x05 \x01(\tR\x05since\x12\x14\n" +
+	"\x06branch\x18\x04 \x01(\tR\x06branch\x12\x19\n" +
+	"\x05since\x18\x05 \x01(\tH\x00R\x05since\x88\x01\x01\x12\x14\n" +
 	"\x05owner\x18\x06 \x01(\tR\x05owner\x12\x14\n" +
-	"\x05state\x18\a \x01(\tR\x05state\x12\x18\n" +
+	"\x05state\x18\a \x01(\tR\x05state\x12\x14\n" +
+	"\x05locks\x18\v \x03(\tR\x05locks\x12\x18\n" +
+	"\awaiters\x18\f \x03(\tR\awaiters\x12\x18\n" +
 	"\averdict\x18\b \x01(\tR\averdict\x12\x12\n" +
 	"\x04done\x18\t \x01(\bR\x04done\x12\x14\n" +
 	"\x05error\x18\n" +
-	" \x01(\tR\x05error2E\n" +
+	" \x01(\tR\x05errorB\b\n" +
+	"\x06_since\"\x13\n" +
+	"\x11ListDoubtsRequest\"=\n" +
+	"\x12ListDoubtsResponse\x12'\n" +
+	"\x06doubts\x18\x01 \x03(\v2\x0f.txmgr.v1.DoubtR\x06doubts\"\xd2\x05\n" +
+	"\x05Doubt\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
+	"\x05state\x18\x03 \x01(\tR\x05state\x12\x14\n" +
+	"\x05cause\x18\x04 \x01(\tR\x05cause\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x16\n" +
+	"\x06hazard\x18\x06 \x01(\tR\x06hazard\x12\x18\n" +
+	"\atimeout\x18\a \x01(\tR\atimeout\x12\x14\n" +
+	"\x05began\x18\b \x01(\tR\x05began\x12\x1d\n" +
+	"\adecided\x18\x0f \x01(\tH\x00R\adecided\x88\x01\x01\x12'\n" +
+	"\fdecided_tick\x18\x10 \x01(\x04H\x01R\fdecided_tick\x88\x01\x01\x12)\n" +
+	"\rdecided_index\x18\x11 \x01(\x04H\x02R\rdecided_index\x88\x01\x01\x12\x1e\n" +
+	"\n" +
+	"expires_in\x18\t \x01(\tR\n" +
+	"expires_in\x12&\n" +
+	"\x0esurvival_index\x18\n" +
+	" \x01(\x04R\x0esurvival_index\x124\n" +
+	"\x15remaining_invocations\x18\v \x01(\x04R\x15remaining_invocations\x12 \n" +
+	"\vexpiry_tick\x18\f \x01(\x04R\vexpiry_tick\x123\n" +
+	"\x06labels\x18\r \x03(\v2\x1b.txmgr.v1.Doubt.LabelsEntryR\x06labels\x120\n" +
+	"\bbranches\x18\x0e \x03(\v2\x14.txmgr.v1.BranchInfoR\bbranches\x12\x19\n" +
+	"\x05since\x18d \x01(\tH\x03R\x05since\x88\x01\x01\x12\x10\n" +
+	"\x03why\x18e \x01(\tR\x03why\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\n" +
+	"\n" +
+	"\b_decidedB\x0f\n" +
+	"\r_decided_tickB\x10\n" +
+	"\x0e_decided_indexB\b\n" +
+	"\x06_since\" \n" +
+	"\x0eExplainRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\xea\x01\n" +
+	"\vExplanation\x127\n" +
+	"\vtransaction\x18\x01 \x01(\v2\x15.txmgr.v1.TransactionR\vtransaction\x12\x14\n" +
+	"\x05story\x18\x02 \x03(\tR\x05story\x123\n" +
+	"\bbranches\x18\x03 \x03(\v2\x17.txmgr.v1.BranchInquiryR\bbranches\x12*\n" +
+	"\achoices\x18\x04 \x03(\v2\x10.txmgr.v1.ChoiceR\achoices\x12+\n" +
+	"\x05audit\x18\x05 \x03(\v2\x15.txmgr.v1.AuditRecordR\x05audit\"\x84\x03\n" +
+	"\rBranchInquiry\x12\x16\n" +
+	"\x06branch\x18\x01 \x01(\tR\x06branch\x12 \n" +
+	"\vparticipant\x18\x02 \x01(\tR\vparticipant\x12\x1a\n" +
+	"\bprepared\x18\x03 \x01(\bR\bprepared\x12\x19\n" +
+	"\x05since\x18\x04 \x01(\tH\x00R\x05since\x88\x01\x01\x12\x16\n" +
+	"\x06ending\x18\x05 \x01(\tR\x06ending\x12\x16\n" +
+	"\x06detail\x18\x06 \x01(\tR\x06detail\x12\x19\n" +
+	"\x05error\x18\a \x01(\tH\x01R\x05error\x88\x01\x01\x12\x14\n" +
+	"\x05locks\x18\b \x03(\tR\x05locks\x12\x18\n" +
+	"\awaiters\x18\t \x03(\tR\awaiters\x12-\n" +
+	"\battempts\x18\n" +
+	" \x03(\v2\x11.txmgr.v1.AttemptR\battempts\x12/\n" +
+	"\x10earlier_attempts\x18\v \x01(\x03H\x02R\x10earlier_attempts\x88\x01\x01B\b\n" +
+	"\x06_sinceB\b\n" +
+	"\x06_errorB\x13\n" +
+	"\x11_earlier_attempts\"q\n" +
+	"\aAttempt\x12\x0e\n" +
+	"\x02at\x18\x01 \x01(\tR\x02at\x12\x12\n" +
+	"\x04took\x18\x02 \x01(\tR\x04took\x12\x12\n" +
+	"\x04call\x18\x03 \x01(\tR\x04call\x12\x16\n" +
+	"\x06result\x18\x04 \x01(\tR\x06result\x12\x16\n" +
+	"\x06failed\x18\x05 \x01(\bR\x06failed\"w\n" +
+	"\x06Choice\x12\x16\n" +
+	"\x06action\x18\x01 \x01(\tR\x06action\x12\x18\n" +
+	"\aallowed\x18\x02 \x01(\bR\aallowed\x12\x10\n" +
+	"\x03why\x18\x03 \x01(\tR\x03why\x12\x1d\n" +
+	"\acommand\x18\x04 \x01(\tH\x00R\acommand\x88\x01\x01B\n" +
+	"\n" +
+	"\b_command\"\x1e\n" +
+	"\fRetryRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\x0f\n" +
+	"\rRetryResponse\"x\n" +
+	"\x0eResolveRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
+	"\x06branch\x18\x02 \x01(\tR\x06branch\x12\x16\n" +
+	"\x06ending\x18\x03 \x01(\tR\x06ending\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x0e\n" +
+	"\x02by\x18\x05 \x01(\tR\x02by\"G\n" +
+	"\rForgetRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x0e\n" +
+	"\x02by\x18\x02 \x01(\tR\x02by\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"J\n" +
+	"\fAuditRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
+	"\x05since\x18\x02 \x01(\tR\x05since\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\x05R\x05limit\"@\n" +
+	"\rAuditResponse\x12/\n" +
+	"\arecords\x18\x01 \x03(\v2\x15.txmgr.v1.AuditRecordR\arecords\"\xfb\x01\n" +
+	"\vAuditRecord\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
+	"\x04time\x18\x02 \x01(\tR\x04time\x12\x12\n" +
+	"\x04tick\x18\x03 \x01(\x04R\x04tick\x12\x14\n" +
+	"\x05index\x18\x04 \x01(\x04R\x05index\x12\x16\n" +
+	"\x06action\x18\x05 \x01(\tR\x06action\x12\x13\n" +
+	"\x02id\x18\x06 \x01(\tH\x00R\x02id\x88\x01\x01\x12\x1b\n" +
+	"\x06branch\x18\a \x01(\tH\x01R\x06branch\x88\x01\x01\x12\x18\n" +
+	"\asubject\x18\b \x01(\tR\asubject\x12\x0e\n" +
+	"\x02by\x18\t \x01(\tR\x02by\x12\x16\n" +
+	"\x06reason\x18\n" +
+	" \x01(\tR\x06reasonB\x05\n" +
+	"\x03_idB\t\n" +
+	"\a_branch2\xb5\x03\n" +
 	"\fDoubtService\x125\n" +
-	"\x04Scan\x12\x15.txmgr.v1.ScanRequest\x1a\x16.txmgr.v1.ScanResponseB-Z+github.com/txmgr/txmgr/api/txmgr/v1;txmgrv1b\x06proto3"
+	"\x04Scan\x12\x15.txmgr.v1.ScanRequest\x1a\x16.txmgr.v1.ScanResponse\x12F\n" +
+	"\x04List\x12\x1b.txmgr.v1.ListDoubtsRequest\x1a\x1c.txmgr.v1.ListDoubtsResponse\"\x03\x90\x02\x01\x12?\n" +
+	"\aExplain\x12\x18.txmgr.v1.ExplainRequest\x1a\x15.txmgr.v1.Explanation\"\x03\x90\x02\x01\x128\n" +
+	"\x05Retry\x12\x16.txmgr.v1.RetryRequest\x1a\x17.txmgr.v1.RetryResponse\x126\n" +
+	"\aResolve\x12\x18.txmgr.v1.ResolveRequest\x1a\x11.txmgr.v1.Outcome\x124\n" +
+	"\x06Forget\x12\x17.txmgr.v1.ForgetRequest\x1a\x11.txmgr.v1.Outcome\x12=\n" +
+	"\x05Audit\x12\x16.txmgr.v1.AuditRequest\x1a\x17.txmgr.v1.AuditResponse\"\x03\x90\x02\x01B-Z+github.com/txmgr/txmgr/api/txmgr/v1;txmgrv1b\x06proto3"
 
 var (
 	file_txmgr_v1_doubt_proto_rawDescOnce sync.Once
@@ -277,21 +1541,61 @@ func file_txmgr_v1_doubt_proto_rawDescGZIP() []byte {
 	return file_txmgr_v1_doubt_proto_rawDescData
 }
 
-var file_txmgr_v1_doubt_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_txmgr_v1_doubt_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_txmgr_v1_doubt_proto_goTypes = []any{
-	(*ScanRequest)(nil),  // 0: txmgr.v1.ScanRequest
-	(*ScanResponse)(nil), // 1: txmgr.v1.ScanResponse
-	(*Finding)(nil),      // 2: txmgr.v1.Finding
+	(*ScanRequest)(nil),        // 0: txmgr.v1.ScanRequest
+	(*ScanResponse)(nil),       // 1: txmgr.v1.ScanResponse
+	(*Finding)(nil),            // 2: txmgr.v1.Finding
+	(*ListDoubtsRequest)(nil),  // 3: txmgr.v1.ListDoubtsRequest
+	(*ListDoubtsResponse)(nil), // 4: txmgr.v1.ListDoubtsResponse
+	(*Doubt)(nil),              // 5: txmgr.v1.Doubt
+	(*ExplainRequest)(nil),     // 6: txmgr.v1.ExplainRequest
+	(*Explanation)(nil),        // 7: txmgr.v1.Explanation
+	(*BranchInquiry)(nil),      // 8: txmgr.v1.BranchInquiry
+	(*Attempt)(nil),            // 9: txmgr.v1.Attempt
+	(*Choice)(nil),             // 10: txmgr.v1.Choice
+	(*RetryRequest)(nil),       // 11: txmgr.v1.RetryRequest
+	(*RetryResponse)(nil),      // 12: txmgr.v1.RetryResponse
+	(*ResolveRequest)(nil),     // 13: txmgr.v1.ResolveRequest
+	(*ForgetRequest)(nil),      // 14: txmgr.v1.ForgetRequest
+	(*AuditRequest)(nil),       // 15: txmgr.v1.AuditRequest
+	(*AuditResponse)(nil),      // 16: txmgr.v1.AuditResponse
+	(*AuditRecord)(nil),        // 17: txmgr.v1.AuditRecord
+	nil,                        // 18: txmgr.v1.Doubt.LabelsEntry
+	(*BranchInfo)(nil),         // 19: txmgr.v1.BranchInfo
+	(*Transaction)(nil),        // 20: txmgr.v1.Transaction
+	(*Outcome)(nil),            // 21: txmgr.v1.Outcome
 }
 var file_txmgr_v1_doubt_proto_depIdxs = []int32{
-	2, // 0: txmgr.v1.ScanResponse.findings:type_name -> txmgr.v1.Finding
-	0, // 1: txmgr.v1.DoubtService.Scan:input_type -> txmgr.v1.ScanRequest
-	1, // 2: txmgr.v1.DoubtService.Scan:output_type -> txmgr.v1.ScanResponse
-	2, // [2:3] is the sub-list for method output_type
-	1, // [1:2] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	2,  // 0: txmgr.v1.ScanResponse.findings:type_name -> txmgr.v1.Finding
+	5,  // 1: txmgr.v1.ListDoubtsResponse.doubts:type_name -> txmgr.v1.Doubt
+	18, // 2: txmgr.v1.Doubt.labels:type_name -> txmgr.v1.Doubt.LabelsEntry
+	19, // 3: txmgr.v1.Doubt.branches:type_name -> txmgr.v1.BranchInfo
+	20, // 4: txmgr.v1.Explanation.transaction:type_name -> txmgr.v1.Transaction
+	8,  // 5: txmgr.v1.Explanation.branches:type_name -> txmgr.v1.BranchInquiry
+	10, // 6: txmgr.v1.Explanation.choices:type_name -> txmgr.v1.Choice
+	17, // 7: txmgr.v1.Explanation.audit:type_name -> txmgr.v1.AuditRecord
+	9,  // 8: txmgr.v1.BranchInquiry.attempts:type_name -> txmgr.v1.Attempt
+	17, // 9: txmgr.v1.AuditResponse.records:type_name -> txmgr.v1.AuditRecord
+	0,  // 10: txmgr.v1.DoubtService.Scan:input_type -> txmgr.v1.ScanRequest
+	3,  // 11: txmgr.v1.DoubtService.List:input_type -> txmgr.v1.ListDoubtsRequest
+	6,  // 12: txmgr.v1.DoubtService.Explain:input_type -> txmgr.v1.ExplainRequest
+	11, // 13: txmgr.v1.DoubtService.Retry:input_type -> txmgr.v1.RetryRequest
+	13, // 14: txmgr.v1.DoubtService.Resolve:input_type -> txmgr.v1.ResolveRequest
+	14, // 15: txmgr.v1.DoubtService.Forget:input_type -> txmgr.v1.ForgetRequest
+	15, // 16: txmgr.v1.DoubtService.Audit:input_type -> txmgr.v1.AuditRequest
+	1,  // 17: txmgr.v1.DoubtService.Scan:output_type -> txmgr.v1.ScanResponse
+	4,  // 18: txmgr.v1.DoubtService.List:output_type -> txmgr.v1.ListDoubtsResponse
+	7,  // 19: txmgr.v1.DoubtService.Explain:output_type -> txmgr.v1.Explanation
+	12, // 20: txmgr.v1.DoubtService.Retry:output_type -> txmgr.v1.RetryResponse
+	21, // 21: txmgr.v1.DoubtService.Resolve:output_type -> txmgr.v1.Outcome
+	21, // 22: txmgr.v1.DoubtService.Forget:output_type -> txmgr.v1.Outcome
+	16, // 23: txmgr.v1.DoubtService.Audit:output_type -> txmgr.v1.AuditResponse
+	17, // [17:24] is the sub-list for method output_type
+	10, // [10:17] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_txmgr_v1_doubt_proto_init() }
@@ -299,13 +1603,20 @@ func file_txmgr_v1_doubt_proto_init() {
 	if File_txmgr_v1_doubt_proto != nil {
 		return
 	}
+	file_txmgr_v1_info_proto_init()
+	file_txmgr_v1_transaction_proto_init()
+	file_txmgr_v1_doubt_proto_msgTypes[2].OneofWrappers = []any{}
+	file_txmgr_v1_doubt_proto_msgTypes[5].OneofWrappers = []any{}
+	file_txmgr_v1_doubt_proto_msgTypes[8].OneofWrappers = []any{}
+	file_txmgr_v1_doubt_proto_msgTypes[10].OneofWrappers = []any{}
+	file_txmgr_v1_doubt_proto_msgTypes[17].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_txmgr_v1_doubt_proto_rawDesc), len(file_txmgr_v1_doubt_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

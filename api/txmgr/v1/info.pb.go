@@ -36,6 +36,12 @@ type Transaction struct {
 	Timeout string `protobuf:"bytes,7,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	// The leader's wall clock, for people.
 	Began string `protobuf:"bytes,8,opt,name=began,proto3" json:"began,omitempty"`
+	// When the decision was made, by the leader's wall clock, for people; the
+	// coordinator's tick and the log's entry that made it. Left out when
+	// undecided, and of decisions of old.
+	Decided      *string `protobuf:"bytes,15,opt,name=decided,proto3,oneof" json:"decided,omitempty"`
+	DecidedTick  *uint64 `protobuf:"varint,16,opt,name=decided_tick,proto3,oneof" json:"decided_tick,omitempty"`
+	DecidedIndex *uint64 `protobuf:"varint,17,opt,name=decided_index,proto3,oneof" json:"decided_index,omitempty"`
 	// Time left; empty when decided.
 	ExpiresIn            string            `protobuf:"bytes,9,opt,name=expires_in,proto3" json:"expires_in,omitempty"`
 	SurvivalIndex        uint64            `protobuf:"varint,10,opt,name=survival_index,proto3" json:"survival_index,omitempty"`
@@ -133,6 +139,27 @@ func (x *Transaction) GetBegan() string {
 	return ""
 }
 
+func (x *Transaction) GetDecided() string {
+	if x != nil && x.Decided != nil {
+		return *x.Decided
+	}
+	return ""
+}
+
+func (x *Transaction) GetDecidedTick() uint64 {
+	if x != nil && x.DecidedTick != nil {
+		return *x.DecidedTick
+	}
+	return 0
+}
+
+func (x *Transaction) GetDecidedIndex() uint64 {
+	if x != nil && x.DecidedIndex != nil {
+		return *x.DecidedIndex
+	}
+	return 0
+}
+
 func (x *Transaction) GetExpiresIn() string {
 	if x != nil {
 		return x.ExpiresIn
@@ -182,10 +209,15 @@ type BranchInfo struct {
 	Participant string                 `protobuf:"bytes,2,opt,name=participant,proto3" json:"participant,omitempty"`
 	Kind        string                 `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
 	Xid         string                 `protobuf:"bytes,4,opt,name=xid,proto3" json:"xid,omitempty"`
-	// none, prepared, read-only or no.
+	// none, prepared, read-only, no, or delegated: no vote, the branch decides by
+	// its own end.
 	Vote string `protobuf:"bytes,5,opt,name=vote,proto3" json:"vote,omitempty"`
 	// enlisted, prepared, committed, rolled-back or hazard.
 	State string `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"`
+	// How the branch ended, or may have ended, otherwise than decided (committed,
+	// rolled-back, unknown), and how that is known. Left out when it did not.
+	Hazard *string `protobuf:"bytes,10,opt,name=hazard,proto3,oneof" json:"hazard,omitempty"`
+	Detail *string `protobuf:"bytes,11,opt,name=detail,proto3,oneof" json:"detail,omitempty"`
 	// Why phase two is not over.
 	Attempts      int64  `protobuf:"varint,7,opt,name=attempts,proto3" json:"attempts,omitempty"`
 	LastError     string `protobuf:"bytes,8,opt,name=last_error,proto3" json:"last_error,omitempty"`
@@ -266,6 +298,20 @@ func (x *BranchInfo) GetState() string {
 	return ""
 }
 
+func (x *BranchInfo) GetHazard() string {
+	if x != nil && x.Hazard != nil {
+		return *x.Hazard
+	}
+	return ""
+}
+
+func (x *BranchInfo) GetDetail() string {
+	if x != nil && x.Detail != nil {
+		return *x.Detail
+	}
+	return ""
+}
+
 func (x *BranchInfo) GetAttempts() int64 {
 	if x != nil {
 		return x.Attempts
@@ -291,7 +337,7 @@ var File_txmgr_v1_info_proto protoreflect.FileDescriptor
 
 const file_txmgr_v1_info_proto_rawDesc = "" +
 	"\n" +
-	"\x13txmgr/v1/info.proto\x12\btxmgr.v1\"\x85\x04\n" +
+	"\x13txmgr/v1/info.proto\x12\btxmgr.v1\"\xa7\x05\n" +
 	"\vTransaction\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -300,7 +346,10 @@ const file_txmgr_v1_info_proto_rawDesc = "" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x16\n" +
 	"\x06hazard\x18\x06 \x01(\tR\x06hazard\x12\x18\n" +
 	"\atimeout\x18\a \x01(\tR\atimeout\x12\x14\n" +
-	"\x05began\x18\b \x01(\tR\x05began\x12\x1e\n" +
+	"\x05began\x18\b \x01(\tR\x05began\x12\x1d\n" +
+	"\adecided\x18\x0f \x01(\tH\x00R\adecided\x88\x01\x01\x12'\n" +
+	"\fdecided_tick\x18\x10 \x01(\x04H\x01R\fdecided_tick\x88\x01\x01\x12)\n" +
+	"\rdecided_index\x18\x11 \x01(\x04H\x02R\rdecided_index\x88\x01\x01\x12\x1e\n" +
 	"\n" +
 	"expires_in\x18\t \x01(\tR\n" +
 	"expires_in\x12&\n" +
@@ -312,7 +361,11 @@ const file_txmgr_v1_info_proto_rawDesc = "" +
 	"\bbranches\x18\x0e \x03(\v2\x14.txmgr.v1.BranchInfoR\bbranches\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xec\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\n" +
+	"\n" +
+	"\b_decidedB\x0f\n" +
+	"\r_decided_tickB\x10\n" +
+	"\x0e_decided_index\"\xbc\x02\n" +
 	"\n" +
 	"BranchInfo\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
@@ -320,12 +373,17 @@ const file_txmgr_v1_info_proto_rawDesc = "" +
 	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x10\n" +
 	"\x03xid\x18\x04 \x01(\tR\x03xid\x12\x12\n" +
 	"\x04vote\x18\x05 \x01(\tR\x04vote\x12\x14\n" +
-	"\x05state\x18\x06 \x01(\tR\x05state\x12\x1a\n" +
+	"\x05state\x18\x06 \x01(\tR\x05state\x12\x1b\n" +
+	"\x06hazard\x18\n" +
+	" \x01(\tH\x00R\x06hazard\x88\x01\x01\x12\x1b\n" +
+	"\x06detail\x18\v \x01(\tH\x01R\x06detail\x88\x01\x01\x12\x1a\n" +
 	"\battempts\x18\a \x01(\x03R\battempts\x12\x1e\n" +
 	"\n" +
 	"last_error\x18\b \x01(\tR\n" +
 	"last_error\x12 \n" +
-	"\vnext_try_in\x18\t \x01(\tR\vnext_try_inB-Z+github.com/txmgr/txmgr/api/txmgr/v1;txmgrv1b\x06proto3"
+	"\vnext_try_in\x18\t \x01(\tR\vnext_try_inB\t\n" +
+	"\a_hazardB\t\n" +
+	"\a_detailB-Z+github.com/txmgr/txmgr/api/txmgr/v1;txmgrv1b\x06proto3"
 
 var (
 	file_txmgr_v1_info_proto_rawDescOnce sync.Once
@@ -360,6 +418,8 @@ func file_txmgr_v1_info_proto_init() {
 	if File_txmgr_v1_info_proto != nil {
 		return
 	}
+	file_txmgr_v1_info_proto_msgTypes[0].OneofWrappers = []any{}
+	file_txmgr_v1_info_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -84,6 +84,8 @@ type Command struct {
 	//	*Command_Extend
 	//	*Command_Done
 	//	*Command_Get
+	//	*Command_Vote
+	//	*Command_Delegate
 	Call          isCommand_Call `protobuf_oneof:"call"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -203,6 +205,24 @@ func (x *Command) GetGet() *GetCall {
 	return nil
 }
 
+func (x *Command) GetVote() *VoteCall {
+	if x != nil {
+		if x, ok := x.Call.(*Command_Vote); ok {
+			return x.Vote
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetDelegate() *DelegateCall {
+	if x != nil {
+		if x, ok := x.Call.(*Command_Delegate); ok {
+			return x.Delegate
+		}
+	}
+	return nil
+}
+
 type isCommand_Call interface {
 	isCommand_Call()
 }
@@ -235,6 +255,14 @@ type Command_Get struct {
 	Get *GetCall `protobuf:"bytes,9,opt,name=get,proto3,oneof"`
 }
 
+type Command_Vote struct {
+	Vote *VoteCall `protobuf:"bytes,10,opt,name=vote,proto3,oneof"`
+}
+
+type Command_Delegate struct {
+	Delegate *DelegateCall `protobuf:"bytes,11,opt,name=delegate,proto3,oneof"`
+}
+
 func (*Command_Begin) isCommand_Call() {}
 
 func (*Command_Enlist) isCommand_Call() {}
@@ -248,6 +276,10 @@ func (*Command_Extend) isCommand_Call() {}
 func (*Command_Done) isCommand_Call() {}
 
 func (*Command_Get) isCommand_Call() {}
+
+func (*Command_Vote) isCommand_Call() {}
+
+func (*Command_Delegate) isCommand_Call() {}
 
 type BeginCall struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -481,6 +513,110 @@ func (x *BranchVote) GetVote() uint32 {
 	return 0
 }
 
+type VoteCall struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Votes         []*BranchVote          `protobuf:"bytes,1,rep,name=votes,proto3" json:"votes,omitempty"`
+	OwnPhaseTwo   bool                   `protobuf:"varint,2,opt,name=own_phase_two,json=ownPhaseTwo,proto3" json:"own_phase_two,omitempty"`
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VoteCall) Reset() {
+	*x = VoteCall{}
+	mi := &file_txmgr_v1_pipe_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VoteCall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VoteCall) ProtoMessage() {}
+
+func (x *VoteCall) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_pipe_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VoteCall.ProtoReflect.Descriptor instead.
+func (*VoteCall) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *VoteCall) GetVotes() []*BranchVote {
+	if x != nil {
+		return x.Votes
+	}
+	return nil
+}
+
+func (x *VoteCall) GetOwnPhaseTwo() bool {
+	if x != nil {
+		return x.OwnPhaseTwo
+	}
+	return false
+}
+
+func (x *VoteCall) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type DelegateCall struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Branch        uint32                 `protobuf:"varint,1,opt,name=branch,proto3" json:"branch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DelegateCall) Reset() {
+	*x = DelegateCall{}
+	mi := &file_txmgr_v1_pipe_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DelegateCall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DelegateCall) ProtoMessage() {}
+
+func (x *DelegateCall) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_pipe_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DelegateCall.ProtoReflect.Descriptor instead.
+func (*DelegateCall) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *DelegateCall) GetBranch() uint32 {
+	if x != nil {
+		return x.Branch
+	}
+	return 0
+}
+
 type RollbackCall struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -490,7 +626,7 @@ type RollbackCall struct {
 
 func (x *RollbackCall) Reset() {
 	*x = RollbackCall{}
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[6]
+	mi := &file_txmgr_v1_pipe_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -502,7 +638,7 @@ func (x *RollbackCall) String() string {
 func (*RollbackCall) ProtoMessage() {}
 
 func (x *RollbackCall) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[6]
+	mi := &file_txmgr_v1_pipe_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -515,7 +651,7 @@ func (x *RollbackCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackCall.ProtoReflect.Descriptor instead.
 func (*RollbackCall) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{6}
+	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RollbackCall) GetReason() string {
@@ -534,7 +670,7 @@ type ExtendCall struct {
 
 func (x *ExtendCall) Reset() {
 	*x = ExtendCall{}
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[7]
+	mi := &file_txmgr_v1_pipe_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -546,7 +682,7 @@ func (x *ExtendCall) String() string {
 func (*ExtendCall) ProtoMessage() {}
 
 func (x *ExtendCall) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[7]
+	mi := &file_txmgr_v1_pipe_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -559,7 +695,7 @@ func (x *ExtendCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtendCall.ProtoReflect.Descriptor instead.
 func (*ExtendCall) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{7}
+	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ExtendCall) GetTimeout() int64 {
@@ -578,7 +714,7 @@ type DoneCall struct {
 
 func (x *DoneCall) Reset() {
 	*x = DoneCall{}
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[8]
+	mi := &file_txmgr_v1_pipe_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -590,7 +726,7 @@ func (x *DoneCall) String() string {
 func (*DoneCall) ProtoMessage() {}
 
 func (x *DoneCall) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[8]
+	mi := &file_txmgr_v1_pipe_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -603,7 +739,7 @@ func (x *DoneCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DoneCall.ProtoReflect.Descriptor instead.
 func (*DoneCall) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{8}
+	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *DoneCall) GetAcks() []*BranchAck {
@@ -623,7 +759,7 @@ type BranchAck struct {
 
 func (x *BranchAck) Reset() {
 	*x = BranchAck{}
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[9]
+	mi := &file_txmgr_v1_pipe_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -635,7 +771,7 @@ func (x *BranchAck) String() string {
 func (*BranchAck) ProtoMessage() {}
 
 func (x *BranchAck) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[9]
+	mi := &file_txmgr_v1_pipe_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -648,7 +784,7 @@ func (x *BranchAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BranchAck.ProtoReflect.Descriptor instead.
 func (*BranchAck) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{9}
+	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *BranchAck) GetBranch() uint32 {
@@ -673,7 +809,7 @@ type GetCall struct {
 
 func (x *GetCall) Reset() {
 	*x = GetCall{}
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[10]
+	mi := &file_txmgr_v1_pipe_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -685,7 +821,7 @@ func (x *GetCall) String() string {
 func (*GetCall) ProtoMessage() {}
 
 func (x *GetCall) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[10]
+	mi := &file_txmgr_v1_pipe_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -698,7 +834,7 @@ func (x *GetCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCall.ProtoReflect.Descriptor instead.
 func (*GetCall) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{10}
+	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{12}
 }
 
 // ReplyBatch carries whatever replies were ready.
@@ -711,7 +847,7 @@ type ReplyBatch struct {
 
 func (x *ReplyBatch) Reset() {
 	*x = ReplyBatch{}
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[11]
+	mi := &file_txmgr_v1_pipe_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -723,7 +859,7 @@ func (x *ReplyBatch) String() string {
 func (*ReplyBatch) ProtoMessage() {}
 
 func (x *ReplyBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[11]
+	mi := &file_txmgr_v1_pipe_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -736,7 +872,7 @@ func (x *ReplyBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplyBatch.ProtoReflect.Descriptor instead.
 func (*ReplyBatch) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{11}
+	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ReplyBatch) GetReplies() []*Reply {
@@ -765,7 +901,7 @@ type Reply struct {
 
 func (x *Reply) Reset() {
 	*x = Reply{}
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[12]
+	mi := &file_txmgr_v1_pipe_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -777,7 +913,7 @@ func (x *Reply) String() string {
 func (*Reply) ProtoMessage() {}
 
 func (x *Reply) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[12]
+	mi := &file_txmgr_v1_pipe_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -790,7 +926,7 @@ func (x *Reply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reply.ProtoReflect.Descriptor instead.
 func (*Reply) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{12}
+	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Reply) GetSeq() uint64 {
@@ -876,7 +1012,7 @@ type Reply_Enlist struct {
 }
 
 type Reply_Outcome struct {
-	// Of Commit, Rollback and Extend.
+	// Of Commit, Vote, Delegate, Rollback and Extend.
 	Outcome *OutcomeReply `protobuf:"bytes,4,opt,name=outcome,proto3,oneof"`
 }
 
@@ -921,7 +1057,7 @@ type BeginReply struct {
 
 func (x *BeginReply) Reset() {
 	*x = BeginReply{}
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[13]
+	mi := &file_txmgr_v1_pipe_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -933,7 +1069,7 @@ func (x *BeginReply) String() string {
 func (*BeginReply) ProtoMessage() {}
 
 func (x *BeginReply) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[13]
+	mi := &file_txmgr_v1_pipe_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -946,7 +1082,7 @@ func (x *BeginReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginReply.ProtoReflect.Descriptor instead.
 func (*BeginReply) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{13}
+	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *BeginReply) GetId() []byte {
@@ -995,7 +1131,7 @@ type EnlistReply struct {
 
 func (x *EnlistReply) Reset() {
 	*x = EnlistReply{}
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[14]
+	mi := &file_txmgr_v1_pipe_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1007,7 +1143,7 @@ func (x *EnlistReply) String() string {
 func (*EnlistReply) ProtoMessage() {}
 
 func (x *EnlistReply) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[14]
+	mi := &file_txmgr_v1_pipe_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1020,7 +1156,7 @@ func (x *EnlistReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnlistReply.ProtoReflect.Descriptor instead.
 func (*EnlistReply) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{14}
+	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *EnlistReply) GetId() uint32 {
@@ -1055,7 +1191,7 @@ type OutcomeReply struct {
 
 func (x *OutcomeReply) Reset() {
 	*x = OutcomeReply{}
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[15]
+	mi := &file_txmgr_v1_pipe_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1067,7 +1203,7 @@ func (x *OutcomeReply) String() string {
 func (*OutcomeReply) ProtoMessage() {}
 
 func (x *OutcomeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[15]
+	mi := &file_txmgr_v1_pipe_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1080,7 +1216,7 @@ func (x *OutcomeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeReply.ProtoReflect.Descriptor instead.
 func (*OutcomeReply) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{15}
+	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *OutcomeReply) GetState() uint32 {
@@ -1112,7 +1248,7 @@ type DoneReply struct {
 
 func (x *DoneReply) Reset() {
 	*x = DoneReply{}
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[16]
+	mi := &file_txmgr_v1_pipe_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1124,7 +1260,7 @@ func (x *DoneReply) String() string {
 func (*DoneReply) ProtoMessage() {}
 
 func (x *DoneReply) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[16]
+	mi := &file_txmgr_v1_pipe_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1137,7 +1273,7 @@ func (x *DoneReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DoneReply.ProtoReflect.Descriptor instead.
 func (*DoneReply) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{16}
+	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{18}
 }
 
 var File_txmgr_v1_pipe_proto protoreflect.FileDescriptor
@@ -1146,7 +1282,7 @@ const file_txmgr_v1_pipe_proto_rawDesc = "" +
 	"\n" +
 	"\x13txmgr/v1/pipe.proto\x12\btxmgr.v1\x1a\x16txmgr/v1/failure.proto\x1a\x13txmgr/v1/info.proto\"6\n" +
 	"\x05Batch\x12-\n" +
-	"\bcommands\x18\x01 \x03(\v2\x11.txmgr.v1.CommandR\bcommands\"\xf7\x02\n" +
+	"\bcommands\x18\x01 \x03(\v2\x11.txmgr.v1.CommandR\bcommands\"\xd7\x03\n" +
 	"\aCommand\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\fR\x02id\x12+\n" +
@@ -1156,7 +1292,10 @@ const file_txmgr_v1_pipe_proto_rawDesc = "" +
 	"\brollback\x18\x06 \x01(\v2\x16.txmgr.v1.RollbackCallH\x00R\brollback\x12.\n" +
 	"\x06extend\x18\a \x01(\v2\x14.txmgr.v1.ExtendCallH\x00R\x06extend\x12(\n" +
 	"\x04done\x18\b \x01(\v2\x12.txmgr.v1.DoneCallH\x00R\x04done\x12%\n" +
-	"\x03get\x18\t \x01(\v2\x11.txmgr.v1.GetCallH\x00R\x03getB\x06\n" +
+	"\x03get\x18\t \x01(\v2\x11.txmgr.v1.GetCallH\x00R\x03get\x12(\n" +
+	"\x04vote\x18\n" +
+	" \x01(\v2\x12.txmgr.v1.VoteCallH\x00R\x04vote\x124\n" +
+	"\bdelegate\x18\v \x01(\v2\x16.txmgr.v1.DelegateCallH\x00R\bdelegateB\x06\n" +
 	"\x04call\"\xdf\x01\n" +
 	"\tBeginCall\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
@@ -1178,7 +1317,13 @@ const file_txmgr_v1_pipe_proto_rawDesc = "" +
 	"\n" +
 	"BranchVote\x12\x16\n" +
 	"\x06branch\x18\x01 \x01(\rR\x06branch\x12\x12\n" +
-	"\x04vote\x18\x02 \x01(\rR\x04vote\"&\n" +
+	"\x04vote\x18\x02 \x01(\rR\x04vote\"r\n" +
+	"\bVoteCall\x12*\n" +
+	"\x05votes\x18\x01 \x03(\v2\x14.txmgr.v1.BranchVoteR\x05votes\x12\"\n" +
+	"\rown_phase_two\x18\x02 \x01(\bR\vownPhaseTwo\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"&\n" +
+	"\fDelegateCall\x12\x16\n" +
+	"\x06branch\x18\x01 \x01(\rR\x06branch\"&\n" +
 	"\fRollbackCall\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\"&\n" +
 	"\n" +
@@ -1232,7 +1377,7 @@ func file_txmgr_v1_pipe_proto_rawDescGZIP() []byte {
 	return file_txmgr_v1_pipe_proto_rawDescData
 }
 
-var file_txmgr_v1_pipe_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_txmgr_v1_pipe_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_txmgr_v1_pipe_proto_goTypes = []any{
 	(*Batch)(nil),        // 0: txmgr.v1.Batch
 	(*Command)(nil),      // 1: txmgr.v1.Command
@@ -1240,47 +1385,52 @@ var file_txmgr_v1_pipe_proto_goTypes = []any{
 	(*EnlistCall)(nil),   // 3: txmgr.v1.EnlistCall
 	(*CommitCall)(nil),   // 4: txmgr.v1.CommitCall
 	(*BranchVote)(nil),   // 5: txmgr.v1.BranchVote
-	(*RollbackCall)(nil), // 6: txmgr.v1.RollbackCall
-	(*ExtendCall)(nil),   // 7: txmgr.v1.ExtendCall
-	(*DoneCall)(nil),     // 8: txmgr.v1.DoneCall
-	(*BranchAck)(nil),    // 9: txmgr.v1.BranchAck
-	(*GetCall)(nil),      // 10: txmgr.v1.GetCall
-	(*ReplyBatch)(nil),   // 11: txmgr.v1.ReplyBatch
-	(*Reply)(nil),        // 12: txmgr.v1.Reply
-	(*BeginReply)(nil),   // 13: txmgr.v1.BeginReply
-	(*EnlistReply)(nil),  // 14: txmgr.v1.EnlistReply
-	(*OutcomeReply)(nil), // 15: txmgr.v1.OutcomeReply
-	(*DoneReply)(nil),    // 16: txmgr.v1.DoneReply
-	nil,                  // 17: txmgr.v1.BeginCall.LabelsEntry
-	(*Transaction)(nil),  // 18: txmgr.v1.Transaction
-	(*Failure)(nil),      // 19: txmgr.v1.Failure
+	(*VoteCall)(nil),     // 6: txmgr.v1.VoteCall
+	(*DelegateCall)(nil), // 7: txmgr.v1.DelegateCall
+	(*RollbackCall)(nil), // 8: txmgr.v1.RollbackCall
+	(*ExtendCall)(nil),   // 9: txmgr.v1.ExtendCall
+	(*DoneCall)(nil),     // 10: txmgr.v1.DoneCall
+	(*BranchAck)(nil),    // 11: txmgr.v1.BranchAck
+	(*GetCall)(nil),      // 12: txmgr.v1.GetCall
+	(*ReplyBatch)(nil),   // 13: txmgr.v1.ReplyBatch
+	(*Reply)(nil),        // 14: txmgr.v1.Reply
+	(*BeginReply)(nil),   // 15: txmgr.v1.BeginReply
+	(*EnlistReply)(nil),  // 16: txmgr.v1.EnlistReply
+	(*OutcomeReply)(nil), // 17: txmgr.v1.OutcomeReply
+	(*DoneReply)(nil),    // 18: txmgr.v1.DoneReply
+	nil,                  // 19: txmgr.v1.BeginCall.LabelsEntry
+	(*Transaction)(nil),  // 20: txmgr.v1.Transaction
+	(*Failure)(nil),      // 21: txmgr.v1.Failure
 }
 var file_txmgr_v1_pipe_proto_depIdxs = []int32{
 	1,  // 0: txmgr.v1.Batch.commands:type_name -> txmgr.v1.Command
 	2,  // 1: txmgr.v1.Command.begin:type_name -> txmgr.v1.BeginCall
 	3,  // 2: txmgr.v1.Command.enlist:type_name -> txmgr.v1.EnlistCall
 	4,  // 3: txmgr.v1.Command.commit:type_name -> txmgr.v1.CommitCall
-	6,  // 4: txmgr.v1.Command.rollback:type_name -> txmgr.v1.RollbackCall
-	7,  // 5: txmgr.v1.Command.extend:type_name -> txmgr.v1.ExtendCall
-	8,  // 6: txmgr.v1.Command.done:type_name -> txmgr.v1.DoneCall
-	10, // 7: txmgr.v1.Command.get:type_name -> txmgr.v1.GetCall
-	17, // 8: txmgr.v1.BeginCall.labels:type_name -> txmgr.v1.BeginCall.LabelsEntry
-	3,  // 9: txmgr.v1.BeginCall.branches:type_name -> txmgr.v1.EnlistCall
-	5,  // 10: txmgr.v1.CommitCall.votes:type_name -> txmgr.v1.BranchVote
-	9,  // 11: txmgr.v1.DoneCall.acks:type_name -> txmgr.v1.BranchAck
-	12, // 12: txmgr.v1.ReplyBatch.replies:type_name -> txmgr.v1.Reply
-	13, // 13: txmgr.v1.Reply.begin:type_name -> txmgr.v1.BeginReply
-	14, // 14: txmgr.v1.Reply.enlist:type_name -> txmgr.v1.EnlistReply
-	15, // 15: txmgr.v1.Reply.outcome:type_name -> txmgr.v1.OutcomeReply
-	16, // 16: txmgr.v1.Reply.done:type_name -> txmgr.v1.DoneReply
-	18, // 17: txmgr.v1.Reply.get:type_name -> txmgr.v1.Transaction
-	19, // 18: txmgr.v1.Reply.failure:type_name -> txmgr.v1.Failure
-	14, // 19: txmgr.v1.BeginReply.branches:type_name -> txmgr.v1.EnlistReply
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	8,  // 4: txmgr.v1.Command.rollback:type_name -> txmgr.v1.RollbackCall
+	9,  // 5: txmgr.v1.Command.extend:type_name -> txmgr.v1.ExtendCall
+	10, // 6: txmgr.v1.Command.done:type_name -> txmgr.v1.DoneCall
+	12, // 7: txmgr.v1.Command.get:type_name -> txmgr.v1.GetCall
+	6,  // 8: txmgr.v1.Command.vote:type_name -> txmgr.v1.VoteCall
+	7,  // 9: txmgr.v1.Command.delegate:type_name -> txmgr.v1.DelegateCall
+	19, // 10: txmgr.v1.BeginCall.labels:type_name -> txmgr.v1.BeginCall.LabelsEntry
+	3,  // 11: txmgr.v1.BeginCall.branches:type_name -> txmgr.v1.EnlistCall
+	5,  // 12: txmgr.v1.CommitCall.votes:type_name -> txmgr.v1.BranchVote
+	5,  // 13: txmgr.v1.VoteCall.votes:type_name -> txmgr.v1.BranchVote
+	11, // 14: txmgr.v1.DoneCall.acks:type_name -> txmgr.v1.BranchAck
+	14, // 15: txmgr.v1.ReplyBatch.replies:type_name -> txmgr.v1.Reply
+	15, // 16: txmgr.v1.Reply.begin:type_name -> txmgr.v1.BeginReply
+	16, // 17: txmgr.v1.Reply.enlist:type_name -> txmgr.v1.EnlistReply
+	17, // 18: txmgr.v1.Reply.outcome:type_name -> txmgr.v1.OutcomeReply
+	18, // 19: txmgr.v1.Reply.done:type_name -> txmgr.v1.DoneReply
+	20, // 20: txmgr.v1.Reply.get:type_name -> txmgr.v1.Transaction
+	21, // 21: txmgr.v1.Reply.failure:type_name -> txmgr.v1.Failure
+	16, // 22: txmgr.v1.BeginReply.branches:type_name -> txmgr.v1.EnlistReply
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_txmgr_v1_pipe_proto_init() }
@@ -1298,8 +1448,10 @@ func file_txmgr_v1_pipe_proto_init() {
 		(*Command_Extend)(nil),
 		(*Command_Done)(nil),
 		(*Command_Get)(nil),
+		(*Command_Vote)(nil),
+		(*Command_Delegate)(nil),
 	}
-	file_txmgr_v1_pipe_proto_msgTypes[12].OneofWrappers = []any{
+	file_txmgr_v1_pipe_proto_msgTypes[14].OneofWrappers = []any{
 		(*Reply_Begin)(nil),
 		(*Reply_Enlist)(nil),
 		(*Reply_Outcome)(nil),
@@ -1313,7 +1465,7 @@ func file_txmgr_v1_pipe_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_txmgr_v1_pipe_proto_rawDesc), len(file_txmgr_v1_pipe_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

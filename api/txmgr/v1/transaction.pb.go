@@ -491,6 +491,130 @@ func (x *Vote) GetVote() string {
 	return ""
 }
 
+type VoteRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The votes of the branches that the application prepared itself.
+	Votes []*Vote `protobuf:"bytes,2,rep,name=votes,proto3" json:"votes,omitempty"`
+	// The caller finishes its branches itself and reports them by Done.
+	OwnPhaseTwo bool `protobuf:"varint,3,opt,name=own_phase_two,proto3" json:"own_phase_two,omitempty"`
+	// Why a vote is no, for people. At most 512 bytes.
+	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VoteRequest) Reset() {
+	*x = VoteRequest{}
+	mi := &file_txmgr_v1_transaction_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VoteRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VoteRequest) ProtoMessage() {}
+
+func (x *VoteRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_transaction_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VoteRequest.ProtoReflect.Descriptor instead.
+func (*VoteRequest) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_transaction_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *VoteRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *VoteRequest) GetVotes() []*Vote {
+	if x != nil {
+		return x.Votes
+	}
+	return nil
+}
+
+func (x *VoteRequest) GetOwnPhaseTwo() bool {
+	if x != nil {
+		return x.OwnPhaseTwo
+	}
+	return false
+}
+
+func (x *VoteRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type DelegateRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The transaction's only branch.
+	Branch        string `protobuf:"bytes,2,opt,name=branch,proto3" json:"branch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DelegateRequest) Reset() {
+	*x = DelegateRequest{}
+	mi := &file_txmgr_v1_transaction_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DelegateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DelegateRequest) ProtoMessage() {}
+
+func (x *DelegateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_transaction_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DelegateRequest.ProtoReflect.Descriptor instead.
+func (*DelegateRequest) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_transaction_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *DelegateRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *DelegateRequest) GetBranch() string {
+	if x != nil {
+		return x.Branch
+	}
+	return ""
+}
+
 type RollbackRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -502,7 +626,7 @@ type RollbackRequest struct {
 
 func (x *RollbackRequest) Reset() {
 	*x = RollbackRequest{}
-	mi := &file_txmgr_v1_transaction_proto_msgTypes[7]
+	mi := &file_txmgr_v1_transaction_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -514,7 +638,7 @@ func (x *RollbackRequest) String() string {
 func (*RollbackRequest) ProtoMessage() {}
 
 func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_transaction_proto_msgTypes[7]
+	mi := &file_txmgr_v1_transaction_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -527,7 +651,7 @@ func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackRequest.ProtoReflect.Descriptor instead.
 func (*RollbackRequest) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_transaction_proto_rawDescGZIP(), []int{7}
+	return file_txmgr_v1_transaction_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RollbackRequest) GetId() string {
@@ -554,7 +678,7 @@ type ExtendRequest struct {
 
 func (x *ExtendRequest) Reset() {
 	*x = ExtendRequest{}
-	mi := &file_txmgr_v1_transaction_proto_msgTypes[8]
+	mi := &file_txmgr_v1_transaction_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -566,7 +690,7 @@ func (x *ExtendRequest) String() string {
 func (*ExtendRequest) ProtoMessage() {}
 
 func (x *ExtendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_transaction_proto_msgTypes[8]
+	mi := &file_txmgr_v1_transaction_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -579,7 +703,7 @@ func (x *ExtendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtendRequest.ProtoReflect.Descriptor instead.
 func (*ExtendRequest) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_transaction_proto_rawDescGZIP(), []int{8}
+	return file_txmgr_v1_transaction_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ExtendRequest) GetId() string {
@@ -611,7 +735,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_txmgr_v1_transaction_proto_msgTypes[9]
+	mi := &file_txmgr_v1_transaction_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -623,7 +747,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_transaction_proto_msgTypes[9]
+	mi := &file_txmgr_v1_transaction_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -636,7 +760,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_transaction_proto_rawDescGZIP(), []int{9}
+	return file_txmgr_v1_transaction_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Outcome) GetState() string {
@@ -670,7 +794,7 @@ type DoneRequest struct {
 
 func (x *DoneRequest) Reset() {
 	*x = DoneRequest{}
-	mi := &file_txmgr_v1_transaction_proto_msgTypes[10]
+	mi := &file_txmgr_v1_transaction_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -682,7 +806,7 @@ func (x *DoneRequest) String() string {
 func (*DoneRequest) ProtoMessage() {}
 
 func (x *DoneRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_transaction_proto_msgTypes[10]
+	mi := &file_txmgr_v1_transaction_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -695,7 +819,7 @@ func (x *DoneRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DoneRequest.ProtoReflect.Descriptor instead.
 func (*DoneRequest) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_transaction_proto_rawDescGZIP(), []int{10}
+	return file_txmgr_v1_transaction_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *DoneRequest) GetId() string {
@@ -724,7 +848,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_txmgr_v1_transaction_proto_msgTypes[11]
+	mi := &file_txmgr_v1_transaction_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -736,7 +860,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_transaction_proto_msgTypes[11]
+	mi := &file_txmgr_v1_transaction_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -749,7 +873,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_transaction_proto_rawDescGZIP(), []int{11}
+	return file_txmgr_v1_transaction_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Ack) GetBranch() string {
@@ -774,7 +898,7 @@ type DoneResponse struct {
 
 func (x *DoneResponse) Reset() {
 	*x = DoneResponse{}
-	mi := &file_txmgr_v1_transaction_proto_msgTypes[12]
+	mi := &file_txmgr_v1_transaction_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -786,7 +910,7 @@ func (x *DoneResponse) String() string {
 func (*DoneResponse) ProtoMessage() {}
 
 func (x *DoneResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_transaction_proto_msgTypes[12]
+	mi := &file_txmgr_v1_transaction_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -799,7 +923,7 @@ func (x *DoneResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DoneResponse.ProtoReflect.Descriptor instead.
 func (*DoneResponse) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_transaction_proto_rawDescGZIP(), []int{12}
+	return file_txmgr_v1_transaction_proto_rawDescGZIP(), []int{14}
 }
 
 type GetRequest struct {
@@ -811,7 +935,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_txmgr_v1_transaction_proto_msgTypes[13]
+	mi := &file_txmgr_v1_transaction_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -823,7 +947,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_transaction_proto_msgTypes[13]
+	mi := &file_txmgr_v1_transaction_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -836,7 +960,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_transaction_proto_rawDescGZIP(), []int{13}
+	return file_txmgr_v1_transaction_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GetRequest) GetId() string {
@@ -869,7 +993,7 @@ type Filter struct {
 
 func (x *Filter) Reset() {
 	*x = Filter{}
-	mi := &file_txmgr_v1_transaction_proto_msgTypes[14]
+	mi := &file_txmgr_v1_transaction_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -881,7 +1005,7 @@ func (x *Filter) String() string {
 func (*Filter) ProtoMessage() {}
 
 func (x *Filter) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_transaction_proto_msgTypes[14]
+	mi := &file_txmgr_v1_transaction_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -894,7 +1018,7 @@ func (x *Filter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Filter.ProtoReflect.Descriptor instead.
 func (*Filter) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_transaction_proto_rawDescGZIP(), []int{14}
+	return file_txmgr_v1_transaction_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Filter) GetStates() []string {
@@ -955,7 +1079,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_txmgr_v1_transaction_proto_msgTypes[15]
+	mi := &file_txmgr_v1_transaction_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -967,7 +1091,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_transaction_proto_msgTypes[15]
+	mi := &file_txmgr_v1_transaction_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -980,7 +1104,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_transaction_proto_rawDescGZIP(), []int{15}
+	return file_txmgr_v1_transaction_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListResponse) GetTransactions() []*Transaction {
@@ -1003,7 +1127,7 @@ type WaitRequest struct {
 
 func (x *WaitRequest) Reset() {
 	*x = WaitRequest{}
-	mi := &file_txmgr_v1_transaction_proto_msgTypes[16]
+	mi := &file_txmgr_v1_transaction_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1015,7 +1139,7 @@ func (x *WaitRequest) String() string {
 func (*WaitRequest) ProtoMessage() {}
 
 func (x *WaitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_transaction_proto_msgTypes[16]
+	mi := &file_txmgr_v1_transaction_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1028,7 +1152,7 @@ func (x *WaitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitRequest.ProtoReflect.Descriptor instead.
 func (*WaitRequest) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_transaction_proto_rawDescGZIP(), []int{16}
+	return file_txmgr_v1_transaction_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *WaitRequest) GetId() string {
@@ -1069,7 +1193,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_txmgr_v1_transaction_proto_msgTypes[17]
+	mi := &file_txmgr_v1_transaction_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1081,7 +1205,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_transaction_proto_msgTypes[17]
+	mi := &file_txmgr_v1_transaction_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1094,7 +1218,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_transaction_proto_rawDescGZIP(), []int{17}
+	return file_txmgr_v1_transaction_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Event) GetId() string {
@@ -1186,7 +1310,15 @@ const file_txmgr_v1_transaction_proto_rawDesc = "" +
 	"\rown_phase_two\x18\x03 \x01(\bR\rown_phase_two\"2\n" +
 	"\x04Vote\x12\x16\n" +
 	"\x06branch\x18\x01 \x01(\tR\x06branch\x12\x12\n" +
-	"\x04vote\x18\x02 \x01(\tR\x04vote\"9\n" +
+	"\x04vote\x18\x02 \x01(\tR\x04vote\"\x81\x01\n" +
+	"\vVoteRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12$\n" +
+	"\x05votes\x18\x02 \x03(\v2\x0e.txmgr.v1.VoteR\x05votes\x12$\n" +
+	"\rown_phase_two\x18\x03 \x01(\bR\rown_phase_two\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"9\n" +
+	"\x0fDelegateRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
+	"\x06branch\x18\x02 \x01(\tR\x06branch\"9\n" +
 	"\x0fRollbackRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"9\n" +
@@ -1233,12 +1365,14 @@ const file_txmgr_v1_transaction_proto_rawDesc = "" +
 	"\x05cause\x18\x04 \x01(\tR\x05cause\x12\x16\n" +
 	"\x06hazard\x18\x05 \x01(\tR\x06hazard\x12\x12\n" +
 	"\x04tick\x18\x06 \x01(\x04R\x04tick\x12\x12\n" +
-	"\x04time\x18\a \x01(\tR\x04time2\xec\x04\n" +
+	"\x04time\x18\a \x01(\tR\x04time2\xd8\x05\n" +
 	"\x12TransactionService\x128\n" +
 	"\x05Begin\x12\x16.txmgr.v1.BeginRequest\x1a\x17.txmgr.v1.BeginResponse\x123\n" +
 	"\x06Enlist\x12\x17.txmgr.v1.EnlistRequest\x1a\x10.txmgr.v1.Branch\x124\n" +
 	"\x06Commit\x12\x17.txmgr.v1.CommitRequest\x1a\x11.txmgr.v1.Outcome\x128\n" +
-	"\bRollback\x12\x19.txmgr.v1.RollbackRequest\x1a\x11.txmgr.v1.Outcome\x124\n" +
+	"\bRollback\x12\x19.txmgr.v1.RollbackRequest\x1a\x11.txmgr.v1.Outcome\x120\n" +
+	"\x04Vote\x12\x15.txmgr.v1.VoteRequest\x1a\x11.txmgr.v1.Outcome\x128\n" +
+	"\bDelegate\x12\x19.txmgr.v1.DelegateRequest\x1a\x11.txmgr.v1.Outcome\x124\n" +
 	"\x06Extend\x12\x17.txmgr.v1.ExtendRequest\x1a\x11.txmgr.v1.Outcome\x125\n" +
 	"\x04Done\x12\x15.txmgr.v1.DoneRequest\x1a\x16.txmgr.v1.DoneResponse\x127\n" +
 	"\x03Get\x12\x14.txmgr.v1.GetRequest\x1a\x15.txmgr.v1.Transaction\"\x03\x90\x02\x01\x125\n" +
@@ -1259,7 +1393,7 @@ func file_txmgr_v1_transaction_proto_rawDescGZIP() []byte {
 	return file_txmgr_v1_transaction_proto_rawDescData
 }
 
-var file_txmgr_v1_transaction_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_txmgr_v1_transaction_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_txmgr_v1_transaction_proto_goTypes = []any{
 	(*BeginRequest)(nil),    // 0: txmgr.v1.BeginRequest
 	(*Enlistment)(nil),      // 1: txmgr.v1.Enlistment
@@ -1268,58 +1402,65 @@ var file_txmgr_v1_transaction_proto_goTypes = []any{
 	(*EnlistRequest)(nil),   // 4: txmgr.v1.EnlistRequest
 	(*CommitRequest)(nil),   // 5: txmgr.v1.CommitRequest
 	(*Vote)(nil),            // 6: txmgr.v1.Vote
-	(*RollbackRequest)(nil), // 7: txmgr.v1.RollbackRequest
-	(*ExtendRequest)(nil),   // 8: txmgr.v1.ExtendRequest
-	(*Outcome)(nil),         // 9: txmgr.v1.Outcome
-	(*DoneRequest)(nil),     // 10: txmgr.v1.DoneRequest
-	(*Ack)(nil),             // 11: txmgr.v1.Ack
-	(*DoneResponse)(nil),    // 12: txmgr.v1.DoneResponse
-	(*GetRequest)(nil),      // 13: txmgr.v1.GetRequest
-	(*Filter)(nil),          // 14: txmgr.v1.Filter
-	(*ListResponse)(nil),    // 15: txmgr.v1.ListResponse
-	(*WaitRequest)(nil),     // 16: txmgr.v1.WaitRequest
-	(*Event)(nil),           // 17: txmgr.v1.Event
-	nil,                     // 18: txmgr.v1.BeginRequest.LabelsEntry
-	nil,                     // 19: txmgr.v1.Filter.LabelsEntry
-	(*Transaction)(nil),     // 20: txmgr.v1.Transaction
-	(*Batch)(nil),           // 21: txmgr.v1.Batch
-	(*ReplyBatch)(nil),      // 22: txmgr.v1.ReplyBatch
+	(*VoteRequest)(nil),     // 7: txmgr.v1.VoteRequest
+	(*DelegateRequest)(nil), // 8: txmgr.v1.DelegateRequest
+	(*RollbackRequest)(nil), // 9: txmgr.v1.RollbackRequest
+	(*ExtendRequest)(nil),   // 10: txmgr.v1.ExtendRequest
+	(*Outcome)(nil),         // 11: txmgr.v1.Outcome
+	(*DoneRequest)(nil),     // 12: txmgr.v1.DoneRequest
+	(*Ack)(nil),             // 13: txmgr.v1.Ack
+	(*DoneResponse)(nil),    // 14: txmgr.v1.DoneResponse
+	(*GetRequest)(nil),      // 15: txmgr.v1.GetRequest
+	(*Filter)(nil),          // 16: txmgr.v1.Filter
+	(*ListResponse)(nil),    // 17: txmgr.v1.ListResponse
+	(*WaitRequest)(nil),     // 18: txmgr.v1.WaitRequest
+	(*Event)(nil),           // 19: txmgr.v1.Event
+	nil,                     // 20: txmgr.v1.BeginRequest.LabelsEntry
+	nil,                     // 21: txmgr.v1.Filter.LabelsEntry
+	(*Transaction)(nil),     // 22: txmgr.v1.Transaction
+	(*Batch)(nil),           // 23: txmgr.v1.Batch
+	(*ReplyBatch)(nil),      // 24: txmgr.v1.ReplyBatch
 }
 var file_txmgr_v1_transaction_proto_depIdxs = []int32{
-	18, // 0: txmgr.v1.BeginRequest.labels:type_name -> txmgr.v1.BeginRequest.LabelsEntry
+	20, // 0: txmgr.v1.BeginRequest.labels:type_name -> txmgr.v1.BeginRequest.LabelsEntry
 	1,  // 1: txmgr.v1.BeginRequest.branches:type_name -> txmgr.v1.Enlistment
 	3,  // 2: txmgr.v1.BeginResponse.branches:type_name -> txmgr.v1.Branch
 	6,  // 3: txmgr.v1.CommitRequest.votes:type_name -> txmgr.v1.Vote
-	11, // 4: txmgr.v1.DoneRequest.acks:type_name -> txmgr.v1.Ack
-	19, // 5: txmgr.v1.Filter.labels:type_name -> txmgr.v1.Filter.LabelsEntry
-	20, // 6: txmgr.v1.ListResponse.transactions:type_name -> txmgr.v1.Transaction
-	0,  // 7: txmgr.v1.TransactionService.Begin:input_type -> txmgr.v1.BeginRequest
-	4,  // 8: txmgr.v1.TransactionService.Enlist:input_type -> txmgr.v1.EnlistRequest
-	5,  // 9: txmgr.v1.TransactionService.Commit:input_type -> txmgr.v1.CommitRequest
-	7,  // 10: txmgr.v1.TransactionService.Rollback:input_type -> txmgr.v1.RollbackRequest
-	8,  // 11: txmgr.v1.TransactionService.Extend:input_type -> txmgr.v1.ExtendRequest
-	10, // 12: txmgr.v1.TransactionService.Done:input_type -> txmgr.v1.DoneRequest
-	13, // 13: txmgr.v1.TransactionService.Get:input_type -> txmgr.v1.GetRequest
-	14, // 14: txmgr.v1.TransactionService.List:input_type -> txmgr.v1.Filter
-	16, // 15: txmgr.v1.TransactionService.Wait:input_type -> txmgr.v1.WaitRequest
-	14, // 16: txmgr.v1.TransactionService.Watch:input_type -> txmgr.v1.Filter
-	21, // 17: txmgr.v1.TransactionService.Pipe:input_type -> txmgr.v1.Batch
-	2,  // 18: txmgr.v1.TransactionService.Begin:output_type -> txmgr.v1.BeginResponse
-	3,  // 19: txmgr.v1.TransactionService.Enlist:output_type -> txmgr.v1.Branch
-	9,  // 20: txmgr.v1.TransactionService.Commit:output_type -> txmgr.v1.Outcome
-	9,  // 21: txmgr.v1.TransactionService.Rollback:output_type -> txmgr.v1.Outcome
-	9,  // 22: txmgr.v1.TransactionService.Extend:output_type -> txmgr.v1.Outcome
-	12, // 23: txmgr.v1.TransactionService.Done:output_type -> txmgr.v1.DoneResponse
-	20, // 24: txmgr.v1.TransactionService.Get:output_type -> txmgr.v1.Transaction
-	15, // 25: txmgr.v1.TransactionService.List:output_type -> txmgr.v1.ListResponse
-	20, // 26: txmgr.v1.TransactionService.Wait:output_type -> txmgr.v1.Transaction
-	17, // 27: txmgr.v1.TransactionService.Watch:output_type -> txmgr.v1.Event
-	22, // 28: txmgr.v1.TransactionService.Pipe:output_type -> txmgr.v1.ReplyBatch
-	18, // [18:29] is the sub-list for method output_type
-	7,  // [7:18] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	6,  // 4: txmgr.v1.VoteRequest.votes:type_name -> txmgr.v1.Vote
+	13, // 5: txmgr.v1.DoneRequest.acks:type_name -> txmgr.v1.Ack
+	21, // 6: txmgr.v1.Filter.labels:type_name -> txmgr.v1.Filter.LabelsEntry
+	22, // 7: txmgr.v1.ListResponse.transactions:type_name -> txmgr.v1.Transaction
+	0,  // 8: txmgr.v1.TransactionService.Begin:input_type -> txmgr.v1.BeginRequest
+	4,  // 9: txmgr.v1.TransactionService.Enlist:input_type -> txmgr.v1.EnlistRequest
+	5,  // 10: txmgr.v1.TransactionService.Commit:input_type -> txmgr.v1.CommitRequest
+	9,  // 11: txmgr.v1.TransactionService.Rollback:input_type -> txmgr.v1.RollbackRequest
+	7,  // 12: txmgr.v1.TransactionService.Vote:input_type -> txmgr.v1.VoteRequest
+	8,  // 13: txmgr.v1.TransactionService.Delegate:input_type -> txmgr.v1.DelegateRequest
+	10, // 14: txmgr.v1.TransactionService.Extend:input_type -> txmgr.v1.ExtendRequest
+	12, // 15: txmgr.v1.TransactionService.Done:input_type -> txmgr.v1.DoneRequest
+	15, // 16: txmgr.v1.TransactionService.Get:input_type -> txmgr.v1.GetRequest
+	16, // 17: txmgr.v1.TransactionService.List:input_type -> txmgr.v1.Filter
+	18, // 18: txmgr.v1.TransactionService.Wait:input_type -> txmgr.v1.WaitRequest
+	16, // 19: txmgr.v1.TransactionService.Watch:input_type -> txmgr.v1.Filter
+	23, // 20: txmgr.v1.TransactionService.Pipe:input_type -> txmgr.v1.Batch
+	2,  // 21: txmgr.v1.TransactionService.Begin:output_type -> txmgr.v1.BeginResponse
+	3,  // 22: txmgr.v1.TransactionService.Enlist:output_type -> txmgr.v1.Branch
+	11, // 23: txmgr.v1.TransactionService.Commit:output_type -> txmgr.v1.Outcome
+	11, // 24: txmgr.v1.TransactionService.Rollback:output_type -> txmgr.v1.Outcome
+	11, // 25: txmgr.v1.TransactionService.Vote:output_type -> txmgr.v1.Outcome
+	11, // 26: txmgr.v1.TransactionService.Delegate:output_type -> txmgr.v1.Outcome
+	11, // 27: txmgr.v1.TransactionService.Extend:output_type -> txmgr.v1.Outcome
+	14, // 28: txmgr.v1.TransactionService.Done:output_type -> txmgr.v1.DoneResponse
+	22, // 29: txmgr.v1.TransactionService.Get:output_type -> txmgr.v1.Transaction
+	17, // 30: txmgr.v1.TransactionService.List:output_type -> txmgr.v1.ListResponse
+	22, // 31: txmgr.v1.TransactionService.Wait:output_type -> txmgr.v1.Transaction
+	19, // 32: txmgr.v1.TransactionService.Watch:output_type -> txmgr.v1.Event
+	24, // 33: txmgr.v1.TransactionService.Pipe:output_type -> txmgr.v1.ReplyBatch
+	21, // [21:34] is the sub-list for method output_type
+	8,  // [8:21] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_txmgr_v1_transaction_proto_init() }
@@ -1335,7 +1476,7 @@ func file_txmgr_v1_transaction_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_txmgr_v1_transaction_proto_rawDesc), len(file_txmgr_v1_transaction_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   20,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -35,12 +35,18 @@ const (
 const (
 	// ClusterServiceStatusProcedure is the fully-qualified name of the ClusterService's Status RPC.
 	ClusterServiceStatusProcedure = "/txmgr.v1.ClusterService/Status"
+	// ClusterServiceDoctorProcedure is the fully-qualified name of the ClusterService's Doctor RPC.
+	ClusterServiceDoctorProcedure = "/txmgr.v1.ClusterService/Doctor"
 )
 
 // ClusterServiceClient is a client for the txmgr.v1.ClusterService service.
 type ClusterServiceClient interface {
 	// Status is one node at a glance.
 	Status(context.Context, *v1.StatusRequest) (*v1.StatusResponse, error)
+	// Doctor looks for everything that is known to go wrong, at one participant,
+	// or at the coordinator and all participants. It changes nothing, and may
+	// take a while.
+	Doctor(context.Context, *v1.DoctorRequest) (*v1.DoctorResponse, error)
 }
 
 // NewClusterServiceClient constructs a client for the txmgr.v1.ClusterService service. By default,
@@ -61,12 +67,20 @@ func NewClusterServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		doctor: connect.NewClient[v1.DoctorRequest, v1.DoctorResponse](
+			httpClient,
+			baseURL+ClusterServiceDoctorProcedure,
+			connect.WithSchema(clusterServiceMethods.ByName("Doctor")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // clusterServiceClient implements ClusterServiceClient.
 type clusterServiceClient struct {
 	status *connect.Client[v1.StatusRequest, v1.StatusResponse]
+	doctor *connect.Client[v1.DoctorRequest, v1.DoctorResponse]
 }
 
 // Status calls txmgr.v1.ClusterService.Status.
@@ -78,10 +92,23 @@ func (c *clusterServiceClient) Status(ctx context.Context, req *v1.StatusRequest
 	return nil, err
 }
 
+// Doctor calls txmgr.v1.ClusterService.Doctor.
+func (c *clusterServiceClient) Doctor(ctx context.Context, req *v1.DoctorRequest) (*v1.DoctorResponse, error) {
+	response, err := c.doctor.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // ClusterServiceHandler is an implementation of the txmgr.v1.ClusterService service.
 type ClusterServiceHandler interface {
 	// Status is one node at a glance.
 	Status(context.Context, *v1.StatusRequest) (*v1.StatusResponse, error)
+	// Doctor looks for everything that is known to go wrong, at one participant,
+	// or at the coordinator and all participants. It changes nothing, and may
+	// take a while.
+	Doctor(context.Context, *v1.DoctorRequest) (*v1.DoctorResponse, error)
 }
 
 // NewClusterServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -98,10 +125,19 @@ func NewClusterServiceHandler(svc ClusterServiceHandler, opts ...connect.Handler
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	clusterServiceDoctorHandler := connect.NewUnaryHandlerSimple(
+		ClusterServiceDoctorProcedure,
+		svc.Doctor,
+		connect.WithSchema(clusterServiceMethods.ByName("Doctor")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/txmgr.v1.ClusterService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case ClusterServiceStatusProcedure:
 			clusterServiceStatusHandler.ServeHTTP(w, r)
+		case ClusterServiceDoctorProcedure:
+			clusterServiceDoctorHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -113,4 +149,8 @@ type UnimplementedClusterServiceHandler struct{}
 
 func (UnimplementedClusterServiceHandler) Status(context.Context, *v1.StatusRequest) (*v1.StatusResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("txmgr.v1.ClusterService.Status is not implemented"))
+}
+
+func (UnimplementedClusterServiceHandler) Doctor(context.Context, *v1.DoctorRequest) (*v1.DoctorResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("txmgr.v1.ClusterService.Doctor is not implemented"))
 }

@@ -35,6 +35,18 @@ const (
 const (
 	// DoubtServiceScanProcedure is the fully-qualified name of the DoubtService's Scan RPC.
 	DoubtServiceScanProcedure = "/txmgr.v1.DoubtService/Scan"
+	// DoubtServiceListProcedure is the fully-qualified name of the DoubtService's List RPC.
+	DoubtServiceListProcedure = "/txmgr.v1.DoubtService/List"
+	// DoubtServiceExplainProcedure is the fully-qualified name of the DoubtService's Explain RPC.
+	DoubtServiceExplainProcedure = "/txmgr.v1.DoubtService/Explain"
+	// DoubtServiceRetryProcedure is the fully-qualified name of the DoubtService's Retry RPC.
+	DoubtServiceRetryProcedure = "/txmgr.v1.DoubtService/Retry"
+	// DoubtServiceResolveProcedure is the fully-qualified name of the DoubtService's Resolve RPC.
+	DoubtServiceResolveProcedure = "/txmgr.v1.DoubtService/Resolve"
+	// DoubtServiceForgetProcedure is the fully-qualified name of the DoubtService's Forget RPC.
+	DoubtServiceForgetProcedure = "/txmgr.v1.DoubtService/Forget"
+	// DoubtServiceAuditProcedure is the fully-qualified name of the DoubtService's Audit RPC.
+	DoubtServiceAuditProcedure = "/txmgr.v1.DoubtService/Audit"
 )
 
 // DoubtServiceClient is a client for the txmgr.v1.DoubtService service.
@@ -42,6 +54,22 @@ type DoubtServiceClient interface {
 	// Scan compares what is prepared at participants with what the coordinator
 	// knows.
 	Scan(context.Context, *v1.ScanRequest) (*v1.ScanResponse, error)
+	// List shows the transactions that a person may have to look at: those with a
+	// hazard, and those that are decided, or delegated, and do not come to their
+	// end.
+	List(context.Context, *v1.ListDoubtsRequest) (*v1.ListDoubtsResponse, error)
+	// Explain tells all that is known about a transaction, and asks its
+	// participants.
+	Explain(context.Context, *v1.ExplainRequest) (*v1.Explanation, error)
+	// Retry drives a transaction now, whatever its backoff.
+	Retry(context.Context, *v1.RetryRequest) (*v1.RetryResponse, error)
+	// Resolve records a person's word about a transaction in doubt. An undecided
+	// one can only be rolled back by it.
+	Resolve(context.Context, *v1.ResolveRequest) (*v1.Outcome, error)
+	// Forget takes a hazard off a finished transaction.
+	Forget(context.Context, *v1.ForgetRequest) (*v1.Outcome, error)
+	// Audit lists what people did, oldest first.
+	Audit(context.Context, *v1.AuditRequest) (*v1.AuditResponse, error)
 }
 
 // NewDoubtServiceClient constructs a client for the txmgr.v1.DoubtService service. By default, it
@@ -61,12 +89,57 @@ func NewDoubtServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(doubtServiceMethods.ByName("Scan")),
 			connect.WithClientOptions(opts...),
 		),
+		list: connect.NewClient[v1.ListDoubtsRequest, v1.ListDoubtsResponse](
+			httpClient,
+			baseURL+DoubtServiceListProcedure,
+			connect.WithSchema(doubtServiceMethods.ByName("List")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		explain: connect.NewClient[v1.ExplainRequest, v1.Explanation](
+			httpClient,
+			baseURL+DoubtServiceExplainProcedure,
+			connect.WithSchema(doubtServiceMethods.ByName("Explain")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		retry: connect.NewClient[v1.RetryRequest, v1.RetryResponse](
+			httpClient,
+			baseURL+DoubtServiceRetryProcedure,
+			connect.WithSchema(doubtServiceMethods.ByName("Retry")),
+			connect.WithClientOptions(opts...),
+		),
+		resolve: connect.NewClient[v1.ResolveRequest, v1.Outcome](
+			httpClient,
+			baseURL+DoubtServiceResolveProcedure,
+			connect.WithSchema(doubtServiceMethods.ByName("Resolve")),
+			connect.WithClientOptions(opts...),
+		),
+		forget: connect.NewClient[v1.ForgetRequest, v1.Outcome](
+			httpClient,
+			baseURL+DoubtServiceForgetProcedure,
+			connect.WithSchema(doubtServiceMethods.ByName("Forget")),
+			connect.WithClientOptions(opts...),
+		),
+		audit: connect.NewClient[v1.AuditRequest, v1.AuditResponse](
+			httpClient,
+			baseURL+DoubtServiceAuditProcedure,
+			connect.WithSchema(doubtServiceMethods.ByName("Audit")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // doubtServiceClient implements DoubtServiceClient.
 type doubtServiceClient struct {
-	scan *connect.Client[v1.ScanRequest, v1.ScanResponse]
+	scan    *connect.Client[v1.ScanRequest, v1.ScanResponse]
+	list    *connect.Client[v1.ListDoubtsRequest, v1.ListDoubtsResponse]
+	explain *connect.Client[v1.ExplainRequest, v1.Explanation]
+	retry   *connect.Client[v1.RetryRequest, v1.RetryResponse]
+	resolve *connect.Client[v1.ResolveRequest, v1.Outcome]
+	forget  *connect.Client[v1.ForgetRequest, v1.Outcome]
+	audit   *connect.Client[v1.AuditRequest, v1.AuditResponse]
 }
 
 // Scan calls txmgr.v1.DoubtService.Scan.
@@ -78,11 +151,81 @@ func (c *doubtServiceClient) Scan(ctx context.Context, req *v1.ScanRequest) (*v1
 	return nil, err
 }
 
+// List calls txmgr.v1.DoubtService.List.
+func (c *doubtServiceClient) List(ctx context.Context, req *v1.ListDoubtsRequest) (*v1.ListDoubtsResponse, error) {
+	response, err := c.list.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Explain calls txmgr.v1.DoubtService.Explain.
+func (c *doubtServiceClient) Explain(ctx context.Context, req *v1.ExplainRequest) (*v1.Explanation, error) {
+	response, err := c.explain.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Retry calls txmgr.v1.DoubtService.Retry.
+func (c *doubtServiceClient) Retry(ctx context.Context, req *v1.RetryRequest) (*v1.RetryResponse, error) {
+	response, err := c.retry.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Resolve calls txmgr.v1.DoubtService.Resolve.
+func (c *doubtServiceClient) Resolve(ctx context.Context, req *v1.ResolveRequest) (*v1.Outcome, error) {
+	response, err := c.resolve.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Forget calls txmgr.v1.DoubtService.Forget.
+func (c *doubtServiceClient) Forget(ctx context.Context, req *v1.ForgetRequest) (*v1.Outcome, error) {
+	response, err := c.forget.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Audit calls txmgr.v1.DoubtService.Audit.
+func (c *doubtServiceClient) Audit(ctx context.Context, req *v1.AuditRequest) (*v1.AuditResponse, error) {
+	response, err := c.audit.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // DoubtServiceHandler is an implementation of the txmgr.v1.DoubtService service.
 type DoubtServiceHandler interface {
 	// Scan compares what is prepared at participants with what the coordinator
 	// knows.
 	Scan(context.Context, *v1.ScanRequest) (*v1.ScanResponse, error)
+	// List shows the transactions that a person may have to look at: those with a
+	// hazard, and those that are decided, or delegated, and do not come to their
+	// end.
+	List(context.Context, *v1.ListDoubtsRequest) (*v1.ListDoubtsResponse, error)
+	// Explain tells all that is known about a transaction, and asks its
+	// participants.
+	Explain(context.Context, *v1.ExplainRequest) (*v1.Explanation, error)
+	// Retry drives a transaction now, whatever its backoff.
+	Retry(context.Context, *v1.RetryRequest) (*v1.RetryResponse, error)
+	// Resolve records a person's word about a transaction in doubt. An undecided
+	// one can only be rolled back by it.
+	Resolve(context.Context, *v1.ResolveRequest) (*v1.Outcome, error)
+	// Forget takes a hazard off a finished transaction.
+	Forget(context.Context, *v1.ForgetRequest) (*v1.Outcome, error)
+	// Audit lists what people did, oldest first.
+	Audit(context.Context, *v1.AuditRequest) (*v1.AuditResponse, error)
 }
 
 // NewDoubtServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -98,10 +241,61 @@ func NewDoubtServiceHandler(svc DoubtServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(doubtServiceMethods.ByName("Scan")),
 		connect.WithHandlerOptions(opts...),
 	)
+	doubtServiceListHandler := connect.NewUnaryHandlerSimple(
+		DoubtServiceListProcedure,
+		svc.List,
+		connect.WithSchema(doubtServiceMethods.ByName("List")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	doubtServiceExplainHandler := connect.NewUnaryHandlerSimple(
+		DoubtServiceExplainProcedure,
+		svc.Explain,
+		connect.WithSchema(doubtServiceMethods.ByName("Explain")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	doubtServiceRetryHandler := connect.NewUnaryHandlerSimple(
+		DoubtServiceRetryProcedure,
+		svc.Retry,
+		connect.WithSchema(doubtServiceMethods.ByName("Retry")),
+		connect.WithHandlerOptions(opts...),
+	)
+	doubtServiceResolveHandler := connect.NewUnaryHandlerSimple(
+		DoubtServiceResolveProcedure,
+		svc.Resolve,
+		connect.WithSchema(doubtServiceMethods.ByName("Resolve")),
+		connect.WithHandlerOptions(opts...),
+	)
+	doubtServiceForgetHandler := connect.NewUnaryHandlerSimple(
+		DoubtServiceForgetProcedure,
+		svc.Forget,
+		connect.WithSchema(doubtServiceMethods.ByName("Forget")),
+		connect.WithHandlerOptions(opts...),
+	)
+	doubtServiceAuditHandler := connect.NewUnaryHandlerSimple(
+		DoubtServiceAuditProcedure,
+		svc.Audit,
+		connect.WithSchema(doubtServiceMethods.ByName("Audit")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/txmgr.v1.DoubtService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case DoubtServiceScanProcedure:
 			doubtServiceScanHandler.ServeHTTP(w, r)
+		case DoubtServiceListProcedure:
+			doubtServiceListHandler.ServeHTTP(w, r)
+		case DoubtServiceExplainProcedure:
+			doubtServiceExplainHandler.ServeHTTP(w, r)
+		case DoubtServiceRetryProcedure:
+			doubtServiceRetryHandler.ServeHTTP(w, r)
+		case DoubtServiceResolveProcedure:
+			doubtServiceResolveHandler.ServeHTTP(w, r)
+		case DoubtServiceForgetProcedure:
+			doubtServiceForgetHandler.ServeHTTP(w, r)
+		case DoubtServiceAuditProcedure:
+			doubtServiceAuditHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -113,4 +307,28 @@ type UnimplementedDoubtServiceHandler struct{}
 
 func (UnimplementedDoubtServiceHandler) Scan(context.Context, *v1.ScanRequest) (*v1.ScanResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("txmgr.v1.DoubtService.Scan is not implemented"))
+}
+
+func (UnimplementedDoubtServiceHandler) List(context.Context, *v1.ListDoubtsRequest) (*v1.ListDoubtsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("txmgr.v1.DoubtService.List is not implemented"))
+}
+
+func (UnimplementedDoubtServiceHandler) Explain(context.Context, *v1.ExplainRequest) (*v1.Explanation, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("txmgr.v1.DoubtService.Explain is not implemented"))
+}
+
+func (UnimplementedDoubtServiceHandler) Retry(context.Context, *v1.RetryRequest) (*v1.RetryResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("txmgr.v1.DoubtService.Retry is not implemented"))
+}
+
+func (UnimplementedDoubtServiceHandler) Resolve(context.Context, *v1.ResolveRequest) (*v1.Outcome, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("txmgr.v1.DoubtService.Resolve is not implemented"))
+}
+
+func (UnimplementedDoubtServiceHandler) Forget(context.Context, *v1.ForgetRequest) (*v1.Outcome, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("txmgr.v1.DoubtService.Forget is not implemented"))
+}
+
+func (UnimplementedDoubtServiceHandler) Audit(context.Context, *v1.AuditRequest) (*v1.AuditResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("txmgr.v1.DoubtService.Audit is not implemented"))
 }

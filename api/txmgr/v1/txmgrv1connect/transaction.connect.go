@@ -45,6 +45,11 @@ const (
 	// TransactionServiceRollbackProcedure is the fully-qualified name of the TransactionService's
 	// Rollback RPC.
 	TransactionServiceRollbackProcedure = "/txmgr.v1.TransactionService/Rollback"
+	// TransactionServiceVoteProcedure is the fully-qualified name of the TransactionService's Vote RPC.
+	TransactionServiceVoteProcedure = "/txmgr.v1.TransactionService/Vote"
+	// TransactionServiceDelegateProcedure is the fully-qualified name of the TransactionService's
+	// Delegate RPC.
+	TransactionServiceDelegateProcedure = "/txmgr.v1.TransactionService/Delegate"
 	// TransactionServiceExtendProcedure is the fully-qualified name of the TransactionService's Extend
 	// RPC.
 	TransactionServiceExtendProcedure = "/txmgr.v1.TransactionService/Extend"
@@ -74,9 +79,18 @@ type TransactionServiceClient interface {
 	Commit(context.Context, *v1.CommitRequest) (*v1.Outcome, error)
 	// Rollback decides to roll back.
 	Rollback(context.Context, *v1.RollbackRequest) (*v1.Outcome, error)
+	// Vote hands in the votes of some branches; the rest comes with Commit. A no
+	// decides to roll back. The last vote that a preparing transaction misses
+	// decides too.
+	Vote(context.Context, *v1.VoteRequest) (*v1.Outcome, error)
+	// Delegate leaves the decision to the transaction's only branch, which the
+	// application is about to commit in one phase. From then on nobody else
+	// decides; Done with the branch's end does.
+	Delegate(context.Context, *v1.DelegateRequest) (*v1.Outcome, error)
 	// Extend grants a new timeout, counted from now. It never shortens.
 	Extend(context.Context, *v1.ExtendRequest) (*v1.Outcome, error)
-	// Done reports branches that the caller has finished.
+	// Done reports branches that the caller has finished. For a branch to which
+	// the decision was delegated it is the decision.
 	Done(context.Context, *v1.DoneRequest) (*v1.DoneResponse, error)
 	// Get looks a transaction up.
 	Get(context.Context, *v1.GetRequest) (*v1.Transaction, error)
@@ -124,6 +138,18 @@ func NewTransactionServiceClient(httpClient connect.HTTPClient, baseURL string, 
 			httpClient,
 			baseURL+TransactionServiceRollbackProcedure,
 			connect.WithSchema(transactionServiceMethods.ByName("Rollback")),
+			connect.WithClientOptions(opts...),
+		),
+		vote: connect.NewClient[v1.VoteRequest, v1.Outcome](
+			httpClient,
+			baseURL+TransactionServiceVoteProcedure,
+			connect.WithSchema(transactionServiceMethods.ByName("Vote")),
+			connect.WithClientOptions(opts...),
+		),
+		delegate: connect.NewClient[v1.DelegateRequest, v1.Outcome](
+			httpClient,
+			baseURL+TransactionServiceDelegateProcedure,
+			connect.WithSchema(transactionServiceMethods.ByName("Delegate")),
 			connect.WithClientOptions(opts...),
 		),
 		extend: connect.NewClient[v1.ExtendRequest, v1.Outcome](
@@ -180,6 +206,8 @@ type transactionServiceClient struct {
 	enlist   *connect.Client[v1.EnlistRequest, v1.Branch]
 	commit   *connect.Client[v1.CommitRequest, v1.Outcome]
 	rollback *connect.Client[v1.RollbackRequest, v1.Outcome]
+	vote     *connect.Client[v1.VoteRequest, v1.Outcome]
+	delegate *connect.Client[v1.DelegateRequest, v1.Outcome]
 	extend   *connect.Client[v1.ExtendRequest, v1.Outcome]
 	done     *connect.Client[v1.DoneRequest, v1.DoneResponse]
 	get      *connect.Client[v1.GetRequest, v1.Transaction]
@@ -219,6 +247,24 @@ func (c *transactionServiceClient) Commit(ctx context.Context, req *v1.CommitReq
 // Rollback calls txmgr.v1.TransactionService.Rollback.
 func (c *transactionServiceClient) Rollback(ctx context.Context, req *v1.RollbackRequest) (*v1.Outcome, error) {
 	response, err := c.rollback.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Vote calls txmgr.v1.TransactionService.Vote.
+func (c *transactionServiceClient) Vote(ctx context.Context, req *v1.VoteRequest) (*v1.Outcome, error) {
+	response, err := c.vote.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Delegate calls txmgr.v1.TransactionService.Delegate.
+func (c *transactionServiceClient) Delegate(ctx context.Context, req *v1.DelegateRequest) (*v1.Outcome, error) {
+	response, err := c.delegate.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -291,9 +337,18 @@ type TransactionServiceHandler interface {
 	Commit(context.Context, *v1.CommitRequest) (*v1.Outcome, error)
 	// Rollback decides to roll back.
 	Rollback(context.Context, *v1.RollbackRequest) (*v1.Outcome, error)
+	// Vote hands in the votes of some branches; the rest comes with Commit. A no
+	// decides to roll back. The last vote that a preparing transaction misses
+	// decides too.
+	Vote(context.Context, *v1.VoteRequest) (*v1.Outcome, error)
+	// Delegate leaves the decision to the transaction's only branch, which the
+	// application is about to commit in one phase. From then on nobody else
+	// decides; Done with the branch's end does.
+	Delegate(context.Context, *v1.DelegateRequest) (*v1.Outcome, error)
 	// Extend grants a new timeout, counted from now. It never shortens.
 	Extend(context.Context, *v1.ExtendRequest) (*v1.Outcome, error)
-	// Done reports branches that the caller has finished.
+	// Done reports branches that the caller has finished. For a branch to which
+	// the decision was delegated it is the decision.
 	Done(context.Context, *v1.DoneRequest) (*v1.DoneResponse, error)
 	// Get looks a transaction up.
 	Get(context.Context, *v1.GetRequest) (*v1.Transaction, error)
@@ -337,6 +392,18 @@ func NewTransactionServiceHandler(svc TransactionServiceHandler, opts ...connect
 		TransactionServiceRollbackProcedure,
 		svc.Rollback,
 		connect.WithSchema(transactionServiceMethods.ByName("Rollback")),
+		connect.WithHandlerOptions(opts...),
+	)
+	transactionServiceVoteHandler := connect.NewUnaryHandlerSimple(
+		TransactionServiceVoteProcedure,
+		svc.Vote,
+		connect.WithSchema(transactionServiceMethods.ByName("Vote")),
+		connect.WithHandlerOptions(opts...),
+	)
+	transactionServiceDelegateHandler := connect.NewUnaryHandlerSimple(
+		TransactionServiceDelegateProcedure,
+		svc.Delegate,
+		connect.WithSchema(transactionServiceMethods.ByName("Delegate")),
 		connect.WithHandlerOptions(opts...),
 	)
 	transactionServiceExtendHandler := connect.NewUnaryHandlerSimple(
@@ -394,6 +461,10 @@ func NewTransactionServiceHandler(svc TransactionServiceHandler, opts ...connect
 			transactionServiceCommitHandler.ServeHTTP(w, r)
 		case TransactionServiceRollbackProcedure:
 			transactionServiceRollbackHandler.ServeHTTP(w, r)
+		case TransactionServiceVoteProcedure:
+			transactionServiceVoteHandler.ServeHTTP(w, r)
+		case TransactionServiceDelegateProcedure:
+			transactionServiceDelegateHandler.ServeHTTP(w, r)
 		case TransactionServiceExtendProcedure:
 			transactionServiceExtendHandler.ServeHTTP(w, r)
 		case TransactionServiceDoneProcedure:
@@ -431,6 +502,14 @@ func (UnimplementedTransactionServiceHandler) Commit(context.Context, *v1.Commit
 
 func (UnimplementedTransactionServiceHandler) Rollback(context.Context, *v1.RollbackRequest) (*v1.Outcome, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("txmgr.v1.TransactionService.Rollback is not implemented"))
+}
+
+func (UnimplementedTransactionServiceHandler) Vote(context.Context, *v1.VoteRequest) (*v1.Outcome, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("txmgr.v1.TransactionService.Vote is not implemented"))
+}
+
+func (UnimplementedTransactionServiceHandler) Delegate(context.Context, *v1.DelegateRequest) (*v1.Outcome, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("txmgr.v1.TransactionService.Delegate is not implemented"))
 }
 
 func (UnimplementedTransactionServiceHandler) Extend(context.Context, *v1.ExtendRequest) (*v1.Outcome, error) {

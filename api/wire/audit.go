@@ -1,0 +1,90 @@
+package wire
+
+import (
+	"fmt"
+	"math"
+
+	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// FromAuditFilter gives the message for a filter of audit records.
+func FromAuditFilter(f txn.AuditFilter) *txmgrv1.AuditRequest {
+	return &txmgrv1.AuditRequest{
+		Id: formatID(f.ID), Since: formatDuration(f.Since), Limit: int32(min(max(f.Limit, math.MinInt32), math.MaxInt32)),
+	}
+}
+
+// ToAuditFilter reads the message for a filter of audit records. Errors are
+// [txn.ErrInvalid].
+func ToAuditFilter(m *txmgrv1.AuditRequest) (f txn.AuditFilter, err error) {
+	if m.GetId() != "" {
+		if f.ID, err = txn.ParseID(m.GetId()); err != nil {
+			return txn.AuditFilter{}, err
+		}
+	}
+	if f.Since, err = ParseDuration("since", m.GetSince()); err != nil {
+		return txn.AuditFilter{}, err
+	}
+	if m.GetLimit() < 0 {
+		return txn.AuditFilter{}, fmt.Errorf("%w: limit %d is negative", txn.ErrInvalid, m.GetLimit())
+	}
+	f.Limit = int(m.GetLimit())
+	return f, nil
+}
+
+// FromAudit gives the message for audit records.
+func FromAudit(as []txn.AuditRecord) *txmgrv1.AuditResponse {
+	return &txmgrv1.AuditResponse{Records: fromAudit(as)}
+}
+
+func fromAudit(as []txn.AuditRecord) []*txmgrv1.AuditRecord {
+	ms := make([]*txmgrv1.AuditRecord, len(as))
+	for n, a := range as {
+		ms[n] = &txmgrv1.AuditRecord{
+			Seq: a.Seq, Time: formatTime(a.Time), Tick: a.Tick, Index: a.Index, Action: Text(a.Action),
+			Id: optional(formatID(a.ID)), Branch: optional(Text(a.Branch)), Subject: Text(a.Subject), By: Text(a.By), Reason: Text(a.Reason),
+		}
+	}
+	return ms
+}
+
+// ToAudit reads the message for audit records.
+func ToAudit(m *txmgrv1.AuditResponse) ([]txn.AuditRecord, error) {
+	var r reader
+	as := r.audit(m.GetRecords())
+	return as, r.answer("audit records")
+}
+
+func (r *reader) audit(ms []*txmgrv1.AuditRecord) []txn.AuditRecord {
+	as := make([]txn.AuditRecord, len(ms))
+	for n, m := range ms {
+		as[n] = txn.AuditRecord{
+			Seq: m.GetSeq(), Time: r.time("audit.time", m.GetTime()), Tick: m.GetTick(), Index: m.GetIndex(), Action: m.GetAction(),
+			ID: r.id("audit.id", m.GetId()), Branch: m.GetBranch(), Subject: m.GetSubject(), By: m.GetBy(), Reason: m.GetReason(),
+		}
+	}
+	return as
+}
+
+// FromDiagnoses gives the message for what a doctor found.
+func FromDiagnoses(ds []txn.Diagnosis) *txmgrv1.DoctorResponse {
+	m := &txmgrv1.DoctorResponse{Diagnoses: make([]*txmgrv1.Diagnosis, len(ds))}
+	for n, d := range ds {
+		m.Diagnoses[n] = &txmgrv1.Diagnosis{
+			Participant: Text(d.Participant), Level: Text(d.Level), Subject: Text(d.Subject), Found: Text(d.Found), Fix: Text(d.Fix),
+		}
+	}
+	return m
+}
+
+// ToDiagnoses reads the message for what a doctor found.
+func ToDiagnoses(m *txmgrv1.DoctorResponse) []txn.Diagnosis {
+	ds := make([]txn.Diagnosis, len(m.GetDiagnoses()))
+	for n, d := range m.GetDiagnoses() {
+		ds[n] = txn.Diagnosis{
+			Participant: d.GetParticipant(), Level: d.GetLevel(), Subject: d.GetSubject(), Found: d.GetFound(), Fix: d.GetFix(),
+		}
+	}
+	return ds
+}

@@ -1,0 +1,99 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/node"
+	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/ledger"
+	"github.com/txmgr/txmgr/participant/postgres"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// A coordinator in the application's own process: the same Manager, no server.
+func Example_embedded() {
+	n, err := node.Open(context.Background(), node.Config{
+		DataDir: directory + "/embedded",
+		Openers: map[string]participant.Opener{ledger.Kind: ledger.Opener},
+		Logger:  slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer n.Close()
+	for _, name := range []string{"left", "right"} {
+		err := n.AddParticipant(context.Background(), txn.Participant{
+			Name: name, Kind: ledger.Kind, Settings: map[string]string{"path": directory + "/" + name},
+		})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	left, right := ledger.New("left", directory+"/left"), ledger.New("right", directory+"/right")
+	err = txn.Run(context.Background(), n, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
+		if err := left.Add(ctx, tx, "alice", 10); err != nil {
+			return err
+		}
+		return right.Add(ctx, tx, "bob", 10)
+	})
+	fmt.Println(err)
+	// Output:
+	// <nil>
+}
+
+// When the answer to a commit is lost, the error says so, and carries the id to ask
+// with. Nothing was lost but the answer: the outcome is in the coordinator's log.
+func Example_inDoubt() {
+	reset()
+	m, err := client.Dial(address)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer m.Close()
+	bank := postgres.New("bank", pool)
+	err = txn.Run(context.Background(), m, txn.Options{Name: "pay"}, func(ctx context.Context, tx *txn.Tx) error {
+		_, err := bank.Exec(ctx, tx, `UPDATE account SET balance = balance - 10 WHERE id = 1`)
+		return err
+	})
+	var e *txn.Error
+	switch {
+	case err == nil:
+		fmt.Println("committed")
+	case errors.Is(err, txn.ErrRolledBack):
+		fmt.Println("surely nothing happened:", err)
+	case errors.Is(err, txn.ErrInDoubt) && errors.As(err, &e):
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		info, err := m.Wait(ctx, e.ID, txn.DecidedGoal)
+		fmt.Println(info.State, err)
+	default:
+		fmt.Println("it did not even begin:", err)
+	}
+	show()
+	// Output:
+	// committed
+	// balance 90, items 3, letters 0
+}
+
+// finished waits until nothing is left to be done for any transaction: who asks
+// the databases earlier may see some of them committed and others not yet.
+func finished(m *client.Client) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	list, err := m.List(ctx, txn.Filter{States: []txn.State{txn.Committing, txn.RollingBack}})
+	for _, i := range list {
+		_, e := m.Wait(ctx, i.ID, txn.Finished)
+		err = errors.Join(err, e)
+	}
+	if err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,99 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/participant/mariadb"
+	"github.com/txmgr/txmgr/participant/postgres"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Two databases, one transaction. Returning nil commits both; an error rolls both
+// back.
+func Example() {
+	reset()
+	m, err := client.Dial(address) // "http://127.0.0.1:7460", as a rule
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer m.Close()
+	bank, stock := postgres.New("bank", pool), mariadb.New("stock", db)
+
+	order := func(ctx context.Context, price int) error {
+		return txn.Run(ctx, m, txn.Options{Name: "order", Timeout: 30 * time.Second}, func(ctx context.Context, tx *txn.Tx) error {
+			if _, err := stock.Exec(ctx, tx, `UPDATE item SET n = n - 1 WHERE id = ?`, 7); err != nil {
+				return err
+			}
+			_, err := bank.Exec(ctx, tx, `UPDATE account SET balance = balance - $1 WHERE id = $2`, price, 1)
+			return err
+		})
+	}
+	fmt.Println(order(context.Background(), 10))
+	show()
+	err = order(context.Background(), 1000) // more than there is: a CHECK of the table
+	fmt.Println(errors.Is(err, txn.ErrRolledBack))
+	show()
+	// Output:
+	// <nil>
+	// balance 90, items 2, letters 0
+	// true
+	// balance 90, items 2, letters 0
+}
+
+// The transaction of the database driver is there for libraries that want one.
+// Committing it by hand is refused.
+func Example_tx() {
+	reset()
+	m, err := client.Dial(address)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer m.Close()
+	bank := postgres.New("bank", pool)
+	err = txn.Run(context.Background(), m, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
+		pgxTx, err := bank.Tx(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if _, err := pgxTx.Exec(ctx, `UPDATE account SET balance = 0`); err != nil {
+			return err
+		}
+		return pgxTx.Commit(ctx)
+	})
+	fmt.Println(errors.Is(err, txn.ErrManaged), errors.Is(err, txn.ErrRolledBack))
+	show()
+	// Output:
+	// true true
+	// balance 100, items 3, letters 0
+}
+
+// A transaction that is not finished in its time is rolled back by the
+// coordinator, and its context ends.
+func Example_timeout() {
+	reset()
+	m, err := client.Dial(address)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer m.Close()
+	stock := mariadb.New("stock", db)
+	err = txn.Run(context.Background(), m, txn.Options{Timeout: 300 * time.Millisecond}, func(ctx context.Context, tx *txn.Tx) error {
+		if _, err := stock.Exec(ctx, tx, `UPDATE item SET n = n - 1 WHERE id = 7`); err != nil {
+			return err
+		}
+		<-ctx.Done() // something takes too long
+		return context.Cause(ctx)
+	})
+	fmt.Println(errors.Is(err, txn.ErrTimedOut), errors.Is(err, txn.ErrRolledBack))
+	show()
+	// Output:
+	// true true
+	// balance 100, items 3, letters 0
+}

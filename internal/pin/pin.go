@@ -1,4 +1,0 @@
-// Package pin holds a dependency until its users are there.
-package pin
-
-import _ "github.com/go-sql-driver/mysql"

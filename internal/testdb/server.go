@@ -1,0 +1,130 @@
+package testdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// patience bounds every single wait for a server.
+const patience = 30 * time.Second
+
+// startTries is how often a first start looks for another port.
+const startTries = 5
+
+// server is what all servers have in common: one directory, one port, one
+// process at a time.
+type server struct {
+	label   string // its product, for people
+	home    *serverDir
+	account *account
+	port    int
+	command func() []string             // its program and arguments
+	ping    func(context.Context) error // nil when it answers
+	stop    os.Signal                   // shuts it down
+	quit    os.Signal                   // ends it when its data is not needed any more
+
+	mu  sync.Mutex // held while the server is being started or ended; guards run
+	run *process   // nil: down
+}
+
+// startOnFreePort is the first start. taken is what the log says when somebody
+// else has the port.
+func (s *server) startOnFreePort(ctx context.Context, taken string) (err error) {
+	for try := 1; ; try++ {
+		if s.port, err = freePort(); err != nil {
+			return err
+		}
+		err = s.Start(ctx)
+		if err == nil || try == startTries || !strings.Contains(err.Error(), taken) {
+			return err
+		}
+	}
+}
+
+// Start starts a server that is down, on its data and its port, and waits until
+// it answers. A server that is up stays as it is.
+func (s *server) Start(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.run != nil {
+		return nil
+	}
+	command := s.command()
+	run, err := spawn(command[0], s.home.path, s.account, command[1:]...)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := s.ready(ctx, run); err != nil {
+		return errors.Join(err, run.end(ctx, syscall.SIGKILL))
+	}
+	s.run = run
+	return nil
+}
+
+// ready asks the server until it answers.
+func (s *server) ready(ctx context.Context, run *process) error {
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for {
+		err := s.ping(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-run.gone:
+			return fmt.Errorf("%s did not start on port %d; %s", s.label, s.port, run.log)
+		case <-ctx.Done():
+			return fmt.Errorf("%s does not answer on port %d: %w; %s", s.label, s.port, err, run.log)
+		case <-again.C:
+		}
+	}
+}
+
+// Kill kills the server as a crash does (kill -9) and waits until all of it is
+// gone, so that it can be started again.
+func (s *server) Kill(ctx context.Context) error { return s.end(ctx, syscall.SIGKILL) }
+
+// Stop shuts the server down: sessions are cut off, data is kept.
+func (s *server) Stop(ctx context.Context) error { return s.end(ctx, s.stop) }
+
+func (s *server) end(ctx context.Context, sig os.Signal) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.run == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := s.run.end(ctx, sig); err != nil {
+		return fmt.Errorf("end %s: %w", s.label, err)
+	}
+	s.run = nil
+	return nil
+}
+
+// Close ends the server and removes all that belongs to it. It may be repeated.
+func (s *server) Close() error {
+	err := s.end(context.Background(), s.quit)
+	return errors.Join(err, s.home.remove())
+}
+
+// Port is the server's TCP port on 127.0.0.1.
+func (s *server) Port() int { return s.port }
+
+// PID is the process id of the running server, 0 when it is down.
+func (s *server) PID() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.run == nil {
+		return 0
+	}
+	return s.run.cmd.Process.Pid
+}

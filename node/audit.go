@@ -1,0 +1,35 @@
+package node
+
+import (
+	"context"
+	"slices"
+
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// maxAudit bounds the answers of [Node.Audit] that name no limit.
+const maxAudit = 1000
+
+// Audit lists what people did to transactions and participants, oldest first: the
+// newest that fit, of the newest 10,000 that the log keeps.
+func (n *Node) Audit(_ context.Context, f txn.AuditFilter) ([]txn.AuditRecord, error) {
+	if err := n.Ready(); err != nil {
+		return nil, txn.Wrap("audit list", txn.ID{}, err)
+	}
+	limit := f.Limit
+	if limit <= 0 {
+		limit = maxAudit
+	}
+	var all []machine.AuditRecord
+	n.fsm.View(func(m *machine.Machine) { all = m.Audit() })
+	oldest := n.conf.wall().Add(-f.Since).UnixMilli()
+	out := []txn.AuditRecord{}
+	for i := len(all) - 1; i >= 0 && len(out) < limit; i-- {
+		if a := &all[i]; (f.ID.IsZero() || a.ID == f.ID) && (f.Since <= 0 || a.Wall >= oldest) {
+			out = append(out, a.Show())
+		}
+	}
+	slices.Reverse(out)
+	return out, nil
+}

@@ -1,0 +1,112 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// Attach gives the transaction with this id to another service than the one that
+// began it; see [txn.Attach].
+func (n *Node) Attach(ctx context.Context, id txn.ID) (*txn.Tx, error) {
+	return txn.Attach(ctx, n, id)
+}
+
+// Commit implements [txn.Manager]. While the coordinator collects the votes that
+// are missing it waits, at most until the transaction's deadline.
+func (n *Node) Commit(ctx context.Context, id txn.ID, c txn.Commitment) (txn.Outcome, error) {
+	res, err := n.call(ctx, "commit", id, machine.Commit{ID: id, Votes: c.Votes, OwnPhaseTwo: c.OwnPhaseTwo})
+	switch {
+	case res.Code == machine.Decided:
+		return outcomeOf(res), n.withReason(err)
+	case err != nil || res.State != txn.Preparing:
+		return outcomeOf(res), err
+	}
+	return n.awaitVotes(ctx, id)
+}
+
+// awaitVotes returns when the transaction, which is preparing, is decided.
+func (n *Node) awaitVotes(ctx context.Context, id txn.ID) (txn.Outcome, error) {
+	w := n.hub.park(id)
+	defer n.hub.leave(id, w)
+	for {
+		o, err := n.standing(id)
+		switch {
+		case err != nil:
+			return o, err
+		case o.State.Commits():
+			return o, nil
+		case o.State.Decided():
+			return o, n.withReason(refused("commit", id, machine.Result{Code: machine.Decided, State: o.State, Cause: o.Cause}))
+		}
+		select {
+		case <-w.poke:
+		case <-n.closing:
+			return o, undecided(id, o, "the coordinator is stopping")
+		case <-ctx.Done():
+			e := txn.Wrap("commit", id, fmt.Errorf("%w: %w while the coordinator collects the votes that are missing", txn.ErrInDoubt, context.Cause(ctx)))
+			e.State = o.State
+			return o, e
+		}
+	}
+}
+
+// standing is where a transaction is whose commit was asked for.
+func (n *Node) standing(id txn.ID) (o txn.Outcome, err error) {
+	if err := n.Ready(); err != nil {
+		return o, undecided(id, o, err.Error())
+	}
+	var known bool
+	n.fsm.View(func(m *machine.Machine) { o, known = m.Lookup(id) })
+	if !known {
+		return o, undecided(id, o, "it was decided, and the outcome is forgotten already")
+	}
+	return o, nil
+}
+
+func undecided(id txn.ID, o txn.Outcome, why string) error {
+	return &txn.Error{Op: "commit", ID: id, State: o.State, Err: txn.ErrInDoubt, Detail: why}
+}
+
+// withReason adds to the refusal of a commit why the transaction was rolled back,
+// where somebody has said so.
+func (n *Node) withReason(err error) error {
+	var e *txn.Error
+	if !errors.As(err, &e) || e.Cause == 0 || e.Cause == txn.CauseTimeout {
+		return err
+	}
+	n.fsm.View(func(m *machine.Machine) {
+		if t, ok := m.Get(e.ID); ok && t.Reason != "" && !t.State.Commits() {
+			e.Detail = t.Reason + "; " + e.Detail
+		}
+	})
+	return err
+}
+
+// Vote implements [txn.Manager].
+func (n *Node) Vote(ctx context.Context, id txn.ID, b txn.Ballot) (txn.Outcome, error) {
+	if len(b.Reason) > txn.MaxReason {
+		return txn.Outcome{}, tooLong("vote", id, "reason", len(b.Reason))
+	}
+	res, err := n.call(ctx, "vote", id, machine.Vote{ID: id, Votes: b.Votes, OwnPhaseTwo: b.OwnPhaseTwo, Reason: b.Reason})
+	if res.Code == machine.Decided {
+		err = n.withReason(err)
+	}
+	return outcomeOf(res), err
+}
+
+// Delegate implements [txn.Manager].
+func (n *Node) Delegate(ctx context.Context, id txn.ID, b txn.BranchID) (txn.Outcome, error) {
+	res, err := n.call(ctx, "delegate", id, machine.Delegate{ID: id, Branch: b})
+	if res.Code == machine.Decided {
+		err = n.withReason(err)
+	}
+	return outcomeOf(res), err
+}
+
+func tooLong(op string, id txn.ID, what string, bytes int) error {
+	return &txn.Error{Op: op, ID: id, Err: txn.ErrInvalid, Detail: fmt.Sprintf("%s has %d bytes; at most %d", what, bytes, txn.MaxReason)}
+}

@@ -1,0 +1,162 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// Explain tells all that is known about a transaction, in whatever state, and asks
+// its participants how its branches are now, each for at most 5 seconds.
+func (n *Node) Explain(ctx context.Context, id txn.ID) (txn.Explanation, error) {
+	t, err := n.transaction("doubt explain", id)
+	if err != nil {
+		return txn.Explanation{}, err
+	}
+	audit, err := n.Audit(ctx, txn.AuditFilter{ID: id})
+	if err != nil {
+		return txn.Explanation{}, err
+	}
+	asked := n.inquire(ctx, &t, allBranches(&t))
+	n.addAttempts(&t, asked)
+	info := n.info(&t, true)
+	return txn.Explanation{
+		Transaction: info, Story: n.story(&t, &info, audit), Branches: asked,
+		Choices: n.choices(&t, asked), Audit: audit,
+	}, nil
+}
+
+func allBranches(t *machine.Transaction) []txn.BranchID {
+	ids := make([]txn.BranchID, len(t.Branches))
+	for i := range ids {
+		ids[i] = txn.BranchID(i + 1)
+	}
+	return ids
+}
+
+// addAttempts adds what this leader's recovery has tried.
+func (n *Node) addAttempts(t *machine.Transaction, asked []txn.BranchInquiry) {
+	r := n.recovery.Load()
+	if r == nil {
+		return
+	}
+	for id, h := range r.History(t.ID) {
+		if k := int(id) - 1; k >= 0 && k < len(asked) && len(h.Attempts) > 0 {
+			asked[k].Attempts, asked[k].EarlierAttempts = h.Attempts, h.Earlier
+		}
+	}
+}
+
+// story says in a few lines what the log knows.
+func (n *Node) story(t *machine.Transaction, i *txn.Info, audit []txn.AuditRecord) []string {
+	began := fmt.Sprintf("begun %s", stamp(i.Began))
+	if t.Name != "" {
+		began += fmt.Sprintf(" as %q", t.Name)
+	}
+	lines := []string{fmt.Sprintf("%s, with %v to be decided: until tick %d", began, t.Timeout, t.Expiry)}
+	if t.State.Decided() {
+		lines = append(lines, decisionText(t, i, audit))
+	} else {
+		lines = append(lines, n.openText(t, i))
+	}
+	return append(lines, endText(t)...)
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 MST") }
+
+// openText says of an undecided transaction what it is waiting for.
+func (n *Node) openText(t *machine.Transaction, i *txn.Info) string {
+	left := fmt.Sprintf("%v are left", i.ExpiresIn)
+	if i.ExpiresIn == 0 {
+		left = "its time is over"
+	}
+	switch {
+	case t.Delegated():
+		return fmt.Sprintf("not decided: the decision was delegated to b1 at %s, which decides by its own end; its participant is asked for that when the time is over: %s", t.Branches[0].Participant, left)
+	case t.State == txn.Preparing:
+		var missing []string
+		for k, b := range t.Branches {
+			if b.Vote == 0 {
+				missing = append(missing, fmt.Sprintf("%v at %s", txn.BranchID(k+1), b.Participant))
+			}
+		}
+		return fmt.Sprintf("not decided: commit was asked for, and the coordinator collects the votes of %s: %s", strings.Join(missing, ", "), left)
+	}
+	return "not decided: nobody has asked for a commit or a rollback yet: " + left
+}
+
+// decisionText says what was decided, when, by which entry of the log, and why.
+func decisionText(t *machine.Transaction, i *txn.Info, audit []txn.AuditRecord) string {
+	what := "decided to roll back"
+	if t.State.Commits() {
+		what = "decided to commit"
+	}
+	when := " at a time that the log has not kept"
+	if !i.Decided.IsZero() {
+		when = fmt.Sprintf(" %s, at tick %d, by entry %d of the log", stamp(i.Decided), i.DecidedTick, i.DecidedIndex)
+	}
+	return what + when + ": " + causeText(t, audit)
+}
+
+func causeText(t *machine.Transaction, audit []txn.AuditRecord) string {
+	alone := len(t.Branches) == 1 && t.Branches[0].Vote == txn.VoteDelegated
+	switch {
+	case alone && t.State.Commits():
+		return "its only branch, to which the decision was delegated, had committed"
+	case t.State.Commits():
+		return "every branch had voted for it"
+	case alone && t.Cause == txn.CauseVoteNo:
+		return "its only branch, to which the decision was delegated, had not committed" + reasonText(t.Reason)
+	}
+	switch t.Cause {
+	case txn.CauseClient:
+		return "the application asked for it" + reasonText(t.Reason)
+	case txn.CauseTimeout:
+		return fmt.Sprintf("it was not decided within %v", t.Timeout)
+	case txn.CauseVoteNo:
+		return "a branch voted no" + reasonText(t.Reason)
+	case txn.CauseSessionExpired:
+		return "the session of the application went silent" + reasonText(t.Reason)
+	case txn.CauseOperator:
+		for _, a := range audit {
+			if a.Action != "forget" && a.By != "" {
+				return a.By + " asked for it" + reasonText(t.Reason)
+			}
+		}
+		return "a person asked for it" + reasonText(t.Reason)
+	}
+	return t.Cause.String()
+}
+
+func reasonText(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + oneLine(reason)
+}
+
+// endText says how far the branches are.
+func endText(t *machine.Transaction) (lines []string) {
+	var open []string
+	for k := range t.Branches {
+		b, id := &t.Branches[k], txn.BranchID(k+1)
+		if b.State == txn.BranchHazard {
+			lines = append(lines, hazardText(t, id))
+		}
+		if !b.State.Finished() {
+			open = append(open, fmt.Sprintf("%v at %s", id, b.Participant))
+		}
+	}
+	switch {
+	case !t.State.Decided():
+	case len(open) > 0:
+		lines = append(lines, fmt.Sprintf("%d of %d branches have not come to their end: %s", len(open), len(t.Branches), strings.Join(open, ", ")))
+	case len(lines) == 0:
+		lines = append(lines, "all branches have ended as decided")
+	}
+	return lines
+}

@@ -1,0 +1,217 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/ledger"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// addLedger registers a ledger with a quota.
+func addLedger(t *testing.T, n *Node, name, quota string) error {
+	t.Helper()
+	p := txn.Participant{Name: name, Kind: ledger.Kind, Settings: map[string]string{"path": filepath.Join(t.TempDir(), name)}}
+	if quota != "" {
+		p.Settings[QuotaSetting] = quota
+	}
+	return n.AddParticipant(t.Context(), p)
+}
+
+func ledgers(c *Config) {
+	c.Openers = map[string]participant.Opener{ledger.Kind: ledger.Opener}
+}
+
+func TestQuotaIsChecked(t *testing.T) {
+	n := open(t, t.TempDir(), ledgers)
+	for _, quota := range []string{"0", "-1", "many", "1000001", " 5"} {
+		wantErr(t, quota, addLedger(t, n, "bank", quota), txn.ErrInvalid, "quota")
+	}
+	if _, ok := n.registration("bank"); ok {
+		t.Error("registered all the same")
+	}
+	if err := addLedger(t, n, "bank", "5"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestQuotaHoldsBranchesBack(t *testing.T) {
+	dir := t.TempDir()
+	n, err := tryOpen(t, dir, ledgers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	for name, quota := range map[string]string{"bank": "2", "stock": ""} {
+		if err := addLedger(t, n, name, quota); err != nil {
+			t.Fatal(err)
+		}
+	}
+	beginThere := func() (txn.Begun, error) {
+		return n.Begin(ctx, txn.Options{Timeout: time.Hour, Branches: []txn.Enlistment{{Participant: "stock"}, {Participant: "bank"}}})
+	}
+	first, err := beginThere()
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := n.Begin(ctx, txn.Options{Timeout: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := n.Enlist(ctx, second.ID, txn.Enlistment{Participant: "bank"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	third, err := n.Begin(ctx, txn.Options{Timeout: time.Hour, Branches: []txn.Enlistment{{Participant: "stock"}}})
+	if err != nil {
+		t.Fatalf("elsewhere: %v", err)
+	}
+	full := func(when string) {
+		t.Helper()
+		_, err := beginThere()
+		wantErr(t, when+": begin", err, txn.ErrUnavailable, `participant "bank" has 2 unfinished branches, and its quota is 2`)
+		other, err := n.Begin(ctx, txn.Options{Timeout: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = n.Enlist(ctx, other.ID, txn.Enlistment{Participant: "bank"})
+		wantErr(t, when+": enlist", err, txn.ErrUnavailable, "quota is 2")
+		if _, err := n.Enlist(ctx, second.ID, txn.Enlistment{Participant: "bank"}); err != nil {
+			t.Errorf("%s: a repeat: %v", when, err)
+		}
+	}
+	full("at once")
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n = open(t, dir, ledgers)
+	full("after a restart")
+	if err := n.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Rollback(ctx, first.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	finished(t, n, first.ID)
+	if _, err := n.Enlist(ctx, third.ID, txn.Enlistment{Participant: "bank"}); err != nil {
+		t.Errorf("when one has ended: %v", err)
+	}
+	full("when another has come")
+	ds, err := n.Doctor(ctx, "bank")
+	if err != nil || found(ds, QuotaSetting).Level != "warning" || found(ds, QuotaSetting).Found != "2 of 2 branches are unfinished: further ones will be refused" {
+		t.Errorf("%+v, %v", ds, err)
+	}
+}
+
+// TestQuotaIsNeverExceeded: by many callers at once, some of which give up.
+func TestQuotaIsNeverExceeded(t *testing.T) {
+	n := open(t, t.TempDir(), ledgers)
+	if err := addLedger(t, n, "bank", "7"); err != nil {
+		t.Fatal(err)
+	}
+	var begun, refused atomic.Int64
+	var wg sync.WaitGroup
+	for w := range 32 {
+		wg.Go(func() {
+			for i := range 40 {
+				ctx, cancel := context.WithCancel(context.Background())
+				if (w+i)%3 == 0 {
+					go cancel() // in the middle of it, sometimes
+				}
+				b, err := n.Begin(ctx, txn.Options{Timeout: time.Hour, Branches: []txn.Enlistment{{Participant: "bank"}}})
+				cancel()
+				if errors.Is(err, txn.ErrInDoubt) || errors.Is(err, context.Canceled) {
+					var e *txn.Error
+					if errors.As(err, &e) {
+						b.ID = e.ID
+					}
+				} else if err != nil {
+					refused.Add(1)
+					continue
+				}
+				begun.Add(1)
+				if _, err := n.Rollback(context.Background(), b.ID, ""); err != nil && !errors.Is(err, txn.ErrNotFound) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	stop := make(chan struct{})
+	watched := make(chan int)
+	go func() {
+		most := 0
+		for {
+			select {
+			case <-stop:
+				watched <- most
+				return
+			default:
+			}
+			list, err := n.List(context.Background(), txn.Filter{Participant: "bank"})
+			if err != nil {
+				t.Error(err)
+			}
+			open := 0
+			for _, i := range list {
+				if !i.Branches[0].State.Finished() {
+					open++
+				}
+			}
+			most = max(most, open)
+		}
+	}()
+	wg.Wait()
+	close(stop)
+	if most := <-watched; most > 7 || most == 0 {
+		t.Errorf("%d branches were open at once", most)
+	}
+	if begun.Load() == 0 || refused.Load() == 0 {
+		t.Errorf("%d begun, %d refused: the quota was not tried", begun.Load(), refused.Load())
+	}
+	// Those that were given up are found to be nothing, or still there.
+	until(t, "room", func() bool {
+		list, err := n.List(context.Background(), txn.Filter{States: []txn.State{txn.Active}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range list {
+			if _, err := n.Rollback(context.Background(), i.ID, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		used, _, _ := n.quotas.use("bank")
+		return used == 0
+	})
+}
+
+func TestWhoPreparesIsFoundOut(t *testing.T) {
+	n := open(t, t.TempDir(), func(c *Config) {
+		c.Openers = map[string]participant.Opener{
+			"desk": func(context.Context, txn.Participant, string) (participant.Participant, error) { return newDesk(), nil },
+			"web": func(_ context.Context, p txn.Participant, _ string) (participant.Participant, error) {
+				if _, ok := p.Settings[QuotaSetting]; ok {
+					return nil, errors.New("what is a quota?")
+				}
+				return yesAfter(0), nil
+			},
+		}
+	})
+	ctx := t.Context()
+	for kind, prepares := range map[string]bool{"desk": false, "web": true} {
+		if err := n.AddParticipant(ctx, txn.Participant{Name: kind, Kind: kind, Settings: map[string]string{QuotaSetting: "9"}}); err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+		if p, ok := n.registration(kind); !ok || p.CoordinatorPrepares != prepares {
+			t.Errorf("%+v", p)
+		}
+	}
+	err := n.AddParticipant(ctx, txn.Participant{Name: "other", Kind: "desk", CoordinatorPrepares: true})
+	wantErr(t, "a desk that the coordinator shall prepare", err, txn.ErrInvalid, "cannot ask kind")
+}

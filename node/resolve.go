@@ -1,0 +1,217 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+const opResolve = "doubt resolve"
+
+// Resolve records a person's word about a transaction in doubt. Before that the
+// participants of the branches that it is about are asked: what one of them holds
+// prepared, or can prove, is not for a person to say.
+//
+// [txn.ErrInvalid]: no reason was given, or it is too long. [txn.ErrConflict]: the
+// participants know better, a branch is not in doubt, or the transaction is not
+// decided and can only be rolled back.
+func (n *Node) Resolve(ctx context.Context, id txn.ID, r txn.Resolution) (txn.Outcome, error) {
+	reason, err := reasonOf(opResolve, id, r.Reason)
+	if err != nil {
+		return txn.Outcome{}, err
+	}
+	t, err := n.transaction(opResolve, id)
+	if err != nil {
+		return txn.Outcome{}, err
+	}
+	if t.State.Decided() {
+		for _, q := range n.inquire(ctx, &t, targets(&t, r.Branch)) {
+			if why := objection(&t, &q, r.Commit); why != "" {
+				return outcomeNow(&t), &txn.Error{Op: opResolve, ID: id, State: t.State, Cause: t.Cause, Err: txn.ErrConflict, Detail: why}
+			}
+		}
+	}
+	c := machine.Resolve{ID: id, Branch: r.Branch, Ending: txn.BranchRolledBack, By: personOf(r.By), Reason: reason}
+	if r.Commit {
+		c.Ending = txn.BranchCommitted
+	}
+	res, err := n.call(ctx, opResolve, id, c)
+	return outcomeOf(res), err
+}
+
+// reasonOf checks why a person does something.
+func reasonOf(op string, id txn.ID, reason string) (string, error) {
+	reason = strings.TrimSpace(reason)
+	switch {
+	case reason == "":
+		return "", &txn.Error{Op: op, ID: id, Err: txn.ErrInvalid, Detail: "no reason given: say why, the audit keeps it"}
+	case len(reason) > txn.MaxReason:
+		return "", tooLong(op, id, "reason", len(reason))
+	}
+	return reason, nil
+}
+
+// personOf is who does something, as the log takes it.
+func personOf(by string) string { return clipTo(oneLine(by), txn.MaxName) }
+
+func outcomeNow(t *machine.Transaction) txn.Outcome {
+	return txn.Outcome{State: t.State, Cause: t.Cause, Hazard: t.Hazard}
+}
+
+// targets are the branches that a person can say something about: the named one, or
+// all that are unfinished or whose end is unknown.
+func targets(t *machine.Transaction, named txn.BranchID) (ids []txn.BranchID) {
+	for k := range t.Branches {
+		id := txn.BranchID(k + 1)
+		if (named == 0 || named == id) && inDoubt(&t.Branches[k]) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+func inDoubt(b *machine.TransactionBranch) bool {
+	return !b.State.Finished() || b.State == txn.BranchHazard && b.Hazard == txn.HazardUnknown
+}
+
+// objection says why a person's word about a branch is not taken; empty when it is.
+func objection(t *machine.Transaction, q *txn.BranchInquiry, commit bool) string {
+	id, _ := txn.ParseBranchID(q.Branch)
+	where := fmt.Sprintf("%s at %s", q.Branch, q.Participant)
+	if q.Prepared {
+		return where + " is prepared there: the coordinator can end it: txmgr doubt retry " + t.ID.String()
+	}
+	end, proved := provedEnd(q)
+	unfinished := !t.Branches[id-1].State.Finished()
+	if proved && (unfinished || commit != (end == txn.BranchCommitted)) {
+		return fmt.Sprintf("%s: there is proof that it ended %v (%s): txmgr doubt retry %v records that", where, end, oneLine(q.Detail), t.ID)
+	}
+	return ""
+}
+
+// Forget takes a hazard off a finished transaction, whose outcome is kept for the
+// retention time from then on. Without a hazard there is nothing to forget.
+//
+// [txn.ErrInvalid]: no reason was given. [txn.ErrConflict]: it is not finished.
+func (n *Node) Forget(ctx context.Context, id txn.ID, by, reason string) (txn.Outcome, error) {
+	const op = "doubt forget"
+	reason, err := reasonOf(op, id, reason)
+	if err != nil {
+		return txn.Outcome{}, err
+	}
+	res, err := n.call(ctx, op, id, machine.Forget{ID: id, By: personOf(by), Reason: reason})
+	return outcomeOf(res), err
+}
+
+// The actions of a [txn.Choice].
+const (
+	actRetry    = "retry"
+	actCommit   = "commit"
+	actRollback = "rollback"
+	actForget   = "forget"
+)
+
+// choices are what a person could do now, allowed or not.
+func (n *Node) choices(t *machine.Transaction, asked []txn.BranchInquiry) []txn.Choice {
+	id := t.ID.String()
+	all := []txn.Choice{
+		n.retryChoice(t),
+		resolveChoice(t, asked, true),
+		resolveChoice(t, asked, false),
+		forgetChoice(t),
+	}
+	commands := map[string]string{
+		actRetry:    "txmgr doubt retry " + id,
+		actCommit:   "txmgr doubt resolve " + id + " --commit --reason '...'",
+		actRollback: "txmgr doubt resolve " + id + " --rollback --reason '...'",
+		actForget:   "txmgr doubt forget " + id + " --reason '...'",
+	}
+	for i := range all {
+		if all[i].Allowed {
+			all[i].Command = commands[all[i].Action]
+		}
+	}
+	return all
+}
+
+func (n *Node) retryChoice(t *machine.Transaction) txn.Choice {
+	c := txn.Choice{Action: actRetry}
+	switch {
+	case t.State == txn.Active:
+		c.Why = "it is not decided: nothing is to be driven yet"
+	case t.Delegated() && n.clock.until(t.Expiry) > 0:
+		c.Why = "the application may still be committing the branch: the participant is asked when the time is over"
+	case t.State.Finished() && len(targets(t, 0)) > 0 && t.Hazard != 0:
+		c.Allowed, c.Why = true, "asks the participants once more for proof of how the branches ended"
+	case t.State.Finished():
+		c.Why = "all branches have ended"
+	default:
+		c.Allowed, c.Why = true, "the coordinator goes on trying by itself; this tries at once, whatever the backoff"
+	}
+	return c
+}
+
+// resolveChoice says whether a person may give his word that the branches in doubt
+// ended so.
+func resolveChoice(t *machine.Transaction, asked []txn.BranchInquiry, commit bool) txn.Choice {
+	c := txn.Choice{Action: actRollback}
+	if commit {
+		c.Action = actCommit
+	}
+	doubtful := targets(t, 0)
+	switch {
+	case t.Delegated():
+		c.Why = "the decision was delegated to " + t.Branches[0].Participant + ": nobody else decides"
+	case !t.State.Decided() && commit:
+		c.Why = "it is not decided, and only the votes of all branches can commit"
+	case !t.State.Decided():
+		c.Allowed, c.Why = true, "it is not decided: this decides to roll back, everywhere"
+	case len(doubtful) == 0 || t.State.Finished() && t.Hazard == 0:
+		c.Why = "no branch is in doubt"
+	default:
+		for i := range asked {
+			id, _ := txn.ParseBranchID(asked[i].Branch)
+			if !slices.Contains(doubtful, id) {
+				continue
+			}
+			if c.Why = objection(t, &asked[i], commit); c.Why != "" {
+				return c
+			}
+		}
+		c.Allowed, c.Why = true, wordText(t, doubtful, commit)
+	}
+	return c
+}
+
+func wordText(t *machine.Transaction, doubtful []txn.BranchID, commit bool) string {
+	var names []string
+	for _, id := range doubtful {
+		names = append(names, fmt.Sprintf("%v at %s", id, t.Branches[id-1].Participant))
+	}
+	end, wrong := "rolled back", t.State.Commits()
+	if commit {
+		end, wrong = "committed", !wrong
+	}
+	text := fmt.Sprintf("if you know that what cannot be proved (%s) %s there: the coordinator believes it, and asks no more", strings.Join(names, ", "), end)
+	if wrong {
+		text += "; it is a hazard then, since the decision was otherwise"
+	}
+	return text
+}
+
+func forgetChoice(t *machine.Transaction) txn.Choice {
+	c := txn.Choice{Action: actForget}
+	switch {
+	case t.Hazard == 0:
+		c.Why = "there is no hazard"
+	case !t.State.Finished():
+		c.Why = "its branches have to come to their end first"
+	default:
+		c.Allowed, c.Why = true, "when the damage is repaired: the hazard is shown no more, and the outcome is kept for the retention time"
+	}
+	return c
+}

@@ -1,0 +1,168 @@
+package mariadb
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"sync"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// DB is the application's side of one database. A transaction's first use of it
+// takes a connection of the pool, enlists it and starts an XA transaction there;
+// later uses get the same, until the global transaction has ended.
+//
+// A DB is safe for concurrent use; what it does for one transaction is not, as
+// with [sql.Conn].
+type DB struct {
+	// TxOptions say how transactions begin: isolation, and with ReadOnly that
+	// nothing is changed, which saves the prepare. Not to be changed after the
+	// first use. Defaults to what the server does.
+	TxOptions sql.TxOptions
+	// Proof is the name of the table of proof, the same as in the registration;
+	// off: none is kept. Not to be changed after the first use. Defaults to
+	// [ProofTable].
+	Proof string
+
+	name string
+	pool *sql.DB
+
+	mu       sync.Mutex // guards all below
+	origin   string     // what the table of proof calls itself; empty: not asked yet
+	sessions map[any]Session
+}
+
+// New gives the database that the pool connects to, by go-sql-driver/mysql. name
+// is the participant's name at the coordinator. The pool remains the caller's.
+func New(name string, pool *sql.DB) *DB { return &DB{name: name, pool: pool} }
+
+// Exec runs a statement in the transaction.
+func (db *DB) Exec(ctx context.Context, tx *txn.Tx, query string, args ...any) (sql.Result, error) {
+	b, err := db.branch(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	return b.exec(ctx, query, args...)
+}
+
+// Query runs a query in the transaction. The rows have to be closed before the
+// next statement.
+func (db *DB) Query(ctx context.Context, tx *txn.Tx, query string, args ...any) (*sql.Rows, error) {
+	b, err := db.branch(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	return b.query(ctx, query, args...)
+}
+
+// Row is the result of a query of which only the first row matters, as
+// [sql.Row].
+type Row interface {
+	Scan(dest ...any) error
+}
+
+// QueryRow runs a query of which only the first row matters. Errors come with
+// Scan.
+func (db *DB) QueryRow(ctx context.Context, tx *txn.Tx, query string, args ...any) Row {
+	b, err := db.branch(ctx, tx)
+	if err != nil {
+		return row{err: err}
+	}
+	return b.queryRow(ctx, query, args...)
+}
+
+// Conn gives the transaction's own connection, for libraries that want one.
+// Statements that would end the transaction are refused by the server (error
+// 1399), BeginTx with them. It must not be closed: that gives a connection with
+// an open transaction to the pool, which votes no then. Nothing may be done with
+// it after the end of the global transaction.
+func (db *DB) Conn(ctx context.Context, tx *txn.Tx) (*sql.Conn, error) {
+	b, err := db.branch(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	return b.conn, nil
+}
+
+func (db *DB) branch(ctx context.Context, tx *txn.Tx) (*branch, error) {
+	return txn.Join(ctx, tx, db.name, db.begin)
+}
+
+// begin opens the session of a branch and enlists it, before anything is done in
+// it.
+func (db *DB) begin(ctx context.Context, enlist txn.Enlister) (_ *branch, err error) {
+	proof, err := newTable(db.Proof)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := db.pool.Conn(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("mariadb %s: take a connection: %w", db.name, err)
+	}
+	b := newBranch(db, conn, proof)
+	defer func() {
+		if err != nil {
+			b.Release() // nothing was done in it yet
+		}
+	}()
+	session := ""
+	if !b.readOnly {
+		if b.session, err = db.identify(ctx, conn, proof); err != nil {
+			return nil, fmt.Errorf("mariadb %s: identify the session: %w", db.name, err)
+		}
+		session = b.session.String()
+	}
+	enlisted, err := enlist(ctx, session, nil)
+	if err != nil {
+		b.end = endNone
+		return nil, err
+	}
+	if err := b.start(ctx, enlisted.XID, db.TxOptions.Isolation); err != nil {
+		return nil, fmt.Errorf("mariadb %s: begin: %w", db.name, err)
+	}
+	return b, nil
+}
+
+// maxSessions bounds what is remembered of connections, most of which have gone.
+const maxSessions = 512
+
+// identify says which session this is. A connection is asked once.
+func (db *DB) identify(ctx context.Context, conn *sql.Conn, proof table) (Session, error) {
+	var driverConn any
+	if err := conn.Raw(func(c any) error { driverConn = c; return nil }); err != nil {
+		return Session{}, err
+	}
+	db.mu.Lock()
+	s, known := db.sessions[driverConn]
+	origin := db.origin
+	db.mu.Unlock()
+	if known && (proof == "" || origin != "") {
+		s.Table = origin
+		return s, nil
+	}
+	var err error
+	if origin == "" && proof != "" {
+		if origin, err = proof.ensure(ctx, conn); err != nil {
+			return Session{}, err
+		}
+	}
+	s = Session{Table: origin}
+	if err := conn.QueryRowContext(ctx, "SELECT CONNECTION_ID(), "+startQuery).Scan(&s.Conn, &s.Start); err != nil {
+		return Session{}, err
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.sessions == nil || len(db.sessions) >= maxSessions {
+		db.sessions = map[any]Session{}
+	}
+	db.sessions[driverConn], db.origin = s, origin
+	return s, nil
+}
+
+// forget has all that is remembered asked anew: it was found to be wrong.
+func (db *DB) forget() {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.sessions, db.origin = nil, ""
+}

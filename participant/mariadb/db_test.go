@@ -1,0 +1,468 @@
+package mariadb
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/participanttest"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// shops are two databases of one server under one coordinator.
+type shops struct {
+	*participanttest.Coordinator
+	bank, shop *bank
+}
+
+func newShops(t *testing.T) *shops {
+	t.Helper()
+	s := &shops{bank: newBank(t), shop: newBank(t)}
+	s.shop.db = New("shop", s.shop.pool)
+	s.Coordinator = participanttest.NewCoordinator("test", map[string]participant.Participant{"bank": s.bank.opened(t, nil), "shop": s.shop.opened(t, nil)})
+	for _, b := range []*bank{s.bank, s.shop} {
+		b.exec(t, "INSERT INTO account VALUES ('alice', 100)")
+	}
+	t.Cleanup(func() { s.CheckNothingPrepared(t) })
+	return s
+}
+
+// move takes an amount from alice at the bank and gives it to her at the shop.
+func (s *shops) move(ctx context.Context, tx *txn.Tx, amount int) error {
+	res, err := s.bank.db.Exec(ctx, tx, "UPDATE account SET balance = balance - ? WHERE id = 'alice'", amount)
+	if err != nil {
+		return err
+	}
+	if n, err := res.RowsAffected(); n != 1 || err != nil {
+		return fmt.Errorf("%d rows, %w", n, err)
+	}
+	_, err = s.shop.db.Exec(ctx, tx, "UPDATE account SET balance = balance + ? WHERE id = 'alice'", amount)
+	return err
+}
+
+func (s *shops) want(t *testing.T, bank, shop int64) {
+	t.Helper()
+	if a, b := s.bank.balance(t, "alice"), s.shop.balance(t, "alice"); a != bank || b != shop {
+		t.Errorf("bank %d, shop %d; want %d and %d", a, b, bank, shop)
+	}
+}
+
+func (s *shops) wantReported(t *testing.T) {
+	t.Helper()
+	if left := s.Undone(s.Last()); len(left) != 0 {
+		t.Errorf("the application did not report %v", left)
+	}
+}
+
+func TestTwoDatabasesCommitTogether(t *testing.T) {
+	s := newShops(t)
+	err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error { return s.move(ctx, tx, 30) })
+	check(t, err)
+	s.want(t, 70, 130)
+	s.wantReported(t)
+}
+
+func TestTwoDatabasesRollBackTogether(t *testing.T) {
+	boom := errors.New("boom")
+	for name, c := range map[string]struct {
+		amount int
+		also   func(context.Context, *shops, *txn.Tx) error
+		want   []error
+	}{
+		"statement fails": {amount: 1000, want: []error{txn.ErrRolledBack}},
+		"function fails": {amount: 1, want: []error{txn.ErrRolledBack, boom}, also: func(context.Context, *shops, *txn.Tx) error {
+			return boom
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShops(t)
+			err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
+				if err := s.move(ctx, tx, c.amount); err != nil || c.also == nil {
+					return err
+				}
+				return c.also(ctx, s, tx)
+			})
+			for _, want := range c.want {
+				if !errors.Is(err, want) {
+					t.Errorf("%v is not %v", err, want)
+				}
+			}
+			s.want(t, 100, 100)
+			s.wantReported(t)
+		})
+	}
+}
+
+// TestApplicationHangsPastItsDeadline: the coordinator times the transaction out
+// and frees the rows while the application does not even notice.
+func TestApplicationHangsPastItsDeadline(t *testing.T) {
+	s := newShops(t)
+	err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
+		if err := s.move(ctx, tx, 30); err != nil {
+			return err
+		}
+		s.TimeOut(tx.ID())
+		s.Recover(t, tx.ID())
+		s.bank.exec(t, "UPDATE account SET balance = balance + 1 WHERE id = 'alice'") // the rows are free
+		s.shop.exec(t, "UPDATE account SET balance = balance + 1 WHERE id = 'alice'")
+		return nil
+	})
+	if !errors.Is(err, txn.ErrRolledBack) {
+		t.Errorf("got %v", err)
+	}
+	s.want(t, 101, 101)
+}
+
+// TestWorkEndsWithTheGrantedTime: the context ends a statement that waits, and
+// the coordinator clears up what the application could not.
+func TestWorkEndsWithTheGrantedTime(t *testing.T) {
+	s := newShops(t)
+	err := txn.Run(t.Context(), s, txn.Options{Timeout: 300 * time.Millisecond}, func(ctx context.Context, tx *txn.Tx) error {
+		if err := s.move(ctx, tx, 30); err != nil {
+			return err
+		}
+		_, err := s.bank.db.Exec(ctx, tx, "DO SLEEP(3600)")
+		return err
+	})
+	if !errors.Is(err, txn.ErrTimedOut) || !errors.Is(err, txn.ErrRolledBack) {
+		t.Errorf("got %v", err)
+	}
+	s.TimeOut(s.Last())
+	s.Recover(t, s.Last())
+	s.want(t, 100, 100)
+}
+
+// TestServerDiesUnderTheApplication between its vote and its own phase two.
+func TestServerDiesUnderTheApplication(t *testing.T) {
+	s := newShops(t)
+	m := &killer{shops: s, t: t}
+	err := txn.Run(t.Context(), m, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error { return s.move(ctx, tx, 30) })
+	check(t, err) // decided
+	if left := s.Undone(s.Last()); len(left) != 2 {
+		t.Errorf("the application says that it finished on a dead server: left is %v", left)
+	}
+	s.Recover(t, s.Last())
+	s.want(t, 70, 130)
+}
+
+type killer struct {
+	*shops
+	t *testing.T
+}
+
+func (k *killer) Commit(ctx context.Context, id txn.ID, c txn.Commitment) (txn.Outcome, error) {
+	out, err := k.shops.Commit(ctx, id, c)
+	crash(k.t)
+	return out, err
+}
+
+// TestHotRowAndAFullPool: more transactions than connections, all after the same
+// rows, with nobody but the applications to finish them.
+func TestHotRowAndAFullPool(t *testing.T) {
+	s := newShops(t)
+	for _, b := range []*bank{s.bank, s.shop} {
+		b.pool.SetMaxOpenConns(2)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 5 {
+				if err := txn.Run(ctx, s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error { return s.move(ctx, tx, 1) }); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	s.want(t, 60, 140)
+}
+
+// TestConnectionGoesBackToThePool, whatever the end, and the same session serves
+// the next transaction.
+func TestConnectionGoesBackToThePool(t *testing.T) {
+	s := newShops(t)
+	pool := openPool(t, s.bank.dsn)
+	pool.SetMaxOpenConns(1)
+	db := New("bank", pool)
+	var first uint64
+	for _, end := range []error{nil, errors.New("no"), nil} {
+		var conn uint64
+		_ = txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
+			_, err := db.Exec(ctx, tx, "UPDATE account SET balance = balance - 1")
+			check(t, err)
+			check(t, db.QueryRow(ctx, tx, "SELECT CONNECTION_ID()").Scan(&conn))
+			return end
+		})
+		if stats := pool.Stats(); stats.InUse != 0 || stats.Idle != 1 {
+			t.Errorf("taken %d, idle %d", stats.InUse, stats.Idle)
+		}
+		if first == 0 {
+			first = conn
+		}
+		if conn != first {
+			t.Error("the pool threw the session away")
+		}
+	}
+	s.want(t, 98, 100)
+}
+
+// TestStatementsThatEndTheTransactionAreRefused by the server, whichever way they
+// come.
+func TestStatementsThatEndTheTransactionAreRefused(t *testing.T) {
+	s := newShops(t)
+	err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
+		if err := s.move(ctx, tx, 1); err != nil {
+			return err
+		}
+		for _, statement := range []string{"COMMIT", "ROLLBACK", "BEGIN", "START TRANSACTION", "XA START 'x'", "CREATE TABLE t (n int)", "TRUNCATE TABLE account", "LOCK TABLES account WRITE"} {
+			if _, err := s.bank.db.Exec(ctx, tx, statement); !errors.Is(err, txn.ErrManaged) {
+				t.Errorf("%s: %v", statement, err)
+			}
+			if _, err := s.bank.db.Query(ctx, tx, statement); !errors.Is(err, txn.ErrManaged) {
+				t.Errorf("%s as a query: %v", statement, err)
+			}
+			if err := s.bank.db.QueryRow(ctx, tx, statement).Scan(); !errors.Is(err, txn.ErrManaged) {
+				t.Errorf("%s as a row: %v", statement, err)
+			}
+		}
+		conn, err := s.bank.db.Conn(ctx, tx)
+		check(t, err)
+		if _, err := conn.BeginTx(ctx, nil); numberOf(err) != codeRMFail {
+			t.Errorf("BeginTx: %v", err)
+		}
+		_, err = conn.ExecContext(ctx, "UPDATE account SET balance = balance - 10")
+		return err
+	})
+	check(t, err)
+	s.want(t, 89, 101)
+	s.wantReported(t)
+}
+
+// TestReadOnlyDatabaseVotesReadOnly and is never prepared.
+func TestReadOnlyDatabaseVotesReadOnly(t *testing.T) {
+	s := newShops(t)
+	s.shop.db.TxOptions.ReadOnly = true
+	var balance int
+	err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
+		_, err := s.bank.db.Exec(ctx, tx, "UPDATE account SET balance = 1")
+		return errors.Join(err, s.shop.db.QueryRow(ctx, tx, "SELECT balance FROM account").Scan(&balance))
+	})
+	check(t, err)
+	if b := s.Branch(s.Last(), 2); balance != 100 || b.Vote != txn.VoteReadOnly || b.Session != "" {
+		t.Errorf("read %d, branch %v", balance, b)
+	}
+	s.want(t, 1, 100)
+	if stats := s.shop.pool.Stats(); stats.InUse != 0 || stats.Idle == 0 {
+		t.Errorf("taken %d, idle %d", stats.InUse, stats.Idle)
+	}
+
+	err = txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
+		_, err := s.shop.db.Exec(ctx, tx, "UPDATE account SET balance = 1")
+		if err == nil || !strings.Contains(err.Error(), "READ ONLY transaction") {
+			t.Errorf("a read-only database was written: %v", err)
+		}
+		return err
+	})
+	if !errors.Is(err, txn.ErrRolledBack) {
+		t.Errorf("got %v", err)
+	}
+	s.want(t, 1, 100)
+	s.wantReported(t)
+}
+
+// TestReadOnlyIsHeldTo: SQL can end a read-only transaction and write, and then no
+// other branch could take that back.
+func TestReadOnlyIsHeldTo(t *testing.T) {
+	for name, statements := range map[string][]string{
+		"commit":              {"COMMIT"},
+		"commit and write":    {"COMMIT", "INSERT INTO account VALUES ('thief', 1)"},
+		"commit and go on":    {"COMMIT", "START TRANSACTION", "INSERT INTO account VALUES ('thief', 1)"},
+		"rollback and go on":  {"ROLLBACK", "START TRANSACTION READ ONLY"},
+		"commit and chain":    {"COMMIT AND CHAIN"},
+		"start another":       {"START TRANSACTION READ ONLY"},
+		"XA of one's own too": {"COMMIT", "XA START 'own'"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShops(t)
+			s.shop.db.TxOptions.ReadOnly = true
+			err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
+				for _, statement := range statements {
+					_, err := s.shop.db.Exec(ctx, tx, statement)
+					check(t, err)
+				}
+				_, err := s.bank.db.Exec(ctx, tx, "UPDATE account SET balance = 1")
+				return err
+			})
+			if !errors.Is(err, txn.ErrRolledBack) || !strings.Contains(err.Error(), "of the application's own") && name != "XA of one's own too" {
+				t.Errorf("got %v", err)
+			}
+			s.want(t, 100, 100)
+			s.Recover(t, s.Last())
+		})
+	}
+}
+
+func TestIsolationIsTheCallersChoice(t *testing.T) {
+	s := newShops(t)
+	s.bank.db.TxOptions.Isolation = sql.LevelReadCommitted
+	for want, level := range map[bool]sql.IsolationLevel{true: sql.LevelReadCommitted, false: sql.LevelRepeatableRead} {
+		s.bank.db.TxOptions.Isolation = level
+		check(t, txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
+			var before, after int64
+			check(t, s.bank.db.QueryRow(ctx, tx, "SELECT balance FROM account").Scan(&before))
+			s.bank.exec(t, "UPDATE account SET balance = balance + 1")
+			err := s.bank.db.QueryRow(ctx, tx, "SELECT balance FROM account").Scan(&after)
+			if (before != after) != want {
+				t.Errorf("%v: %d, then %d", level, before, after)
+			}
+			return err
+		}))
+	}
+	s.bank.db.TxOptions.Isolation = sql.LevelLinearizable
+	err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
+		_, err := s.bank.db.Exec(ctx, tx, "DO 1")
+		return err
+	})
+	if !errors.Is(err, txn.ErrInvalid) {
+		t.Errorf("a level that MariaDB has not: %v", err)
+	}
+	s.Recover(t, s.Last())
+}
+
+func TestUseAfterTheEndIsRefused(t *testing.T) {
+	s := newShops(t)
+	tx, err := txn.Start(t.Context(), s, txn.Options{})
+	check(t, err)
+	check(t, tx.Rollback(t.Context(), "no"))
+	_, errExec := s.bank.db.Exec(t.Context(), tx, "SELECT 1")
+	_, errQuery := s.bank.db.Query(t.Context(), tx, "SELECT 1")
+	_, errConn := s.bank.db.Conn(t.Context(), tx)
+	w := s.bank.work(t, newName().XID, "DO 1")
+	check(t, w.Rollback(t.Context()))
+	_, errLate := w.exec(t.Context(), "SELECT 1")
+	_, errLateQuery := w.query(t.Context(), "SELECT 1")
+	for name, err := range map[string]error{
+		"exec": errExec, "query": errQuery, "conn": errConn, "row": s.bank.db.QueryRow(t.Context(), tx, "SELECT 1").Scan(),
+		"late exec": errLate, "late query": errLateQuery, "late row": w.queryRow(t.Context(), "SELECT 1").Scan(),
+	} {
+		if !errors.Is(err, txn.ErrNotActive) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	w.Release()
+}
+
+// TestOnlyBranchCommitsInOnePhase.
+func TestOnlyBranchCommitsInOnePhase(t *testing.T) {
+	s := newShops(t)
+	check(t, txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
+		_, err := s.bank.db.Exec(ctx, tx, "UPDATE account SET balance = 1")
+		return err
+	}))
+	if b := s.Branch(s.Last(), 1); b.Vote != txn.VoteDelegated {
+		t.Errorf("voted %v", b.Vote)
+	}
+	s.want(t, 1, 100)
+	s.wantReported(t)
+	s.bank.db.Proof = "off" // and now nobody could tell how it ended
+	check(t, txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
+		_, err := s.bank.db.Exec(ctx, tx, "UPDATE account SET balance = 2")
+		return err
+	}))
+	if b := s.Branch(s.Last(), 1); b.Vote != txn.VotePrepared {
+		t.Errorf("voted %v", b.Vote)
+	}
+	s.want(t, 2, 100)
+}
+
+// TestSessionsOfAllSorts: the application's connections are as the application
+// wants them.
+func TestSessionsOfAllSorts(t *testing.T) {
+	for _, parameters := range []string{
+		"autocommit=0", "sql_mode=ORACLE", "sql_mode='ANSI_QUOTES,NO_BACKSLASH_ESCAPES'", "completion_type=1", "tx_isolation='SERIALIZABLE'",
+		"time_zone='-11:00'", "multiStatements=true", "interpolateParams=true&parseTime=true&clientFoundRows=true", "charset=utf8mb3", "lc_messages=de_DE",
+	} {
+		t.Run(parameters, func(t *testing.T) {
+			s := newShops(t)
+			pool := openPool(t, s.bank.dsn+"?"+parameters)
+			pool.SetMaxOpenConns(1)
+			s.bank.db = New("bank", pool)
+			for _, end := range []error{nil, errors.New("no"), nil} {
+				err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error { return errors.Join(s.move(ctx, tx, 1), end) })
+				if !errors.Is(err, end) {
+					t.Errorf("got %v", err)
+				}
+				s.wantReported(t)
+			}
+			s.want(t, 98, 102)
+			tx, err := txn.Start(t.Context(), s, txn.Options{})
+			check(t, err)
+			check(t, s.move(t.Context(), tx, 1))
+			s.TimeOut(tx.ID())
+			s.Recover(t, tx.ID())
+			if err := tx.Commit(t.Context()); !errors.Is(err, txn.ErrRolledBack) {
+				t.Errorf("got %v", err)
+			}
+			s.want(t, 98, 102)
+		})
+	}
+}
+
+// BenchmarkBranch is one branch from begin to committed, without a coordinator,
+// beside the same by hand.
+func BenchmarkBranch(b *testing.B) {
+	bank := newBank(b)
+	p := bank.opened(b, nil)
+	byHand := func(b *testing.B) {
+		conn, err := bank.pool.Conn(b.Context())
+		check(b, err)
+		defer func() { check(b, conn.Close()) }()
+		for b.Loop() {
+			name := "'" + newName().XID + "'"
+			for _, statement := range []string{"XA START " + name, "INSERT INTO account VALUES (" + name + ", 1)", "XA END " + name, "XA PREPARE " + name, "XA COMMIT " + name} {
+				_, err := conn.ExecContext(b.Context(), statement)
+				check(b, err)
+			}
+		}
+	}
+	b.Run("by hand", byHand)
+	for _, c := range []struct {
+		name   string
+		commit func(*branch, participant.Branch) error
+	}{
+		{"own session", func(w *branch, _ participant.Branch) error { return w.Commit(b.Context()) }},
+		{"coordinator", func(w *branch, br participant.Branch) error {
+			br.Session = w.session.String()
+			w.Release()
+			_, err := p.Commit(b.Context(), br)
+			return err
+		}},
+		{"one phase", nil},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			for b.Loop() {
+				br := newName()
+				w := bank.work(b, br.XID, "INSERT INTO account VALUES ('"+br.XID+"', 1)")
+				if c.commit == nil {
+					_, err := w.CommitOnePhase(b.Context())
+					check(b, err)
+					w.Release()
+					continue
+				}
+				if vote, err := w.Prepare(b.Context()); vote != txn.VotePrepared {
+					b.Fatal(err)
+				}
+				check(b, c.commit(w, br))
+				w.Release()
+			}
+		})
+	}
+}

@@ -1,0 +1,225 @@
+package mariadb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/txmgr/txmgr/participant"
+)
+
+// examiner looks at one thing.
+type examiner func(ctx context.Context, r *resource) []participant.Diagnosis
+
+// Examine implements [participant.Examiner].
+func (r *resource) Examine(ctx context.Context) (all []participant.Diagnosis) {
+	ctx, fail := r.call(ctx, "examine")
+	var none error
+	defer fail(&none)
+	version, err := r.version(ctx)
+	if err != nil {
+		return []participant.Diagnosis{unreachable(err)}
+	}
+	all = append(all, participant.Diagnosis{Level: participant.Fine, Subject: "version", Found: "MariaDB " + version})
+	for _, look := range []examiner{
+		examineProof, examinePrivileges, examineSettings, examineConnection, examineForgotten,
+	} {
+		all = append(all, look(ctx, r)...)
+	}
+	return all
+}
+
+func (r *resource) version(ctx context.Context) (version string, err error) {
+	err = r.db.QueryRowContext(ctx, "SELECT VERSION()").Scan(&version)
+	return version, err
+}
+
+// unreachable is the diagnosis when no connection can be had.
+func unreachable(err error) participant.Diagnosis {
+	if u := new(unfit); errors.As(err, &u) {
+		return participant.Diagnosis{Level: participant.Failure, Subject: u.subject, Found: u.found, Fix: u.fix}
+	}
+	return participant.Diagnosis{Level: participant.Failure, Subject: "connection", Found: err.Error(), Fix: "check the connection string, the network and the server"}
+}
+
+// blind is the diagnosis of what could not be looked at.
+func blind(subject string, err error) []participant.Diagnosis {
+	return []participant.Diagnosis{{Level: participant.Warning, Subject: subject, Found: "it could not be looked at: " + err.Error()}}
+}
+
+// examineProof looks at the table of proof.
+func examineProof(ctx context.Context, r *resource) []participant.Diagnosis {
+	const subject = "table of proof"
+	if r.proof == "" {
+		return []participant.Diagnosis{{
+			Level: participant.Warning, Subject: subject,
+			Found: "none is kept (proof=off): a branch that is not prepared any more is a hazard, whatever became of it",
+			Fix:   "register the participant again without proof=off, and leave Proof empty in the application",
+		}}
+	}
+	_, err := r.proof.origin(ctx, r.db)
+	if err == nil {
+		err = r.proof.usable(ctx, r.db)
+	}
+	switch {
+	case errors.Is(err, errNoProofTable):
+		return []participant.Diagnosis{{
+			Level: participant.Warning, Subject: subject, Found: "the table " + string(r.proof) + " is not there yet; it is made at its first use, if the user may",
+			Fix: r.proof.create(newOrigin()) + "; " + r.proof.grant(user(ctx, r.db)),
+		}}
+	case err != nil:
+		return []participant.Diagnosis{{Level: participant.Failure, Subject: subject, Found: err.Error(), Fix: r.proof.grant(user(ctx, r.db))}}
+	}
+	return []participant.Diagnosis{{Level: participant.Fine, Subject: subject, Found: string(r.proof)}}
+}
+
+// examinePrivileges looks whether other users' connections can be ended. That
+// they can be seen was found out by connecting.
+func examinePrivileges(ctx context.Context, r *resource) []participant.Diagnosis {
+	const subject = "privileges"
+	grants, err := r.texts(ctx, "SHOW GRANTS") // not to be shown: it has hashes of passwords
+	if err != nil {
+		return blind(subject, err)
+	}
+	for _, g := range grants {
+		what, _, global := strings.Cut(g, " ON *.* ")
+		if global && (strings.Contains(what, "CONNECTION ADMIN") || strings.Contains(what, "SUPER") || strings.Contains(what, "ALL PRIVILEGES")) {
+			return []participant.Diagnosis{{Level: participant.Fine, Subject: subject, Found: "connections of every user can be seen and ended"}}
+		}
+	}
+	return []participant.Diagnosis{{
+		Level: participant.Warning, Subject: subject,
+		Found: "only connections of the same user can be ended: where the application is another one, its hanging sessions are not fenced off, and its prepared branches wait until their connections end",
+		Fix:   "GRANT CONNECTION ADMIN ON *.* TO " + user(ctx, r.db),
+	}}
+}
+
+// serverSettings are those that matter.
+type serverSettings struct {
+	readOnly, binlog  bool
+	flush, syncBinlog int
+	isolation         string
+	wait              int64
+}
+
+// shortWait is a wait_timeout that cuts off an application which thinks.
+const shortWait = time.Minute
+
+// examineSettings looks at the server's variables.
+func examineSettings(ctx context.Context, r *resource) []participant.Diagnosis {
+	var s serverSettings
+	err := r.db.QueryRowContext(ctx, "SELECT @@GLOBAL.read_only, @@GLOBAL.log_bin, @@GLOBAL.innodb_flush_log_at_trx_commit, @@GLOBAL.sync_binlog, @@GLOBAL.tx_isolation, @@GLOBAL.wait_timeout").
+		Scan(&s.readOnly, &s.binlog, &s.flush, &s.syncBinlog, &s.isolation, &s.wait)
+	if err != nil {
+		return blind("settings", err)
+	}
+	return s.judge()
+}
+
+func (s serverSettings) judge() (all []participant.Diagnosis) {
+	add := func(bad participant.Level, isBad bool, subject, found, fix string) {
+		d := participant.Diagnosis{Level: participant.Fine, Subject: subject, Found: "as it should be"}
+		if isBad {
+			d.Level, d.Found, d.Fix = bad, found, fix
+		}
+		all = append(all, d)
+	}
+	add(participant.Failure, s.readOnly, "read_only", "the server is read-only, as a replica is: no branch can be prepared or finished here", "connect to the primary, or: SET GLOBAL read_only = OFF")
+	add(participant.Warning, s.flush != 1, "innodb_flush_log_at_trx_commit",
+		fmt.Sprintf("it is %d: a crash of the machine loses branches that have voted yes, and commits that were acknowledged", s.flush), "SET GLOBAL innodb_flush_log_at_trx_commit = 1, and in the server's configuration")
+	add(participant.Warning, s.binlog, "log_bin",
+		"the binary log is on: a crash of the server in the middle of XA PREPARE can leave the log and InnoDB of two opinions, and replicas take the locks of a branch when it prepares; run txmgr recover scan after each crash of the server", "")
+	add(participant.Warning, s.binlog && s.syncBinlog != 1, "sync_binlog",
+		fmt.Sprintf("it is %d: after a crash of the machine the binary log lacks branches that InnoDB has", s.syncBinlog), "SET GLOBAL sync_binlog = 1, and in the server's configuration")
+	add(participant.Warning, s.isolation == "READ-UNCOMMITTED", "isolation",
+		"the default is READ UNCOMMITTED: the application reads what a global transaction may still roll back", "SET GLOBAL tx_isolation = 'REPEATABLE-READ', and in the server's configuration")
+	if s.isolation != "SERIALIZABLE" {
+		all[len(all)-1].Found += "; XA PREPARE gives up locks that were taken for reading only, unless the isolation is SERIALIZABLE: do not let a rule hang on them alone"
+	}
+	add(participant.Warning, s.wait < int64(shortWait/time.Second), "wait_timeout",
+		fmt.Sprintf("it is %d s: the server cuts off an application that thinks longer, and with it its branch", s.wait), "SET GLOBAL wait_timeout = 28800, and in the server's configuration")
+	return all
+}
+
+// examineConnection looks for something between us and the server that gives the
+// statements of one connection to several.
+func examineConnection(ctx context.Context, r *resource) []participant.Diagnosis {
+	const subject = "connection"
+	conn, err := r.db.Conn(ctx)
+	if err != nil {
+		return blind(subject, err)
+	}
+	defer func() { _ = conn.Close() }() // it is as it was
+	var first, second uint64
+	var there bool
+	err = errors.Join(
+		conn.QueryRowContext(ctx, "SELECT CONNECTION_ID()").Scan(&first),
+		conn.QueryRowContext(ctx, "SELECT CONNECTION_ID(), EXISTS(SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID())").Scan(&second, &there),
+	)
+	if err != nil {
+		return blind(subject, err)
+	}
+	if first != second || !there {
+		return []participant.Diagnosis{{
+			Level: participant.Failure, Subject: subject, Found: "the statements of one connection reach the server by several: XA and fencing do not work through what stands between",
+			Fix: "connect to the server itself, or switch multiplexing off for this user",
+		}}
+	}
+	return []participant.Diagnosis{{Level: participant.Fine, Subject: subject, Found: "it is one session of the server"}}
+}
+
+// oldAge is how long a prepared branch of somebody else may be there before it is
+// worth a word.
+const oldAge = time.Hour
+
+// examineForgotten looks for prepared branches that nobody seems to finish, and
+// for those that the server has lost.
+func examineForgotten(ctx context.Context, r *resource) []participant.Diagnosis {
+	const subject = "prepared branches"
+	held, err := r.Survey(ctx)
+	if err != nil {
+		return blind(subject, err)
+	}
+	var lost, foreign []string
+	for _, h := range held {
+		switch {
+		case h.Ghost:
+			lost = append(lost, h.XID)
+		case !strings.HasPrefix(h.XID, r.prefix):
+			foreign = append(foreign, h.XID)
+		}
+	}
+	oldest, detached, err := r.detached(ctx)
+	if err != nil {
+		return blind(subject, err)
+	}
+	all := []participant.Diagnosis{{Level: participant.Fine, Subject: subject, Found: fmt.Sprintf("%d, of which %d are not of this cluster", len(held)-len(lost), len(foreign))}}
+	if len(foreign) > 0 && oldest > oldAge {
+		all[0].Level = participant.Warning
+		all[0].Found += fmt.Sprintf(" (%s); the oldest that is left to itself has held its locks for %v", clip(strings.Join(foreign, " ")), oldest.Round(time.Minute))
+		all[0].Fix = "find out whose they are: XA RECOVER FORMAT='SQL'; and finish them there, or with XA ROLLBACK"
+	}
+	if unlisted := detached - (len(held) - len(lost)); len(lost) > 0 || unlisted > 0 {
+		all = append(all, participant.Diagnosis{
+			Level: participant.Failure, Subject: "lost branches",
+			Found: fmt.Sprintf("%d transactions hold locks for no connection, and are not listed as prepared (%s)", max(len(lost), unlisted), clip(strings.Join(lost, " "))),
+			Fix:   "restart the server, which then lists them again",
+		})
+	}
+	return all
+}
+
+// detached counts the transactions that belong to no connection, and says how old
+// the oldest is.
+func (r *resource) detached(ctx context.Context) (oldest time.Duration, n int, err error) {
+	all, err := r.transactions(ctx)
+	for _, x := range all {
+		if x.conn == 0 && x.state != "ROLLING BACK" {
+			n++
+			oldest = max(oldest, x.age)
+		}
+	}
+	return oldest, n, err
+}

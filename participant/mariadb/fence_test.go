@@ -1,0 +1,236 @@
+package mariadb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// TestHangingSessionLosesItsRowLocks: somebody waits for a row that a session
+// holds which does nothing any more, or which is at a statement that never ends.
+// The rollback frees the row.
+func TestHangingSessionLosesItsRowLocks(t *testing.T) {
+	for name, hang := range map[string]string{"idle": "DO 1", "at a statement": "DO SLEEP(3600)"} {
+		t.Run(name, func(t *testing.T) {
+			bank := newBank(t)
+			bank.exec(t, "INSERT INTO account VALUES ('alice', 100)")
+			br := newName()
+			w := bank.work(t, br.XID, "UPDATE account SET balance = 0 WHERE id = 'alice'")
+			br.Session = w.session.String()
+			hung := make(chan error, 1)
+			go func() {
+				_, err := w.exec(context.WithoutCancel(t.Context()), hang)
+				hung <- err
+			}()
+			if name == "idle" {
+				check(t, <-hung)
+			}
+			got := make(chan error, 1)
+			go func() {
+				_, err := bank.pool.ExecContext(t.Context(), "UPDATE account SET balance = balance + 1 WHERE id = 'alice'")
+				got <- err
+			}()
+			bank.waitForWaiters(t, 1)
+			res, err := bank.opened(t, nil).Rollback(t.Context(), br)
+			wantEnd(t, res, err, participant.RolledBack)
+			check(t, <-got)
+			if n := bank.balance(t, "alice"); n != 101 {
+				t.Errorf("alice has %d", n)
+			}
+			if name != "idle" && <-hung == nil {
+				t.Error("the statement came to its end")
+			}
+			if err := w.Rollback(t.Context()); err == nil {
+				t.Error("a session that is gone claims to have rolled back")
+			}
+			w.Release()
+		})
+	}
+}
+
+func TestFenceOffLeavesTheSessionAlone(t *testing.T) {
+	bank := newBank(t)
+	br := newName()
+	w := bank.work(t, br.XID, "INSERT INTO account VALUES ('alice', 1)")
+	br.Session = w.session.String()
+	r := bank.opened(t, map[string]string{"fence": "off"})
+	res, err := r.Rollback(t.Context(), br)
+	wantEnd(t, res, err, participant.RolledBack)
+	if vote, err := w.Prepare(t.Context()); vote != txn.VotePrepared {
+		t.Errorf("the session was ended: %v, %v", vote, err)
+	}
+	// Prepared it has nothing to do but to wait, and only its end lets others at it.
+	res, err = r.Rollback(t.Context(), br)
+	wantEnd(t, res, err, participant.RolledBack)
+	w.Release()
+	if n := bank.balance(t, "alice"); n != 0 {
+		t.Errorf("alice has %d", n)
+	}
+}
+
+// TestPooledSessionAtOtherWorkIsNotKilled: the branch has ended, its connection is
+// back in the pool and at somebody else's work, and many workers are told to roll
+// the branch back.
+func TestPooledSessionAtOtherWorkIsNotKilled(t *testing.T) {
+	bank := newBank(t)
+	bank.pool.SetMaxOpenConns(1)
+	coordinators := []*resource{bank.opened(t, nil), bank.opened(t, nil)}
+	for _, commit := range []bool{false, true} {
+		for range 20 {
+			br := newName()
+			w := bank.work(t, br.XID, "REPLACE INTO account VALUES ('three', 1)")
+			br.Session = w.session.String()
+			want := participant.RolledBack
+			if commit {
+				_, err := w.CommitOnePhase(t.Context())
+				check(t, err)
+				want = participant.Committed
+			} else {
+				check(t, w.Rollback(t.Context()))
+			}
+			w.Release()
+			next := bank.work(t, newName().XID, "REPLACE INTO account VALUES ('four', 1)")
+			if next.session.Conn != w.session.Conn {
+				t.Fatalf("the pool has another session: %d, not %d", next.session.Conn, w.session.Conn)
+			}
+			var wg sync.WaitGroup
+			for _, r := range coordinators {
+				for range 4 {
+					wg.Go(func() {
+						do := r.Rollback
+						if commit {
+							do = r.Settle
+						}
+						res, err := do(t.Context(), br)
+						wantEnd(t, res, err, want)
+					})
+				}
+			}
+			wg.Wait()
+			if vote, err := next.Prepare(t.Context()); vote != txn.VotePrepared {
+				t.Fatalf("the session was killed: %v, %v", vote, err)
+			}
+			check(t, next.Commit(t.Context()))
+			next.Release()
+		}
+	}
+}
+
+// TestConnectionIDOfAnEarlierServer: connections are counted anew, and this one
+// has nothing to do with the branch.
+func TestConnectionIDOfAnEarlierServer(t *testing.T) {
+	bank := newBank(t)
+	r := bank.opened(t, nil)
+	w := bank.work(t, newName().XID, "INSERT INTO account VALUES ('alice', 1)")
+	s := w.session
+	s.Start--
+	br := newName()
+	br.Session = s.String()
+	prepared := bank.prepared(t, "INSERT INTO account VALUES ('bob', 1)")
+	prepared.Session = s.String()
+	for _, b := range []participant.Branch{br, prepared} {
+		res, err := r.Rollback(t.Context(), b)
+		wantEnd(t, res, err, participant.RolledBack)
+	}
+	if vote, err := w.Prepare(t.Context()); vote != txn.VotePrepared {
+		t.Errorf("the session was killed: %v, %v", vote, err)
+	}
+	check(t, w.Rollback(t.Context()))
+	w.Release()
+}
+
+// TestPreparedByAConnectionThatIsNotOnRecord: as long as any connection has a
+// transaction open it may be that one, and nothing is done.
+func TestPreparedByAConnectionThatIsNotOnRecord(t *testing.T) {
+	bank := newBank(t)
+	r := bank.opened(t, nil)
+	for name, do := range verbs(r) {
+		br := newName()
+		w := bank.work(t, br.XID, "REPLACE INTO account VALUES ('alice', 1)")
+		vote, err := w.Prepare(t.Context())
+		check(t, err)
+		br.Vote = vote
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		res, err := do(ctx, br)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), fmt.Sprintf("open: %d", w.session.Conn)) {
+			t.Errorf("%s while its session lives: %v, %v", name, res, err)
+		}
+		// Others come and go meanwhile.
+		ctx, cancel = context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				_, _ = bank.pool.ExecContext(ctx, "REPLACE INTO account VALUES ('busy', 1)")
+			}
+		})
+		wg.Go(func() {
+			defer cancel()
+			w.Release()
+			res, err := do(t.Context(), br)
+			want := map[string]participant.Ending{"commit": participant.Committed, "rollback": participant.RolledBack}
+			wantEnd(t, res, err, want[name])
+		})
+		wg.Wait()
+	}
+	bank.wantNothingLeft(t, r)
+}
+
+// TestCoordinatorOfAnotherUser: what a coordinator is told that connects as
+// somebody else than the application, without the rights for it.
+func TestCoordinatorOfAnotherUser(t *testing.T) {
+	bank := newBank(t)
+	app, other := "app_"+bank.name, "other_"+bank.name
+	for _, user := range []string{app, other} {
+		bank.exec(t, "CREATE USER "+user+"@'127.0.0.1'")
+		bank.exec(t, "GRANT SELECT, INSERT, UPDATE, DELETE ON "+bank.name+".* TO "+user+"@'127.0.0.1'")
+	}
+	db := New("bank", openPool(t, server.DSNAs(app, bank.name)))
+	open := func() *resource {
+		p, err := open(map[string]string{"dsn": server.DSNAs(other, bank.name)})
+		check(t, err)
+		t.Cleanup(func() { check(t, p.Close()) })
+		return p.(*resource)
+	}
+	says := func(err error, texts ...string) {
+		t.Helper()
+		for _, text := range texts {
+			if err == nil || !strings.Contains(err.Error(), text) {
+				t.Errorf("got %v, want %s", err, text)
+			}
+		}
+	}
+
+	// Nobody may make the table, and nobody who may has made it.
+	_, err := bank.begin(t, db, newName().XID)
+	says(err, "CREATE TABLE IF NOT EXISTS `txmgr_branch`", "GRANT SELECT, INSERT, UPDATE, DELETE ON `txmgr_branch` TO '"+app+"'@'127.0.0.1'")
+	r := open()
+	says(r.Check(t.Context()), "GRANT PROCESS, CONNECTION ADMIN ON *.* TO '"+other+"'@'127.0.0.1'")
+	bank.exec(t, "GRANT PROCESS ON *.* TO "+other+"@'127.0.0.1'")
+	says(r.Check(t.Context()), "CREATE TABLE IF NOT EXISTS `txmgr_branch`")
+	check(t, bank.opened(t, nil).Check(t.Context()))
+	check(t, r.Check(t.Context()))
+
+	br := newName()
+	w := bank.workIn(t, db, br.XID, "INSERT INTO account VALUES ('alice', 1)")
+	br.Session = w.session.String()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, err = r.Rollback(ctx, br)
+	says(err, "GRANT CONNECTION ADMIN ON *.* TO '"+other+"'@'127.0.0.1'")
+	bank.exec(t, "GRANT CONNECTION ADMIN ON *.* TO "+other+"@'127.0.0.1'")
+	r = open()
+	res, err := r.Rollback(t.Context(), br)
+	wantEnd(t, res, err, participant.RolledBack)
+	w.Release()
+
+	bank.exec(t, "REVOKE DELETE ON "+bank.name+".* FROM "+other+"@'127.0.0.1'")
+	says(open().Check(t.Context()), "GRANT SELECT, INSERT, UPDATE, DELETE ON `txmgr_branch`")
+}

@@ -1,0 +1,382 @@
+package mariadb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// verb is Commit or Rollback.
+type verb = func(context.Context, participant.Branch) (participant.Result, error)
+
+func verbs(p participant.Participant) map[string]verb {
+	return map[string]verb{"commit": p.Commit, "rollback": p.Rollback}
+}
+
+// TestFinishedByHandIsToldExactly: whatever somebody typed, the row of proof tells.
+// An XA ROLLBACK is not on disk at once; after a crash the branch may be prepared
+// again, and then it ends as it is told.
+func TestFinishedByHandIsToldExactly(t *testing.T) {
+	bank := newBank(t)
+	r := bank.opened(t, nil)
+	for statement, want := range map[string]participant.Ending{xaCommit: participant.Committed, xaRollback: participant.RolledBack} {
+		for name, do := range verbs(r) {
+			for _, restart := range []bool{false, true} {
+				want := want
+				br := bank.prepared(t, "INSERT INTO account SELECT xid, 1 FROM txmgr_branch ORDER BY at DESC LIMIT 1")
+				s, err := ParseSession(br.Session)
+				check(t, err)
+				bank.byHand(t, statement, br.XID, s)
+				if restart {
+					crash(t)
+				}
+				br.Attempts, br.OwnPhaseTwo = 3, true // no proof of anything
+				res, err := do(t.Context(), br)
+				if restart && want == participant.RolledBack && bank.balance(t, br.XID) == 1 {
+					want = participant.Committed
+				}
+				if err != nil || res.Ending != want {
+					t.Errorf("%s after %s by hand (restart: %v): %v, %v", name, statement, restart, res, err)
+				}
+			}
+		}
+	}
+}
+
+// TestCommitOfABranchThatIsGone: what is said when nothing is prepared.
+func TestCommitOfABranchThatIsGone(t *testing.T) {
+	bank := newBank(t)
+	r := bank.opened(t, nil)
+	off := bank.opened(t, map[string]string{"proof": "off"})
+	known := bank.prepared(t, "INSERT INTO account VALUES ('alice', 1)")
+	_, err := r.Rollback(t.Context(), known)
+	check(t, err)
+	noProof := strings.Split(known.Session, " table=")[0]
+	for _, c := range []struct {
+		name   string
+		r      *resource
+		branch participant.Branch
+		want   participant.Ending
+		detail string
+	}{
+		{"proved", r, participant.Branch{Session: known.Session}, participant.RolledBack, "no row in txmgr_branch"},
+		{"proved beats a lost answer", r, participant.Branch{Session: known.Session, Attempts: 3, OwnPhaseTwo: true}, participant.RolledBack, "no row in txmgr_branch"},
+		{"no session", r, participant.Branch{}, participant.Unknown, "no session is on record"},
+		{"no session, an answer was lost", r, participant.Branch{Attempts: 1}, participant.Unknown, "an attempt whose answer was lost may have"},
+		{"no session, the application may have", r, participant.Branch{OwnPhaseTwo: true}, participant.Unknown, "the application may have"},
+		{"unreadable session", r, participant.Branch{Session: "conn=1"}, participant.Unknown, "no session is on record"},
+		{"session without proof", r, participant.Branch{Session: noProof}, participant.Unknown, "wrote no row of proof"},
+		{"proof is off", off, participant.Branch{Session: known.Session}, participant.Unknown, "proof=off"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.branch.XID = newName().XID
+			res, err := c.r.Commit(t.Context(), c.branch)
+			wantEnd(t, res, err, c.want)
+			if !strings.Contains(res.Detail, c.detail) {
+				t.Errorf("detail %q, want %q", res.Detail, c.detail)
+			}
+		})
+	}
+}
+
+// TestRollbackWithoutProof says what it can: that a branch which voted yes is not
+// there any more is no proof that it was rolled back.
+func TestRollbackWithoutProof(t *testing.T) {
+	bank := newBank(t)
+	off := bank.opened(t, map[string]string{"proof": "off"})
+	bank.db.Proof = "off"
+	br := bank.prepared(t, "INSERT INTO account VALUES ('alice', 1)")
+	res, err := off.Rollback(t.Context(), br)
+	wantEnd(t, res, err, participant.RolledBack)
+	res, err = off.Rollback(t.Context(), br)
+	wantEnd(t, res, err, participant.Unknown)
+	res, err = bank.opened(t, nil).Rollback(t.Context(), br) // a coordinator with proof has none of it
+	wantEnd(t, res, err, participant.Unknown)
+
+	br = newName()
+	res, err = off.Rollback(t.Context(), br)
+	wantEnd(t, res, err, participant.RolledBack) // it never voted, and a late prepare is found
+	w := bank.work(t, br.XID, "INSERT INTO account VALUES ('bob', 1)")
+	br.Session = w.session.String()
+	if strings.Contains(br.Session, "table") {
+		t.Errorf("session %q", br.Session)
+	}
+	res, err = off.Rollback(t.Context(), br)
+	wantEnd(t, res, err, participant.RolledBack)
+	if vote, err := w.Prepare(t.Context()); vote != txn.VotePrepared {
+		t.Errorf("a session was ended that may be at anything: %v, %v", vote, err)
+	}
+	w.Release()
+	res, err = off.Rollback(t.Context(), br)
+	wantEnd(t, res, err, participant.RolledBack)
+	if n := bank.balance(t, "bob"); n != 0 {
+		t.Errorf("bob has %d", n)
+	}
+	res, err = off.Settle(t.Context(), br)
+	wantEnd(t, res, err, participant.Unknown)
+}
+
+// TestErrorsSayWhetherTheAttemptCounts: a call that nobody received, or that was
+// answered, has had no effect that could be presumed later.
+func TestErrorsSayWhetherTheAttemptCounts(t *testing.T) {
+	bank := newBank(t)
+	br := bank.prepared(t, "INSERT INTO account VALUES ('alice', 1)")
+	p := bank.opened(t, nil)
+	wantNone := func(name string, p participant.Participant, br participant.Branch) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		_, err := p.Commit(ctx, br)
+		none := (*participant.NoEffectError)(nil)
+		if err == nil || !errors.As(err, &none) {
+			t.Errorf("%s: error %v; does not say that nothing was done", name, err)
+		}
+	}
+	foreign := newName()
+	foreign.XID = txn.XID("other", foreign.TX, 1)
+	wantNone("branch of another cluster", p, foreign)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	addr := listener.Addr().String()
+	check(t, listener.Close())
+	wantNone("connection refused", bank.opened(t, map[string]string{"dsn": "root@tcp(" + addr + ")/bank"}), br)
+
+	lock, err := bank.pool.Conn(t.Context())
+	check(t, err)
+	defer func() { check(t, lock.Close()) }()
+	_, err = lock.ExecContext(t.Context(), "FLUSH TABLES WITH READ LOCK")
+	check(t, err)
+	wantNone("read lock", p, br)
+	_, err = lock.ExecContext(t.Context(), "UNLOCK TABLES")
+	check(t, err)
+	for _, stage := range []string{"START", "BLOCK_COMMIT"} {
+		_, err = lock.ExecContext(t.Context(), "BACKUP STAGE "+stage)
+		check(t, err)
+	}
+	wantNone("backup", p, br)
+	_, err = lock.ExecContext(t.Context(), "BACKUP STAGE END")
+	check(t, err)
+	res, err := p.Commit(t.Context(), br)
+	wantEnd(t, res, err, participant.Committed)
+
+	for _, err := range []error{nil, errors.New("x"), context.Canceled} {
+		if noEffect(err) {
+			t.Errorf("%v is said to have no effect", err)
+		}
+	}
+}
+
+// TestBackupDuringTheVote: what a backup holds up for too long is rolled back, and
+// the branch votes no.
+func TestBackupDuringTheVote(t *testing.T) {
+	bank := newBank(t)
+	r := bank.opened(t, nil)
+	for name, end := range map[string]func(*branch) error{
+		"prepare": func(w *branch) error {
+			vote, err := w.Prepare(t.Context())
+			if vote != txn.VoteNo || !strings.Contains(err.Error(), "Lock wait timeout") {
+				return fmt.Errorf("voted %v, %w", vote, err)
+			}
+			return nil
+		},
+		"one phase": func(w *branch) error {
+			state, err := w.CommitOnePhase(t.Context())
+			if state != txn.BranchRolledBack || err == nil {
+				return fmt.Errorf("%v, %w", state, err)
+			}
+			return nil
+		},
+	} {
+		br := newName()
+		w := bank.work(t, br.XID, "INSERT INTO account VALUES ('alice', 1)")
+		_, err := w.exec(t.Context(), "SET lock_wait_timeout = 0")
+		check(t, err)
+		backup, err := bank.pool.Conn(t.Context())
+		check(t, err)
+		for _, stage := range []string{"START", "BLOCK_COMMIT"} {
+			_, err = backup.ExecContext(t.Context(), "BACKUP STAGE "+stage)
+			check(t, err)
+		}
+		err = end(w)
+		_, errEnd := backup.ExecContext(t.Context(), "BACKUP STAGE END")
+		check(t, errors.Join(errEnd, backup.Close()))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		w.Release()
+		br.Session = w.session.String()
+		res, err := r.Rollback(t.Context(), br)
+		wantEnd(t, res, err, participant.RolledBack)
+	}
+	bank.wantNothingLeft(t, r)
+}
+
+// TestServerKilledDuringPhaseTwo, again and again: every branch ends as told, once.
+func TestServerKilledDuringPhaseTwo(t *testing.T) {
+	bank := newBank(t)
+	p := bank.opened(t, nil)
+	const rounds, each = 3, 24
+	for round := range rounds {
+		phaseTwo(t, bank, p, each, func() { crash(t) })
+		if n := bank.balance(t, "total"); n != int64(each*(round+1)) {
+			t.Errorf("%d of %d branches are committed", n, each*(round+1))
+		}
+	}
+}
+
+// TestConnectionKilledDuringPhaseTwo, at any moment of XA COMMIT.
+func TestConnectionKilledDuringPhaseTwo(t *testing.T) {
+	bank := newBank(t)
+	p := bank.opened(t, nil)
+	const each = 60
+	killed := 0
+	phaseTwo(t, bank, p, each, func() {
+		for range 40 {
+			rows, err := bank.pool.QueryContext(t.Context(), "SELECT ID FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND ID <> CONNECTION_ID()")
+			check(t, err)
+			var ids []string
+			for rows.Next() {
+				var id string
+				check(t, rows.Scan(&id))
+				ids = append(ids, id)
+			}
+			check(t, rows.Close())
+			for _, id := range ids {
+				if _, err := bank.pool.ExecContext(t.Context(), "KILL "+id); err == nil {
+					killed++
+				}
+			}
+		}
+	})
+	if n := bank.balance(t, "total"); n != each || killed == 0 {
+		t.Errorf("%d of %d branches are committed; %d connections were killed", n, each, killed)
+	}
+	bank.wantNothingLeft(t, p)
+}
+
+// phaseTwo prepares branches, commits them while disturb runs, and leaves in the
+// account total how many are committed of all that there ever were.
+func phaseTwo(t *testing.T, bank *bank, p participant.Participant, n int, disturb func()) {
+	t.Helper()
+	bank.exec(t, "CREATE TABLE IF NOT EXISTS part (id varchar(64) PRIMARY KEY) ENGINE=InnoDB")
+	var all []participant.Branch
+	for range n {
+		all = append(all, bank.prepared(t, "INSERT INTO part VALUES (?)", newName().XID))
+	}
+	begun, ends := make(chan struct{}, n), make(chan error, n)
+	var wg sync.WaitGroup
+	for _, br := range all {
+		wg.Go(func() {
+			begun <- struct{}{}
+			var res participant.Result
+			eventually(t, func() (err error) {
+				res, err = p.Commit(t.Context(), br)
+				br.Attempts++
+				return err
+			})
+			if res.Ending != participant.Committed {
+				ends <- fmt.Errorf("%s: %v (%s)", br.XID, res.Ending, res.Detail)
+			}
+		})
+	}
+	for range n / 2 {
+		<-begun
+	}
+	disturb()
+	wg.Wait()
+	close(ends)
+	for err := range ends {
+		t.Error(err)
+	}
+	eventually(t, func() error {
+		_, err := bank.pool.ExecContext(t.Context(), "REPLACE INTO account SELECT 'total', COUNT(*) FROM part")
+		return err
+	})
+}
+
+// TestRestartInEachState of a branch.
+func TestRestartInEachState(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare    bool
+		commit     verb
+		wantCommit participant.Ending
+		want       int64
+	}{
+		"at work":  {false, nil, participant.RolledBack, 0},
+		"prepared": {true, nil, participant.Committed, 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bank := newBank(t)
+			p := bank.opened(t, nil)
+			br := newName()
+			w := bank.work(t, br.XID, "INSERT INTO account VALUES ('alice', 7)")
+			br.Session = w.session.String()
+			if c.prepare {
+				vote, err := w.Prepare(t.Context())
+				check(t, err)
+				br.Vote = vote
+			}
+			crash(t)
+			if err := w.Commit(t.Context()); err == nil {
+				t.Error("committed on a dead connection")
+			}
+			w.Release()
+			var res participant.Result
+			eventually(t, func() (err error) {
+				res, err = p.Commit(t.Context(), br)
+				return err
+			})
+			wantEnd(t, res, nil, c.wantCommit)
+			crash(t)
+			res, err := p.Commit(t.Context(), br)
+			wantEnd(t, res, err, c.wantCommit)
+			if n := bank.balance(t, "alice"); n != c.want {
+				t.Errorf("alice has %d", n)
+			}
+		})
+	}
+}
+
+// TestCallsEndWhenTheParticipantIsClosed, also one that waits.
+func TestCallsEndWhenTheParticipantIsClosed(t *testing.T) {
+	bank := newBank(t)
+	p := bank.open(t, nil)
+	br := newName()
+	w := bank.work(t, br.XID, "INSERT INTO account VALUES ('alice', 7)")
+	defer w.Release()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := p.Rollback(context.Background(), br) // which session that is nobody has told it
+		ended <- err
+	}()
+	bank.waitUntilBlocked(t, p.(*resource))
+	check(t, p.Close())
+	select {
+	case err := <-ended:
+		if err == nil || !strings.Contains(err.Error(), "closed") {
+			t.Errorf("got %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the call goes on")
+	}
+	check(t, w.Rollback(t.Context()))
+}
+
+// waitUntilBlocked returns when a participant has been at work.
+func (b *bank) waitUntilBlocked(t *testing.T, r *resource) {
+	t.Helper()
+	eventually(t, func() error {
+		if r.db.Stats().OpenConnections == 0 {
+			return errors.New("it has not begun")
+		}
+		return nil
+	})
+}

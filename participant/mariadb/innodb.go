@@ -1,0 +1,75 @@
+package mariadb
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// innodbTx is a row of INNODB_TRX.
+type innodbTx struct {
+	id, state, started string
+	age                time.Duration
+	conn               uint64 // 0: prepared, and its connection has gone
+}
+
+// transactions reads INNODB_TRX as it is now, without our own transaction. InnoDB
+// answers from a copy that it makes at most every tenth of a second, and not at
+// all while others read it; a copy is new when it has the very query that reads
+// it.
+func (r *resource) transactions(ctx context.Context) (list []innodbTx, err error) {
+	tx, err := r.db.BeginTx(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = tx.Rollback() }() // it has only read
+	// Only what has begun in InnoDB is listed there.
+	if _, err := tx.ExecContext(ctx, "START TRANSACTION WITH CONSISTENT SNAPSHOT"); err != nil {
+		return nil, err
+	}
+	const copyAge = 110 * time.Millisecond
+	tick := time.NewTicker(copyAge)
+	defer tick.Stop()
+	for {
+		list, isNew, err := readTransactions(ctx, tx)
+		if err != nil || isNew {
+			return list, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("read information_schema.INNODB_TRX, whose content is old (somebody else reads it all the time?): %w", ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+func readTransactions(ctx context.Context, tx *sql.Tx) (list []innodbTx, isNew bool, err error) {
+	mark := rand.Text()
+	rows, err := tx.QueryContext(ctx, "SELECT /* "+mark+` */ trx_id, trx_state, trx_started, TIMESTAMPDIFF(SECOND, trx_started, NOW()), trx_mysql_thread_id,
+		trx_mysql_thread_id = CONNECTION_ID(), COALESCE(trx_query, '')
+		FROM information_schema.INNODB_TRX`)
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var x innodbTx
+		var ours bool
+		var query string
+		var age int64
+		if err := rows.Scan(&x.id, &x.state, &x.started, &age, &x.conn, &ours, &query); err != nil {
+			return nil, false, err
+		}
+		x.age = time.Duration(age) * time.Second
+		if ours {
+			isNew = isNew || strings.Contains(query, mark)
+			continue
+		}
+		list = append(list, x)
+	}
+	return list, isNew, rows.Err()
+}

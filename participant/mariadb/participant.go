@@ -1,0 +1,153 @@
+package mariadb
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Kind is the kind of participant under which a database is registered.
+const Kind = "mariadb"
+
+// Opener makes the coordinator's side of one database. It does not connect. It
+// implements [participant.Opener]. The settings, of which the first three exclude
+// each other:
+//
+//	dsn_file  a file on each node that holds the connection string; read at each connect
+//	dsn_env   an environment variable of each node that does
+//	dsn       the connection string itself, without a password
+//	fence     on or off: whether a rollback ends the application's session; defaults to on
+//	proof     the name of the table of proof, which is made when it is not there, or off; defaults to [ProofTable]
+//
+// A connection string is one of go-sql-driver, and names the database:
+// user:password@tcp(host:3306)/database.
+func Opener(_ context.Context, p txn.Participant, cluster string) (participant.Participant, error) {
+	s, err := readSettings(p)
+	if err != nil {
+		return nil, err
+	}
+	closing, closed := context.WithCancelCause(context.Background())
+	return &resource{
+		name: p.Name, prefix: txn.ClusterPrefix(cluster), fenced: s.fence, proof: s.proof,
+		db: s.pool(), closing: closing, closed: closed,
+	}, nil
+}
+
+// resource is the coordinator's side of one database.
+type resource struct {
+	name    string
+	prefix  string
+	fenced  bool
+	proof   table
+	db      *sql.DB
+	closing context.Context // ends with Close
+	closed  context.CancelCauseFunc
+	hasty   bool // does not wait for connections to be gone: what a test has to find wrong
+}
+
+// call bounds a call by the life of the resource, and names the resource in its
+// error. fail has to be deferred with the address of the error.
+func (r *resource) call(ctx context.Context, what string) (_ context.Context, fail func(*error)) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(r.closing, func() { cancel(context.Cause(r.closing)) })
+	return ctx, func(err *error) {
+		if *err != nil {
+			*err = fmt.Errorf("mariadb %s: %s: %w", r.name, what, *err)
+			if cause := context.Cause(ctx); cause != nil && !errors.Is(*err, cause) {
+				*err = fmt.Errorf("%w: %w", *err, cause)
+			}
+		}
+		stop()
+		cancel(nil)
+	}
+}
+
+// own refuses branches of others.
+func (r *resource) own(b participant.Branch) (xaName, error) {
+	if !strings.HasPrefix(b.XID, r.prefix) {
+		return xaName{}, fmt.Errorf("%w: branch %q is not of this cluster", txn.ErrInvalid, clip(b.XID))
+	}
+	return nameOf(b.XID)
+}
+
+// Prepared implements [participant.Participant]. A server has one list for all
+// its databases.
+func (r *resource) Prepared(ctx context.Context, prefix string) (list []participant.Prepared, err error) {
+	ctx, fail := r.call(ctx, "list prepared branches")
+	defer fail(&err)
+	names, err := r.recovered(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range names {
+		if text := n.text(); strings.HasPrefix(text, prefix) {
+			list = append(list, participant.Prepared{XID: text})
+		}
+	}
+	return list, r.date(ctx, list)
+}
+
+// recovered asks the server for all that is prepared.
+func (r *resource) recovered(ctx context.Context) (names []xaName, err error) {
+	rows, err := r.db.QueryContext(ctx, "XA RECOVER FORMAT='SQL'")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var format uint32
+		var gtridLen, bqualLen int
+		var data string
+		if err := rows.Scan(&format, &gtridLen, &bqualLen, &data); err != nil {
+			return nil, err
+		}
+		n, err := parseRecovered(format, gtridLen, bqualLen, data)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, n)
+	}
+	return names, rows.Err()
+}
+
+// listed reports whether a branch is prepared.
+func (r *resource) listed(ctx context.Context, n xaName) (bool, error) {
+	all, err := r.recovered(ctx)
+	for _, other := range all {
+		if other.gtrid == n.gtrid && other.bqual == n.bqual {
+			return true, err // the format does not make it another one
+		}
+	}
+	return false, err
+}
+
+// Check implements [participant.Participant].
+func (r *resource) Check(ctx context.Context) (err error) {
+	ctx, fail := r.call(ctx, "check")
+	defer fail(&err)
+	var readOnly bool
+	if err := r.db.QueryRowContext(ctx, "SELECT @@GLOBAL.read_only").Scan(&readOnly); err != nil {
+		return err // which says it if the server or its user will not do
+	}
+	if readOnly {
+		return errors.New("the server is read-only, as a replica is; connect to the primary, or run SET GLOBAL read_only = OFF")
+	}
+	if r.proof == "" {
+		return nil
+	}
+	if _, err = r.proof.ensure(ctx, r.db); err != nil {
+		return err
+	}
+	return r.proof.usable(ctx, r.db)
+}
+
+// Close implements [participant.Participant]. Calls in flight end with an error.
+func (r *resource) Close() error {
+	r.closed(fmt.Errorf("mariadb %s: closed", r.name))
+	return r.db.Close()
+}

@@ -1,0 +1,108 @@
+package mariadb
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// raceWorkers prepare and recover at the same time.
+const raceWorkers = 6
+
+// prepareAndRecover prepares a branch, has its connection closed, and has it
+// committed by recovery at once.
+func (b *bank) prepareAndRecover(t *testing.T, r *resource, br *participant.Branch) error {
+	w, err := b.begin(t, b.db, br.XID)
+	if err != nil {
+		return err
+	}
+	_, err = w.exec(t.Context(), "INSERT INTO account VALUES (?, 1)", br.XID)
+	if err == nil {
+		br.Vote, err = w.Prepare(t.Context())
+	}
+	br.Session = w.session.String()
+	w.Release()
+	if err != nil {
+		return err
+	}
+	res, err := r.Commit(t.Context(), *br)
+	if err == nil && res.Ending != participant.Committed {
+		err = fmt.Errorf("%s ended as %v (%s)", br.XID, res.Ending, res.Detail)
+	}
+	return err
+}
+
+// failed is a branch that recovery did not commit.
+type failed struct {
+	branch participant.Branch
+	err    error
+}
+
+func (f failed) String() string { return f.branch.XID + ": " + f.err.Error() }
+
+// race has n branches prepared and recovered, and stops at the first failure.
+func (b *bank) race(t *testing.T, r *resource, n int64) (all []failed, done int64) {
+	var begun, ended atomic.Int64
+	failures := make(chan failed, raceWorkers)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var wg sync.WaitGroup
+	for range raceWorkers {
+		wg.Go(func() {
+			for begun.Add(1) <= n && ctx.Err() == nil {
+				br := newName()
+				if err := b.prepareAndRecover(t, r, &br); err != nil {
+					failures <- failed{br, err}
+					stop()
+					return
+				}
+				ended.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	close(failures)
+	for f := range failures {
+		all = append(all, f)
+	}
+	return all, ended.Load()
+}
+
+// TestCommitWithinAMillisecondOfThePreparersClose: MariaDB answers XA COMMIT with
+// success, and loses the branch, when it comes while the connection that prepared
+// it is on its way out. TestLostBranchIsSeenEverywhere has the same race with the
+// unsafe order planted.
+func TestCommitWithinAMillisecondOfThePreparersClose(t *testing.T) {
+	const n = 10_000
+	bank := newBank(t)
+	r := bank.opened(t, nil)
+	if failures, done := bank.race(t, r, n); done != n || len(failures) > 0 {
+		t.Errorf("%d of %d were committed: %v", done, n, failures)
+	}
+	var rows int
+	check(t, bank.pool.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM account").Scan(&rows))
+	if rows != n {
+		t.Errorf("%d of %d are there", rows, n)
+	}
+	bank.wantNothingLeft(t, r)
+}
+
+// wantNothingLeft fails when something of ours is prepared, or locked by nobody.
+func (b *bank) wantNothingLeft(t *testing.T, r *resource) {
+	t.Helper()
+	if left, err := r.Prepared(t.Context(), txn.ClusterPrefix("test")); err != nil || len(left) != 0 {
+		t.Errorf("left prepared: %v, %v", left, err)
+	}
+	all, err := r.transactions(t.Context())
+	check(t, err)
+	for _, x := range all {
+		if x.conn == 0 {
+			t.Errorf("a transaction belongs to nobody: %+v", x)
+		}
+	}
+}

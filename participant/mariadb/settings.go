@@ -1,0 +1,199 @@
+package mariadb
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Limits of the coordinator's own pool.
+const (
+	maxConns       = 8
+	connectTimeout = 5 * time.Second
+	idleTime       = 5 * time.Minute
+)
+
+// settings is a registration, read.
+type settings struct {
+	source string // for people: where the connection string comes from
+	dsn    func() (string, error)
+	fence  bool
+	proof  table
+}
+
+func readSettings(p txn.Participant) (s settings, err error) {
+	s = settings{fence: true, proof: ProofTable}
+	for key, value := range p.Settings {
+		source := key + " " + value
+		switch key {
+		case "dsn":
+			source = "its settings"
+			if holdsPassword(value) {
+				return s, fmt.Errorf("%w: mariadb %s: dsn holds a password (or cannot be read), and settings are replicated and shown; put the connection string into a file on each node and give dsn_file", txn.ErrInvalid, p.Name)
+			}
+			s.add(source, func() (string, error) { return value, nil })
+		case "dsn_file":
+			s.add(source, func() (string, error) {
+				b, err := os.ReadFile(value)
+				return strings.TrimSpace(string(b)), err
+			})
+		case "dsn_env":
+			s.add(source, func() (string, error) {
+				dsn, found := os.LookupEnv(value)
+				if !found {
+					return "", fmt.Errorf("environment variable %s is not set", value)
+				}
+				return dsn, nil
+			})
+		case "fence":
+			if value != "on" && value != "off" {
+				return s, fmt.Errorf("%w: mariadb %s: fence is %q: want on or off", txn.ErrInvalid, p.Name, clip(value))
+			}
+			s.fence = value == "on"
+		case "proof":
+			if s.proof, err = newTable(value); err != nil {
+				return s, fmt.Errorf("mariadb %s: %w", p.Name, err)
+			}
+		default:
+			return s, fmt.Errorf("%w: mariadb %s: unknown setting %q: want one of dsn_file, dsn_env, dsn; and fence, proof", txn.ErrInvalid, p.Name, clip(key))
+		}
+	}
+	if s.dsn == nil || s.source == "" {
+		return s, fmt.Errorf("%w: mariadb %s: want exactly one of the settings dsn_file, dsn_env and dsn", txn.ErrInvalid, p.Name)
+	}
+	return s, nil
+}
+
+// add takes a source; a second one makes none.
+func (s *settings) add(source string, dsn func() (string, error)) {
+	if s.dsn != nil {
+		source = ""
+	}
+	s.source, s.dsn = source, dsn
+}
+
+// errMalformed stands for everything that is wrong with a connection string.
+var errMalformed = errors.New("malformed")
+
+// parse reads a connection string. A part in the wrong place may be the password,
+// which the errors of the network would show.
+func parse(dsn string) (*mysql.Config, error) {
+	c, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		return nil, errMalformed
+	}
+	switch c.Net {
+	case "unix":
+	case "tcp", "tcp4", "tcp6":
+		_, port, err := net.SplitHostPort(c.Addr)
+		if err == nil {
+			_, err = strconv.ParseUint(port, 10, 16)
+		}
+		if err != nil {
+			return nil, errMalformed
+		}
+	default:
+		return nil, errMalformed
+	}
+	return c, nil
+}
+
+// holdsPassword reports whether a connection string may hold a password. One that
+// cannot be read may.
+func holdsPassword(dsn string) bool {
+	c, err := parse(dsn)
+	if err != nil || c.Passwd != "" {
+		return true
+	}
+	for name := range c.Params {
+		if strings.Contains(strings.ToLower(name), "passw") {
+			return true
+		}
+	}
+	return false
+}
+
+// config reads the connection string anew. What is wrong with it is not shown:
+// the text that the parser complains of may hold the password.
+func (s settings) config() (*mysql.Config, error) {
+	dsn, err := s.dsn()
+	if err != nil {
+		return nil, fmt.Errorf("connection string: %w", err)
+	}
+	c, err := parse(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the connection string in %s is malformed (it is not shown because it may hold a password); want one like user:password@tcp(host:3306)/database", txn.ErrInvalid, s.source)
+	}
+	if c.DBName == "" {
+		return nil, fmt.Errorf("%w: the connection string in %s names no database", txn.ErrInvalid, s.source)
+	}
+	if c.Timeout == 0 || c.Timeout > connectTimeout {
+		c.Timeout = connectTimeout
+	}
+	c.Logger = log.New(io.Discard, "", 0) // an error is returned, or logged, never both
+	c.MultiStatements, c.RejectReadOnly, c.ParseTime = false, false, false
+	if c.ConnectionAttributes == "" {
+		c.ConnectionAttributes = "program_name:txmgr"
+	}
+	if c.Params == nil {
+		c.Params = map[string]string{}
+	}
+	// What the coordinator relies on, whatever the server's defaults are. No lock
+	// is waited for: that one is held is an answer.
+	for name, value := range map[string]string{
+		"autocommit": "1", "tx_isolation": "'READ-COMMITTED'", "tx_read_only": "0", "sql_mode": "'STRICT_ALL_TABLES'",
+		"time_zone": "'+00:00'", "innodb_lock_wait_timeout": "0", "lock_wait_timeout": "2",
+	} {
+		c.Params[name] = value
+	}
+	return c, nil
+}
+
+// connector connects each time as the settings then say, to servers that will do.
+type connector struct{ settings }
+
+// pool makes the pool. It connects when first used.
+func (s settings) pool() *sql.DB {
+	db := sql.OpenDB(connector{s})
+	db.SetMaxOpenConns(maxConns)
+	db.SetMaxIdleConns(maxConns)
+	db.SetConnMaxIdleTime(idleTime)
+	return db
+}
+
+// Connect implements [driver.Connector].
+func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
+	config, err := c.config()
+	if err != nil {
+		return nil, err
+	}
+	inner, err := mysql.NewConnector(config)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the connection string in %s does not fit together (it is not shown because it may hold a password)", txn.ErrInvalid, c.source)
+	}
+	conn, err := inner.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := fit(ctx, conn); err != nil {
+		_ = conn.Close() // it is of no use
+		return nil, err
+	}
+	return conn, nil
+}
+
+// Driver implements [driver.Connector].
+func (connector) Driver() driver.Driver { return mysql.MySQLDriver{} }

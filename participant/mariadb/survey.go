@@ -1,0 +1,203 @@
+package mariadb
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Bounds of what is looked at when a person asks.
+const (
+	maxLines    = 20     // of locks, and of waiters
+	maxTraced   = 18     // branches whose locks are looked for
+	maxUnproved = 100000 // rows of the table of proof that are read in search of lost branches
+)
+
+// Survey implements [participant.Surveyor]. The locks of the first branches that
+// keep their proof here are told; of others MariaDB does not say which they are.
+func (r *resource) Survey(ctx context.Context) (list []participant.Held, err error) {
+	ctx, fail := r.call(ctx, "survey")
+	defer fail(&err)
+	open, err := r.unfinished(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names, err := r.recovered(ctx)
+	if err != nil {
+		return nil, err
+	}
+	prepared := make([]participant.Prepared, len(names))
+	for i, n := range names {
+		prepared[i].XID = n.text()
+		delete(open, prepared[i].XID)
+	}
+	if err := r.date(ctx, prepared); err != nil {
+		return nil, err
+	}
+	held, err := r.trace(ctx, worthTracing(open, prepared))
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range prepared {
+		h := held[p.XID]
+		list = append(list, participant.Held{Prepared: p, Locks: h.locks, Waiters: h.waiters})
+	}
+	return append(list, ghosts(open, held)...), nil
+}
+
+// worthTracing chooses whose locks are looked for: first of what may be lost, the
+// oldest of it, since most of it is just at work.
+func worthTracing(open map[string]participant.Prepared, prepared []participant.Prepared) (xids []string) {
+	oldest := slices.SortedFunc(maps.Values(open), func(a, b participant.Prepared) int {
+		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.XID, b.XID))
+	})
+	for _, p := range oldest[:min(len(oldest), maxTraced/3)] {
+		xids = append(xids, p.XID)
+	}
+	for _, p := range prepared {
+		if p.Owner != "" && len(xids) < maxTraced {
+			xids = append(xids, p.XID)
+		}
+	}
+	return xids
+}
+
+// ghosts are those of the branches that are neither finished nor prepared whose
+// locks belong to no connection.
+func ghosts(open map[string]participant.Prepared, held map[string]holder) (list []participant.Held) {
+	for xid, p := range open {
+		if h, found := held[xid]; found && h.ghost() {
+			list = append(list, participant.Held{Prepared: p, Locks: h.locks, Waiters: h.waiters, Ghost: true})
+		}
+	}
+	return list
+}
+
+// unfinished gives the branches that have a row of proof which is not committed.
+func (r *resource) unfinished(ctx context.Context) (map[string]participant.Prepared, error) {
+	open := map[string]participant.Prepared{}
+	if r.proof == "" {
+		return open, nil
+	}
+	first := fmt.Sprintf("TRUE ORDER BY xid LIMIT %d", maxUnproved)
+	err := r.uncommitted(ctx, first, func(p participant.Prepared) { open[p.XID] = p })
+	if err != nil || len(open) == 0 {
+		return open, err
+	}
+	rows, err := r.db.QueryContext(ctx, "SELECT xid FROM "+r.proof.quoted()+" WHERE "+first)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // Err has what went wrong
+	for rows.Next() {
+		var xid string
+		if err := rows.Scan(&xid); err != nil {
+			return nil, err
+		}
+		delete(open, xid)
+	}
+	return open, rows.Err()
+}
+
+// Inspect implements [participant.Inspector].
+func (r *resource) Inspect(ctx context.Context, b participant.Branch) (_ participant.Testimony, err error) {
+	ctx, fail := r.call(ctx, "inspect "+clip(b.XID))
+	defer fail(&err)
+	t, err := r.task(b)
+	if err != nil {
+		return participant.Testimony{}, err
+	}
+	return t.testimony(ctx)
+}
+
+// testimony reads the list before the row, as always.
+func (t *task) testimony(ctx context.Context) (w participant.Testimony, err error) {
+	if w.Prepared, err = t.r.listed(ctx, t.n); err != nil {
+		return w, err
+	}
+	l, err := t.r.look(ctx, t.b.XID, t.s)
+	if err != nil {
+		return w, err
+	}
+	switch {
+	case l.row == rowWork:
+		w.Prepared, w.Ending, w.Detail = false, participant.Committed, "its row is in "+string(t.r.proof)
+		return w, nil
+	case l.row == rowBarrier && t.s.proved():
+		w.Ending, w.Detail = participant.RolledBack, "a barrier is in "+string(t.r.proof)
+		return w, nil
+	}
+	held, err := t.r.trace(ctx, []string{t.b.XID})
+	if err != nil {
+		return w, err
+	}
+	h, isHeld := held[t.b.XID]
+	w.Locks, w.Waiters = h.locks, h.waiters
+	dated := []participant.Prepared{{XID: t.b.XID}}
+	if err := t.r.date(ctx, dated); err != nil {
+		return w, err
+	}
+	w.Since = dated[0].Since
+	switch {
+	case w.Prepared:
+		w.Detail = "it is prepared"
+	case isHeld && h.ghost():
+		w.Detail = errGhost.Error()
+	case isHeld:
+		w.Detail = fmt.Sprintf("connection %d is at work", h.conn)
+	case t.s.proved():
+		w.Ending, w.Detail = participant.RolledBack, "it is not prepared, and no row in "+string(t.r.proof)+" says that it was committed"
+	case t.b.Vote == txn.VotePrepared || l.there:
+		w.Ending, w.Detail = participant.Unknown, "it is not prepared; "+t.noProof()
+	default:
+		w.Ending, w.Detail = participant.RolledBack, "it is not prepared"
+	}
+	state, err := t.r.connection(ctx, t.s, l)
+	w.Detail += state
+	return w, err
+}
+
+// connection says for people what the application's session is doing.
+func (r *resource) connection(ctx context.Context, s Session, l look) (string, error) {
+	if !s.known() {
+		return "; no session is on record", nil
+	}
+	if !l.there {
+		return "; its connection " + strconv.FormatUint(s.Conn, 10) + " has gone", nil
+	}
+	var who, command string
+	var seconds int64
+	rows, err := r.db.QueryContext(ctx, "SELECT "+whoQuery+", COMMAND, TIME FROM information_schema.PROCESSLIST WHERE ID = "+strconv.FormatUint(s.Conn, 10))
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = rows.Close() }() // Err has what went wrong
+	for rows.Next() {
+		if err := rows.Scan(&who, &command, &seconds); err != nil {
+			return "", err
+		}
+	}
+	if command == "" {
+		return "; its connection has gone just now", rows.Err()
+	}
+	return fmt.Sprintf("; its %s is at %s for %d s", who, command, seconds), rows.Err()
+}
+
+// whoQuery names a connection of PROCESSLIST for people. What it runs is not
+// shown: it may hold what is none of the reader's business.
+const whoQuery = "CONCAT('connection ', ID, ' (', USER, '@', HOST, ', database ', COALESCE(DB, '-'), ')')"
+
+// lines keeps the first lines, and says how many more there are.
+func lines(all []string) []string {
+	if len(all) <= maxLines {
+		return all
+	}
+	return append(all[:maxLines:maxLines], fmt.Sprintf("and %d more", len(all)-maxLines))
+}

@@ -1,0 +1,192 @@
+package mariadb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/txmgr/txmgr/internal/testdb"
+	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// wantLines fails unless the lines have, together, all the texts.
+func wantLines(t *testing.T, what string, lines []string, texts ...string) {
+	t.Helper()
+	all := strings.Join(lines, "\n")
+	for _, text := range texts {
+		if !strings.Contains(all, text) {
+			t.Errorf("%s: %q, want %q", what, lines, text)
+		}
+	}
+	if len(texts) == 0 && len(lines) != 0 {
+		t.Errorf("%s: %q, want none", what, lines)
+	}
+}
+
+// TestSurvey of ours and of others, with what they lock and whom they keep waiting.
+func TestSurvey(t *testing.T) {
+	bank := newBank(t)
+	r := bank.opened(t, nil)
+	bank.exec(t, "INSERT INTO account VALUES ('alice', 100), ('bob', 100)")
+	begun := time.Now()
+	ours := bank.prepared(t, "UPDATE account SET balance = 1 WHERE id = 'alice'")
+	foreign := bank.work(t, "somebody's own", "UPDATE account SET balance = 1 WHERE id = 'bob'")
+	if vote, err := foreign.Prepare(t.Context()); vote != txn.VotePrepared {
+		t.Fatal(vote, err)
+	}
+	working := bank.work(t, newName().XID, "INSERT INTO account VALUES ('carol', 1)")
+	ctx, cancel := context.WithCancel(t.Context())
+	waited := make(chan error, 1)
+	go func() {
+		_, err := bank.pool.ExecContext(ctx, "UPDATE account SET balance = 3 /* not to be shown */ WHERE id = 'alice'")
+		waited <- err
+	}()
+	bank.waitForWaiters(t, 1)
+
+	held, err := r.Survey(t.Context())
+	check(t, err)
+	got := map[string]participant.Held{}
+	for _, h := range held {
+		got[h.XID] = h
+		if h.Ghost {
+			t.Errorf("a ghost: %v", h)
+		}
+	}
+	if len(got) != 2 {
+		t.Errorf("got %v", held)
+	}
+	h := got[ours.XID]
+	if d := h.Since.Sub(begun).Abs(); d > time.Minute || h.Owner != "database "+bank.name {
+		t.Errorf("since %v (%v off), owner %q", h.Since, d, h.Owner)
+	}
+	wantLines(t, "locks", h.Locks, "rows in 2 tables, 2 rows changed", "X on `"+bank.name+"`.`account` PRIMARY")
+	wantLines(t, "waiters", h.Waiters, "root@127.0.0.1:", "database "+bank.name, "waits for X on `"+bank.name+"`.`account` PRIMARY")
+	if strings.Contains(fmt.Sprint(held), "not to be shown") {
+		t.Errorf("shows statements: %v", held)
+	}
+	wantLines(t, "locks of another", got["somebody's own"].Locks, "rows in 2 tables")
+	wantLines(t, "waiters of another", got["somebody's own"].Waiters)
+
+	cancel()
+	<-waited
+	check(t, foreign.Rollback(t.Context()))
+	foreign.Release()
+	check(t, working.Rollback(t.Context()))
+	working.Release()
+	res, err := r.Rollback(t.Context(), ours)
+	wantEnd(t, res, err, participant.RolledBack)
+}
+
+// TestInspect a branch in each of its states.
+func TestInspect(t *testing.T) {
+	bank := newBank(t)
+	r := bank.opened(t, nil)
+	want := func(br participant.Branch, w participant.Testimony, details ...string) {
+		t.Helper()
+		got, err := r.Inspect(t.Context(), br)
+		check(t, err)
+		if got.Prepared != w.Prepared || got.Ending != w.Ending || got.Since.IsZero() == (w.Prepared || w.Ending == 0) {
+			t.Errorf("got %+v, want %+v", got, w)
+		}
+		wantLines(t, "detail", []string{got.Detail}, details...)
+	}
+	br := newName()
+	w := bank.work(t, br.XID, "INSERT INTO account VALUES ('alice', 1)")
+	br.Session = w.session.String()
+	conn := fmt.Sprintf("connection %d", w.session.Conn)
+	want(br, participant.Testimony{}, conn+" is at work", conn+" (root@127.0.0.1:", "is at Sleep for ")
+	vote, err := w.Prepare(t.Context())
+	check(t, err)
+	br.Vote = vote
+	want(br, participant.Testimony{Prepared: true}, "it is prepared", conn+" (root@")
+	w.Release()
+	bank.waitGone(t, w.session.Conn)
+	want(br, participant.Testimony{Prepared: true}, "it is prepared", conn+" has gone")
+	_, err = r.Commit(t.Context(), br)
+	check(t, err)
+	want(br, participant.Testimony{Ending: participant.Committed}, "its row is in txmgr_branch")
+
+	done := bank.prepared(t, "INSERT INTO account VALUES ('bob', 1)")
+	_, err = r.Rollback(t.Context(), done)
+	check(t, err)
+	want(done, participant.Testimony{Ending: participant.RolledBack}, "no row in txmgr_branch", "has gone")
+	_, err = r.Rollback(t.Context(), done)
+	check(t, err)
+	want(done, participant.Testimony{Ending: participant.RolledBack}, "a barrier is in txmgr_branch")
+	never := newName()
+	want(never, participant.Testimony{Ending: participant.RolledBack}, "not prepared", "no session is on record")
+	never.Vote = txn.VotePrepared
+	want(never, participant.Testimony{Ending: participant.Unknown}, "no session is on record")
+	if _, err := bank.opened(t, map[string]string{"dsn": "root@tcp(127.0.0.1:1)/bank"}).Inspect(t.Context(), br); err == nil {
+		t.Error("a server that is not there says something")
+	}
+}
+
+// TestLostBranchIsSeenEverywhere, and a restart brings it back: one is planted by
+// the unsafe order.
+func TestLostBranchIsSeenEverywhere(t *testing.T) {
+	s := testdb.OpenMariaDB(t, testdb.MariaDBConfig{NoFsync: true})
+	bank := newBankOn(t, s)
+	r := bank.opened(t, nil)
+	r.hasty = true
+	lost, done := bank.race(t, r, 30_000)
+	r.hasty = false
+	if len(lost) == 0 {
+		t.Fatalf("no branch was lost in %d", done)
+	}
+	t.Logf("%d branches lost after %d", len(lost), done)
+	br := lost[0].branch
+	if !errors.Is(lost[0].err, errGhost) {
+		t.Errorf("the loss was told as %v", lost[0].err)
+	}
+	for name, do := range verbs(r) {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		if res, err := do(ctx, br); !errors.Is(err, errGhost) {
+			t.Errorf("%s: %v, %v", name, res, err)
+		}
+		cancel()
+	}
+	if w, err := r.Inspect(t.Context(), br); err != nil || w.Ending != 0 || w.Prepared || !strings.Contains(w.Detail, "restart the server") {
+		t.Errorf("inspected: %+v, %v", w, err)
+	}
+	held, err := r.Survey(t.Context())
+	check(t, err)
+	ghosts := map[string]bool{}
+	for _, h := range held {
+		if h.Ghost {
+			ghosts[h.XID] = true
+			wantLines(t, "locks", h.Locks, "2 rows changed")
+		}
+	}
+	for _, l := range lost {
+		if !ghosts[l.branch.XID] {
+			t.Errorf("%s is not in the survey: %v", l.branch.XID, held)
+		}
+	}
+	found := false
+	for _, d := range r.Examine(t.Context()) {
+		found = found || d.Subject == "lost branches" && d.Level == participant.Failure && strings.Contains(d.Found, br.XID)
+	}
+	if !found {
+		t.Error("the examination does not see it")
+	}
+
+	check(t, s.Kill(t.Context()))
+	check(t, s.Start(t.Context()))
+	for _, l := range lost {
+		var res participant.Result
+		eventually(t, func() (err error) {
+			res, err = r.Commit(t.Context(), l.branch)
+			return err
+		})
+		wantEnd(t, res, nil, participant.Committed)
+		if n := bank.balance(t, l.branch.XID); n != 1 {
+			t.Errorf("%s is not committed", l.branch.XID)
+		}
+	}
+	bank.wantNothingLeft(t, r)
+}

@@ -1,0 +1,183 @@
+package participanttest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// maxLines is what a list for people may have.
+const maxLines = 20
+
+func (b *bench) inspect(br participant.Branch) participant.Testimony {
+	b.t.Helper()
+	t, err := b.p.(participant.Inspector).Inspect(b.t.Context(), br)
+	if err != nil {
+		b.t.Fatalf("inspect: %v", err)
+	}
+	if t.Detail == "" {
+		b.t.Errorf("it is not said how it is known: %v", t)
+	}
+	b.wantLines(t.Locks)
+	b.wantLines(t.Waiters)
+	return t
+}
+
+func (b *bench) wantLines(lines []string) {
+	b.t.Helper()
+	if len(lines) > maxLines {
+		b.t.Errorf("%d lines", len(lines))
+	}
+}
+
+func (b *bench) wantInspected(br participant.Branch, endings ...participant.Ending) {
+	b.t.Helper()
+	t := b.inspect(br)
+	for _, e := range endings {
+		if t.Ending == e && !t.Prepared {
+			return
+		}
+	}
+	b.t.Errorf("%v; want one of %v", t, endings)
+}
+
+// open is no ending: prepared, or still at work.
+const open participant.Ending = 0
+
+func inspectPrepared(b *bench) {
+	br, key := b.prepared()
+	for range 2 {
+		t := b.inspect(br)
+		if !t.Prepared || t.Ending != open || len(t.Locks) == 0 || t.Since.IsZero() || time.Since(t.Since).Abs() > time.Hour {
+			b.t.Errorf("%+v", t)
+		}
+	}
+	b.wantListed("", br.XID, true)
+	b.want(b.p.Commit, br, committed)
+	b.wantInspected(br, committed, unknown)
+	b.wantValue(key, 7)
+}
+
+func inspectEnded(b *bench) {
+	for _, commit := range []bool{true, false} {
+		end := rolledBack
+		if commit {
+			end = committed
+		}
+		br, _ := b.prepared()
+		b.FinishByHand(b.t, br.XID, commit)
+		b.wantInspected(br, end, unknown)
+	}
+	br, _ := b.prepared()
+	b.want(b.p.Rollback, br, rolledBack)
+	b.wantInspected(br, rolledBack, unknown)
+}
+
+// inspectOpen: the session is not hindered.
+func inspectOpen(b *bench) {
+	br, key := b.branch()
+	b.wantInspected(br, open, rolledBack, unknown) // nobody has begun it
+	s, info := b.Work(b.t, br.XID, key, 7)
+	defer s.Release()
+	br.Session = info
+	b.wantInspected(br, open, unknown)
+	vote, err := s.Prepare(b.t.Context())
+	if vote != txn.VotePrepared {
+		b.t.Fatal(vote, err)
+	}
+	if err := s.Commit(b.t.Context()); err != nil {
+		b.t.Fatal(err)
+	}
+	b.wantInspected(br, committed, unknown)
+	b.wantValue(key, 7)
+}
+
+func (b *bench) survey() map[string]participant.Held {
+	b.t.Helper()
+	list, err := b.p.(participant.Surveyor).Survey(b.t.Context())
+	if err != nil {
+		b.t.Fatalf("survey: %v", err)
+	}
+	all := map[string]participant.Held{}
+	for _, h := range list {
+		if _, twice := all[h.XID]; twice {
+			b.t.Errorf("%s is listed twice", h.XID)
+		}
+		b.wantLines(h.Locks)
+		b.wantLines(h.Waiters)
+		all[h.XID] = h
+	}
+	return all
+}
+
+// survey lists what others have prepared too, and touches nothing.
+func survey(b *bench) {
+	own, _ := b.prepared()
+	other, key := b.branch()
+	other.XID = txn.XID(b.Cluster+"x", other.TX, other.ID)
+	b.prepare(&other, key)
+	strange, key := b.branch()
+	strange.XID = fmt.Sprintf("somebody's own %d", number.Load())
+	b.prepare(&strange, key)
+	for range 2 {
+		all := b.survey()
+		for _, br := range []participant.Branch{own, other, strange} {
+			h, listed := all[br.XID]
+			if !listed || h.Ghost || len(h.Locks) == 0 || h.Since.IsZero() && h.Owner == "" {
+				b.t.Errorf("%s: listed %v: %+v", br.XID, listed, h)
+			}
+		}
+	}
+	b.want(b.p.Commit, own, committed)
+	b.FinishByHand(b.t, other.XID, false)
+	b.FinishByHand(b.t, strange.XID, false)
+	for xid := range b.survey() {
+		if xid == own.XID || xid == other.XID || xid == strange.XID {
+			b.t.Errorf("%s is listed after its end", xid)
+		}
+	}
+}
+
+// surveyWaiters: who waits for a prepared branch is told, where anybody can.
+func surveyWaiters(b *bench) {
+	br, key := b.prepared()
+	other, _ := b.prepared()
+	ctx, cancel := context.WithTimeout(b.t.Context(), Patience)
+	defer cancel()
+	wrote := make(chan error, 1)
+	go func() { wrote <- b.Write(ctx, key, 8) }()
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	waits := true
+	for waiting := true; waiting; {
+		select {
+		case <-wrote:
+			waits, waiting = false, false
+			if ctx.Err() != nil {
+				b.t.Errorf("somebody waited for %v, and was not told of", Patience)
+			}
+		case <-again.C:
+			all := b.survey()
+			if len(all[other.XID].Waiters) > 0 {
+				b.t.Errorf("somebody waits for the wrong branch: %v", all[other.XID].Waiters)
+			}
+			waiting = len(all[br.XID].Waiters) == 0
+		}
+	}
+	if i, ok := b.p.(participant.Inspector); ok && waits {
+		if t, err := i.Inspect(b.t.Context(), br); err != nil || len(t.Waiters) == 0 {
+			b.t.Errorf("who waits is not told: %v, %v", t, err)
+		}
+	}
+	b.want(b.p.Rollback, br, rolledBack)
+	b.want(b.p.Rollback, other, rolledBack)
+	if waits {
+		if err := <-wrote; err != nil {
+			b.t.Errorf("who waited got %v", err)
+		}
+		b.wantValue(key, 8)
+	}
+}

@@ -1,0 +1,207 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/txmgr/txmgr/participant"
+)
+
+var _ participant.Examiner = (*resource)(nil)
+
+// Examine implements [participant.Examiner].
+func (r *resource) Examine(ctx context.Context) []participant.Diagnosis {
+	f, err := r.facts(ctx)
+	if err != nil {
+		return []participant.Diagnosis{{
+			Level: participant.Failure, Subject: "connection", Found: err.Error(),
+			Fix: "try the connection string in " + r.settings.source + " with psql",
+		}}
+	}
+	list := []participant.Diagnosis{
+		f.connection(), f.oldVersion(), f.writable(), f.slots(), f.user(), f.durable(), f.failover(), f.timeouts(), f.age(), f.elsewhere(),
+	}
+	return append(list, r.examinePooler(ctx))
+}
+
+func fine(subject, format string, args ...any) participant.Diagnosis {
+	return participant.Diagnosis{Level: participant.Fine, Subject: subject, Found: fmt.Sprintf(format, args...)}
+}
+
+func (f *facts) connection() participant.Diagnosis {
+	return fine("connection", "PostgreSQL %s, database %s, user %s", f.version, f.database, f.userName)
+}
+
+func (f *facts) oldVersion() participant.Diagnosis {
+	const subject = "version"
+	if f.versionNumber < oldest {
+		return participant.Diagnosis{
+			Level: participant.Failure, Subject: subject,
+			Found: fmt.Sprintf("PostgreSQL %s has no transaction numbers that are never used again (xid8), by which the ends of branches are proved", f.version),
+			Fix:   "upgrade the server to PostgreSQL 13 or later",
+		}
+	}
+	return fine(subject, "PostgreSQL %s; 13 or later is needed", f.version)
+}
+
+func (f *facts) writable() participant.Diagnosis {
+	const subject = "read-only"
+	switch {
+	case f.standby:
+		return participant.Diagnosis{
+			Level: participant.Failure, Subject: subject,
+			Found: "the server is a standby: it can neither take nor finish branches",
+			Fix:   "connect to the primary: name all servers in the connection string, with target_session_attrs=read-write",
+		}
+	case f.readOnly:
+		return participant.Diagnosis{
+			Level: participant.Warning, Subject: subject,
+			Found: fmt.Sprintf("default_transaction_read_only is on for user %s here: statements that write fail, unless the application's user has it off", f.userName),
+			Fix:   fmt.Sprintf("find where it is set: SELECT source, sourcefile FROM pg_settings WHERE name = 'default_transaction_read_only'; for example ALTER DATABASE %s RESET default_transaction_read_only;", f.database),
+		}
+	}
+	return fine(subject, "the server takes writes")
+}
+
+// slots compares the places for prepared transactions with what may need them.
+func (f *facts) slots() participant.Diagnosis {
+	const subject = "max_prepared_transactions"
+	used := 0
+	for _, p := range f.prepared {
+		used += p.count
+	}
+	d := participant.Diagnosis{Level: participant.Warning, Subject: subject}
+	d.Fix = fmt.Sprintf("ALTER SYSTEM SET max_prepared_transactions = %d; then restart PostgreSQL (standbys first)", max(200, f.connections))
+	switch {
+	case f.slotCount == 0:
+		d.Level = participant.Failure
+		d.Found = "max_prepared_transactions = 0: PREPARE TRANSACTION fails, so that every branch votes no which is not the only one of its transaction"
+	case used*5 >= f.slotCount*4:
+		d.Found = fmt.Sprintf("%d of %d prepared transactions are there now: when all are, branches vote no (53200)", used, f.slotCount)
+		d.Fix = "see what is prepared, and why it is not finished; or " + d.Fix
+	case f.slotCount < f.connections:
+		d.Found = fmt.Sprintf("max_prepared_transactions = %d is less than max_connections = %d: when more sessions prepare at once, the rest vote no (53200); %d are prepared now", f.slotCount, f.connections, used)
+	default:
+		return fine(subject, "%d of %d are prepared now", used, f.slotCount)
+	}
+	return d
+}
+
+// user tells which rights are missing, and when they matter.
+func (f *facts) user() participant.Diagnosis {
+	const subject = "user"
+	for _, p := range f.prepared {
+		if p.ours && p.here && p.owner != f.userName && !f.superuser {
+			return participant.Diagnosis{
+				Level: participant.Failure, Subject: subject,
+				Found: fmt.Sprintf("user %s prepared %d branches here, which %s may not finish: only who prepared one may, or a superuser; no GRANT helps", p.owner, p.count, f.userName),
+				Fix:   "let the coordinator connect as " + p.owner,
+			}
+		}
+	}
+	if !f.mayControl {
+		return participant.Diagnosis{
+			Level: participant.Failure, Subject: subject,
+			Found: fmt.Sprintf("user %s may not ask which server this is, without which nothing is proof", f.userName),
+			Fix:   fmt.Sprintf("GRANT EXECUTE ON FUNCTION pg_control_system() TO %s; and to the application's user", f.quotedUser),
+		}
+	}
+	var missing []string
+	if !f.maySee {
+		missing = append(missing, "pg_read_all_stats")
+	}
+	if !f.maySignal {
+		missing = append(missing, "pg_signal_backend")
+	}
+	switch {
+	case f.superuser:
+		return fine(subject, "%s is a superuser, who may do all that is needed", f.userName)
+	case len(f.others) == 0:
+		return fine(subject, "%s may finish what %s prepared, and end its sessions; nobody else has a session here now", f.userName, f.userName)
+	case len(missing) > 0:
+		return participant.Diagnosis{
+			Level: participant.Warning, Subject: subject,
+			Found: fmt.Sprintf("user %s lacks %s, and %s have sessions here: if the application is one of them, its branches cannot be finished (only who prepared one may, or a superuser), nor its hanging sessions ended at the deadline", f.userName, strings.Join(missing, " and "), strings.Join(f.others, ", ")),
+			Fix:   fmt.Sprintf("let coordinator and application connect as the same user; to end sessions of others: GRANT %s TO %s;", strings.Join(missing, ", "), f.quotedUser),
+		}
+	}
+	return participant.Diagnosis{
+		Level: participant.Warning, Subject: subject,
+		Found: fmt.Sprintf("%s have sessions here: if the application is one of them, user %s can end its sessions (but not those of superusers), and cannot finish its branches: only who prepared one may, or a superuser", strings.Join(f.others, ", "), f.userName),
+		Fix:   "let coordinator and application connect as the same user",
+	}
+}
+
+// durable looks at what survives a crash. PREPARE TRANSACTION and COMMIT PREPARED
+// wait for the disk whatever synchronous_commit says.
+func (f *facts) durable() participant.Diagnosis {
+	const subject = "durability"
+	switch {
+	case !f.fsync:
+		return participant.Diagnosis{
+			Level: participant.Failure, Subject: subject,
+			Found: "fsync is off: when the machine crashes, branches that voted yes or were committed are lost, and the database may be damaged",
+			Fix:   "ALTER SYSTEM SET fsync = on; SELECT pg_reload_conf();",
+		}
+	case !f.fullPages:
+		return participant.Diagnosis{
+			Level: participant.Failure, Subject: subject,
+			Found: "full_page_writes is off: when the machine crashes, pages may be left half written, unless the file system prevents it",
+			Fix:   "ALTER SYSTEM SET full_page_writes = on; SELECT pg_reload_conf();",
+		}
+	case f.synchronousCommit == "off":
+		return participant.Diagnosis{
+			Level: participant.Warning, Subject: subject,
+			Found: "synchronous_commit is off: branches of global transactions reach the disk all the same, but what else is committed in this database can be lost in a crash after it was acknowledged",
+			Fix:   "ALTER SYSTEM SET synchronous_commit = on; SELECT pg_reload_conf();",
+		}
+	}
+	return fine(subject, "fsync and full_page_writes are on")
+}
+
+func (f *facts) failover() participant.Diagnosis {
+	const subject = "failover"
+	switch {
+	case f.standbyNames == "":
+		return fine(subject, "no synchronous standby: a failover to a standby may lose branches that had voted or were committed, which is not noticed")
+	case f.synchronousCommit == "off" || f.synchronousCommit == "local":
+		return participant.Diagnosis{
+			Level: participant.Warning, Subject: subject,
+			Found: fmt.Sprintf("synchronous_commit is %s: nothing waits for the synchronous standbys (%s), and a failover may lose branches that had voted or were committed", f.synchronousCommit, clip(f.standbyNames)),
+			Fix:   "ALTER SYSTEM SET synchronous_commit = on; SELECT pg_reload_conf();",
+		}
+	}
+	return fine(subject, "synchronous standbys: %s", clip(f.standbyNames))
+}
+
+// shortTimeout is below what a statement of phase two may take on a busy server.
+const shortTimeout = 5 * time.Second
+
+func (f *facts) timeouts() participant.Diagnosis {
+	const subject = "timeouts"
+	var set []string
+	for _, s := range []struct {
+		name, what string
+		value      time.Duration
+	}{
+		{"idle_in_transaction_session_timeout", "sessions that idle within a branch are ended before the transaction's own deadline, and the branch votes no", f.idleTimeout},
+		{"lock_timeout", "statements of branches that wait longer for a lock fail; what finishes branches does not wait for locks", f.lockTimeout},
+		{"statement_timeout", "longer statements fail, those that finish branches too", f.statementTimeout},
+	} {
+		if s.value > 0 {
+			set = append(set, fmt.Sprintf("%s = %v: %s", s.name, s.value, s.what))
+		}
+	}
+	switch {
+	case 0 < f.statementTimeout && f.statementTimeout < shortTimeout:
+		return participant.Diagnosis{
+			Level: participant.Warning, Subject: subject, Found: strings.Join(set, "; "),
+			Fix: fmt.Sprintf("ALTER ROLE %s SET statement_timeout = 0;", f.quotedUser),
+		}
+	case len(set) == 0:
+		return fine(subject, "none is set for user %s: the transaction's deadline is the only one", f.userName)
+	}
+	return fine(subject, "for user %s: %s", f.userName, strings.Join(set, "; "))
+}

@@ -1,0 +1,83 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+var _ txn.OnePhaser = (*branch)(nil)
+
+// OnePhase implements [txn.OnePhaser]. What only reads has nothing to prove, and
+// without [Session.Recovered] a number proves nothing that was not prepared.
+func (b *branch) OnePhase() bool {
+	return !b.readOnly && b.end == endOpen && b.session.XID != 0 && !b.session.Recovered.IsZero()
+}
+
+// CommitOnePhase implements [txn.OnePhaser].
+func (b *branch) CommitOnePhase(ctx context.Context) (txn.BranchState, error) {
+	b.over.Store(true)
+	b.end = endUnknown
+	conn := b.conn.Conn().PgConn()
+	switch conn.TxStatus() {
+	case statusIdle:
+		return 0, errEndedByHand
+	case statusFailed:
+		if err := b.Rollback(ctx); err != nil {
+			return 0, err
+		}
+		return txn.BranchRolledBack, errFailedEarlier
+	}
+	// One round trip. The first statement fails, and the commit with it, when this
+	// is not the transaction on record any more; and it sees to it that the answer
+	// comes after the disk's.
+	results, err := conn.Exec(ctx, fmt.Sprintf(`
+		SELECT 1 / (pg_current_xact_id_if_assigned()::text IS NOT DISTINCT FROM '%d')::int,
+			set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'), true);
+		COMMIT`, b.session.XID)).ReadAll()
+	return b.ended(ctx, results, err)
+}
+
+var (
+	errEndedByHand   = errors.New("the transaction was ended by a COMMIT or ROLLBACK of the application's own; what it did may be committed")
+	errFailedEarlier = errors.New("an earlier statement failed, and the transaction with it")
+)
+
+// ended looks at what COMMIT really did. An answer that it failed means that the
+// transaction has been rolled back: PostgreSQL does not fail after the commit.
+func (b *branch) ended(ctx context.Context, results []*pgconn.Result, err error) (txn.BranchState, error) {
+	last := len(results) - 1
+	switch {
+	case err != nil && (!answered(err) || b.conn.Conn().PgConn().TxStatus() == 0 || goingAway(stateOf(err))):
+		return 0, fmt.Errorf("commit: %w", err)
+	case err != nil && (last < 0 || results[0].Err != nil):
+		return 0, b.undo(ctx, fmt.Errorf("%w (%w)", b.replaced(), err))
+	case err != nil && b.conn.Conn().PgConn().TxStatus() != statusIdle:
+		return 0, fmt.Errorf("commit: %w", err)
+	case err != nil:
+		b.end = endNone
+		return txn.BranchRolledBack, fmt.Errorf("commit: %w", err)
+	case last >= 0 && results[last].CommandTag.String() == "COMMIT":
+		b.end = endNone
+		return txn.BranchCommitted, nil
+	case last >= 0 && results[last].CommandTag.String() == "ROLLBACK":
+		b.end = endNone
+		return txn.BranchRolledBack, errFailedEarlier
+	}
+	return 0, fmt.Errorf("COMMIT was answered by %d results", len(results))
+}
+
+// undo rolls back what is not the branch's work any more.
+func (b *branch) undo(ctx context.Context, why error) error {
+	_, err := b.conn.Conn().PgConn().Exec(ctx, "ROLLBACK").ReadAll()
+	return errors.Join(why, err)
+}
+
+// replaced says that the transaction on record is not the one that is open.
+func (b *branch) replaced() error {
+	return fmt.Errorf("the transaction is not number %d any more: %w", b.session.XID, errEndedByHand)
+}

@@ -1,0 +1,407 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/txmgr/txmgr/internal/testdb"
+	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/participanttest"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// alone is a session at work and its branch.
+func (b *bank) alone(t testing.TB, sql string, args ...any) (*branch, participant.Branch) {
+	t.Helper()
+	br := newBranch()
+	w := b.work(t, br.XID, sql, args...)
+	br.Session = w.session.String()
+	return w, br
+}
+
+func settle(t *testing.T, p participant.Participant, br participant.Branch) participant.Result {
+	t.Helper()
+	var r participant.Result
+	eventually(t, func() (err error) {
+		r, err = p.(participant.Settler).Settle(t.Context(), br)
+		return err
+	})
+	return r
+}
+
+func wantSettled(t *testing.T, p participant.Participant, br participant.Branch, want participant.Ending, detail string) {
+	t.Helper()
+	if r := settle(t, p, br); r.Ending != want || !strings.Contains(r.Detail, detail) {
+		t.Errorf("settled as %v (%s); want %v, %s", r.Ending, r.Detail, want, detail)
+	}
+}
+
+// TestOnePhaseCommitThatFails: the server refuses, and the answer says why.
+func TestOnePhaseCommitThatFails(t *testing.T) {
+	bank := newBank(t)
+	p := bank.opened(t, nil)
+	bank.exec(t, "CREATE TABLE late (n int UNIQUE DEFERRABLE INITIALLY DEFERRED); INSERT INTO late VALUES (1)")
+	bank.exec(t, "CREATE FUNCTION divide() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE division_by_zero; END'")
+	bank.exec(t, "CREATE TABLE trap (n int); CREATE CONSTRAINT TRIGGER t AFTER INSERT ON trap DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION divide()")
+	for name, c := range map[string]struct{ sql, also, why string }{
+		"failed earlier":               {"SELECT 1", "SELECT 1/0", "an earlier statement failed"},
+		"deferred constraint":          {"INSERT INTO late VALUES (1)", "", "late_n_key"},
+		"deferred division by zero":    {"INSERT INTO trap VALUES (1)", "", "division_by_zero"},
+		"temporary table is no reason": {"CREATE TEMP TABLE x (n int)", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, br := bank.alone(t, "INSERT INTO account VALUES ($1, 1)", name)
+			defer b.Release()
+			_, err := b.guard.Exec(t.Context(), c.sql)
+			check(t, err)
+			if c.also != "" {
+				_, _ = b.guard.Exec(t.Context(), c.also)
+			}
+			state, err := b.CommitOnePhase(t.Context())
+			if c.why == "" {
+				if state != txn.BranchCommitted || err != nil {
+					t.Errorf("%v, %v", state, err)
+				}
+				wantSettled(t, p, br, participant.Committed, "committed")
+				return
+			}
+			if state != txn.BranchRolledBack || err == nil || !strings.Contains(err.Error(), c.why) {
+				t.Errorf("%v, %v; want rolled back: %s", state, err, c.why)
+			}
+			if status := b.conn.Conn().PgConn().TxStatus(); status != statusIdle {
+				t.Errorf("the session is in state %c", status)
+			}
+			wantSettled(t, p, br, participant.RolledBack, "aborted")
+			if bank.balance(t, name) != 0 {
+				t.Error("it is committed")
+			}
+		})
+	}
+}
+
+// TestOnePhaseCommitIsOfTheRecordedTransaction: the application ended it by hand
+// and began another, which must not be committed in its place.
+func TestOnePhaseCommitIsOfTheRecordedTransaction(t *testing.T) {
+	bank := newBank(t)
+	p := bank.opened(t, nil)
+	for name, c := range map[string]struct {
+		sql  string
+		want participant.Ending
+	}{
+		"commit":                     {"COMMIT", participant.Committed},
+		"commit, other work":         {"COMMIT; BEGIN; INSERT INTO account VALUES ('other', 1)", participant.Committed},
+		"commit, no number":          {"COMMIT; BEGIN", participant.Committed},
+		"rollback":                   {"ROLLBACK", participant.RolledBack},
+		"rollback, other work":       {"ROLLBACK; BEGIN; INSERT INTO account VALUES ('other', 1)", participant.RolledBack},
+		"rollback, work that failed": {"ROLLBACK; BEGIN; INSERT INTO account VALUES ('other', 1); SELECT pg_current_xact_id()", participant.RolledBack},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bank.exec(t, "DELETE FROM account")
+			b, br := bank.alone(t, "INSERT INTO account VALUES ('alice', 7)")
+			_, err := b.guard.Exec(t.Context(), c.sql, pgx.QueryExecModeSimpleProtocol)
+			check(t, err)
+			state, err := b.CommitOnePhase(t.Context())
+			b.Release()
+			if state != 0 || err == nil || !strings.Contains(err.Error(), "of the application's own") {
+				t.Errorf("%v, %v", state, err)
+			}
+			wantSettled(t, p, br, c.want, "pg_xact_status")
+			if bank.balance(t, "other") != 0 {
+				t.Error("other work was committed")
+			}
+		})
+	}
+}
+
+func TestOnePhaseOnlyWhereItCanBeProved(t *testing.T) {
+	bank := newBank(t)
+	b, _ := bank.alone(t, "SELECT 1")
+	if !b.OnePhase() {
+		t.Error("a session with all that is needed cannot")
+	}
+	recovered := b.session.Recovered
+	b.session.Recovered = time.Time{}
+	if b.OnePhase() {
+		t.Error("without the life of the server it can")
+	}
+	b.session.Recovered = recovered
+	if vote, err := b.Prepare(t.Context()); vote != txn.VotePrepared {
+		t.Fatal(vote, err)
+	}
+	if b.OnePhase() {
+		t.Error("what is prepared can")
+	}
+	check(t, b.Rollback(t.Context()))
+	b.Release()
+	bank.db.TxOptions = pgx.TxOptions{AccessMode: pgx.ReadOnly}
+	b = bank.work(t, newBranch().XID, "SELECT 1")
+	defer b.Release()
+	if b.OnePhase() {
+		t.Error("what only reads can")
+	}
+	if vote, err := b.Prepare(t.Context()); vote != txn.VoteReadOnly {
+		t.Error(vote, err)
+	}
+}
+
+// TestOnePhaseCommitIsDurable although synchronous_commit is off: another commit of
+// the same time is lost in the crash.
+func TestOnePhaseCommitIsDurable(t *testing.T) {
+	lazy := newLazy(t)
+	for lazy.untilLost(t) {
+		id := newBranch().XID
+		b, br := lazy.alone(t, "INSERT INTO account VALUES ($1, 1)", id)
+		if state, err := b.CommitOnePhase(t.Context()); state != txn.BranchCommitted {
+			t.Fatal(state, err)
+		}
+		b.Release()
+		lazy.crash(t)
+		if n := lazy.balance(t, id); n != 1 {
+			t.Errorf("a commit was lost: it has %d", n)
+		}
+		// The number is on disk; but that cannot be told from one that was given again.
+		p := lazy.opened(t, nil)
+		wantSettled(t, p, br, participant.Unknown, "may have given the number to another")
+		if told, err := p.(participant.Inspector).Inspect(t.Context(), br); err != nil || told.Ending != participant.Unknown {
+			t.Errorf("%v, %v", told, err)
+		}
+	}
+}
+
+// lazy is a bank on a server that answers before it writes to disk.
+type lazy struct {
+	*bank
+	server *testdb.Postgres
+	tries  int
+}
+
+func newLazy(t *testing.T) *lazy {
+	t.Helper()
+	s := testdb.OpenPostgres(t, testdb.PostgresConfig{NoFsync: true, Settings: map[string]string{"synchronous_commit": "off", "wal_writer_delay": "10000"}})
+	return &lazy{bank: newBankOn(t, s), server: s}
+}
+
+// untilLost reports whether to try once more: until a crash has lost something that
+// was answered, without which a test has shown nothing. The server may happen to
+// write it in time.
+func (l *lazy) untilLost(t *testing.T) bool {
+	t.Helper()
+	if l.tries > 0 && l.balance(t, fmt.Sprint("lost", l.tries)) == 0 {
+		return false
+	}
+	if l.tries++; l.tries > 10 {
+		t.Error("nothing was ever lost")
+		return false
+	}
+	return true
+}
+
+func (l *lazy) crash(t *testing.T) {
+	t.Helper()
+	l.exec(t, "INSERT INTO account VALUES ($1, 1)", fmt.Sprint("lost", l.tries))
+	check(t, l.server.Kill(t.Context()))
+	check(t, l.server.Start(t.Context()))
+	l.pool.Reset()
+}
+
+// TestOrderlyRestartKeepsTheProof: all numbers are on disk then.
+func TestOrderlyRestartKeepsTheProof(t *testing.T) {
+	bank := newBank(t)
+	p := bank.opened(t, nil)
+	b, done := bank.alone(t, "INSERT INTO account VALUES ('alice', 1)")
+	if state, err := b.CommitOnePhase(t.Context()); state != txn.BranchCommitted {
+		t.Fatal(state, err)
+	}
+	b.Release()
+	b, cut := bank.alone(t, "INSERT INTO account VALUES ('bob', 1)")
+	check(t, server.Stop(t.Context()))
+	check(t, server.Start(t.Context()))
+	b.Release()
+	bank.pool.Reset()
+	wantSettled(t, p, done, participant.Committed, "committed")
+	wantSettled(t, p, cut, participant.RolledBack, "aborted")
+	// The same goes for what somebody committed by hand before.
+	done.Vote = 0
+	r, err := p.Rollback(t.Context(), done)
+	wantEnd(t, r, err, participant.Committed)
+}
+
+// TestSettleAfterACrash: a number that was given out again proves nothing, unless
+// it shows that ours never reached the disk.
+func TestSettleAfterACrash(t *testing.T) {
+	bank := newBank(t)
+	p := bank.opened(t, nil)
+	for range 5 { // the server may happen to write the number to disk
+		b, br := bank.alone(t, "SELECT 1") // it has its number and wrote nothing
+		crash(t)
+		b.Release()
+		bank.pool.Reset()
+		wantSettled(t, p, br, participant.RolledBack, "not given out")
+		if !bank.again(t, b.session.XID) {
+			continue
+		}
+		wantSettled(t, p, br, participant.Unknown, "may have given the number to another")
+		return
+	}
+	t.Error("no number was given out again")
+}
+
+// TestSettleWhileAnotherHasTheNumber: it is not ours that is in progress, so it is
+// left alone.
+func TestSettleWhileAnotherHasTheNumber(t *testing.T) {
+	bank := newBank(t)
+	p := bank.opened(t, nil)
+	for range 5 {
+		b, br := bank.alone(t, "SELECT 1")
+		crash(t)
+		b.Release()
+		bank.pool.Reset()
+		other, _ := bank.alone(t, "INSERT INTO account VALUES ('other', 1)")
+		if other.session.XID != b.session.XID {
+			check(t, other.Rollback(t.Context()))
+			other.Release()
+			continue
+		}
+		wantSettled(t, p, br, participant.RolledBack, "another has transaction number")
+		told, err := p.(participant.Inspector).Inspect(t.Context(), br)
+		if err != nil || told.Ending != participant.RolledBack {
+			t.Errorf("%v, %v", told, err)
+		}
+		if state, err := other.CommitOnePhase(t.Context()); state != txn.BranchCommitted {
+			t.Errorf("the other was hurt: %v, %v", state, err)
+		}
+		other.Release()
+		return
+	}
+	t.Error("no number was given out again")
+}
+
+// TestStatisticsResetByHandCostsTheProofAlone: it looks like a crash, but the
+// session is there.
+func TestStatisticsResetByHandCostsTheProofAlone(t *testing.T) {
+	bank := newBank(t)
+	p := bank.opened(t, nil)
+	b, open := bank.alone(t, "INSERT INTO account VALUES ('alice', 1)")
+	c, done := bank.alone(t, "INSERT INTO account VALUES ('bob', 1)")
+	d, other := bank.alone(t, "INSERT INTO account VALUES ('carol', 1)")
+	bank.exec(t, "SELECT pg_stat_reset_shared('archiver')")
+	wantSettled(t, p, open, participant.RolledBack, "aborted")
+	if state, err := b.CommitOnePhase(t.Context()); state == txn.BranchCommitted || err == nil {
+		t.Errorf("%v, %v", state, err)
+	}
+	b.Release()
+	if state, err := c.CommitOnePhase(t.Context()); state != txn.BranchCommitted {
+		t.Errorf("%v, %v", state, err)
+	}
+	c.Release()
+	wantSettled(t, p, done, participant.Unknown, "may have given the number")
+	r, err := p.Rollback(t.Context(), other)
+	wantEnd(t, r, err, participant.RolledBack)
+	if vote, err := d.Prepare(t.Context()); vote == txn.VotePrepared {
+		t.Errorf("the session was left alone: %v, %v", vote, err)
+	}
+	d.Release()
+}
+
+// TestSettleWithFenceOffWaits for the session to end by itself.
+func TestSettleWithFenceOffWaits(t *testing.T) {
+	bank := newBank(t)
+	p := bank.opened(t, map[string]string{"fence": "off"})
+	b, br := bank.alone(t, "INSERT INTO account VALUES ('alice', 1)")
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if r, err := p.(participant.Settler).Settle(ctx, br); !errors.Is(err, errStillOpen) || !strings.Contains(err.Error(), "fence=off") {
+		t.Errorf("%v, %v", r, err)
+	}
+	settled := make(chan participant.Result, 1)
+	go func() {
+		r, err := p.(participant.Settler).Settle(context.WithoutCancel(t.Context()), br)
+		if err != nil {
+			t.Error(err)
+		}
+		settled <- r
+	}()
+	if state, err := b.CommitOnePhase(t.Context()); state != txn.BranchCommitted {
+		t.Errorf("%v, %v", state, err)
+	}
+	b.Release()
+	if r := <-settled; r.Ending != participant.Committed {
+		t.Errorf("settled as %v", r)
+	}
+}
+
+// TestLostAnswerOfAOnePhaseCommit: the server has it, or not; the session cannot
+// tell, and the coordinator finds out.
+func TestLostAnswerOfAOnePhaseCommit(t *testing.T) {
+	bank := newBank(t)
+	p := bank.opened(t, nil)
+	b, br := bank.alone(t, "INSERT INTO account VALUES ('alice', 1)")
+	pid := int(b.session.PID)
+	check(t, syscall.Kill(pid, syscall.SIGSTOP))
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	state, err := b.CommitOnePhase(ctx)
+	b.Release()
+	check(t, syscall.Kill(pid, syscall.SIGCONT))
+	if state != 0 || err == nil {
+		t.Errorf("%v, %v", state, err)
+	}
+	r := settle(t, p, br)
+	want := int64(0)
+	if r.Ending == participant.Committed {
+		want = 1
+	}
+	if got := bank.balance(t, "alice"); got != want || r.Ending != participant.Committed && r.Ending != participant.RolledBack {
+		t.Errorf("settled as %v (%s), and alice has %d", r.Ending, r.Detail, got)
+	}
+}
+
+// TestOneDatabaseNeedsNoPrepare: a transaction with a single branch commits on a
+// server that prepares nothing; and when the application dies in the middle, the
+// coordinator finds out.
+func TestOneDatabaseNeedsNoPrepare(t *testing.T) {
+	s := testdb.OpenPostgres(t, testdb.PostgresConfig{NoFsync: true, MaxPrepared: -1})
+	bank := newBankOn(t, s)
+	p := bank.opened(t, nil)
+	c := participanttest.NewCoordinator("test", map[string]participant.Participant{"bank": p})
+	insert := func(id string) error {
+		return txn.Run(t.Context(), c, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
+			_, err := bank.db.Exec(ctx, tx, "INSERT INTO account VALUES ($1, 1)", id)
+			return err
+		})
+	}
+	check(t, insert("alice"))
+	if n := bank.balance(t, "alice"); n != 1 || len(c.Undone(c.Last())) != 0 {
+		t.Errorf("alice has %d; left: %v", n, c.Undone(c.Last()))
+	}
+	if err := insert("alice"); !errors.Is(err, txn.ErrRolledBack) {
+		t.Errorf("got %v", err)
+	}
+	for name, commits := range map[string]bool{"bob": true, "carol": false} {
+		tx, err := txn.Start(t.Context(), c, txn.Options{})
+		check(t, err)
+		_, err = bank.db.Exec(t.Context(), tx, "INSERT INTO account VALUES ($1, 1)", name)
+		check(t, err)
+		b, err := bank.db.branch(t.Context(), tx)
+		check(t, err)
+		_, err = c.Delegate(t.Context(), tx.ID(), 1)
+		check(t, err)
+		if commits {
+			if state, err := b.CommitOnePhase(t.Context()); state != txn.BranchCommitted {
+				t.Errorf("%v, %v", state, err)
+			}
+		}
+		c.Recover(t, tx.ID()) // the application says nothing any more
+		b.Release()
+		if n := bank.balance(t, name); (n == 1) != commits || len(c.Undone(tx.ID())) != 0 {
+			t.Errorf("%s has %d; left: %v", name, n, c.Undone(tx.ID()))
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/txmgr/txmgr/participant"
+)
+
+// poolMode is how a pooler between the coordinator and the server gives out its
+// connections.
+type poolMode uint8
+
+const (
+	poolNone        poolMode = iota + 1 // there is none
+	poolTransaction                     // for each transaction or statement
+	poolUnseen                          // for each session, as far as could be seen
+)
+
+// poolProbes is how many sessions try to get the server's process of another.
+const poolProbes = 3
+
+func (r *resource) examinePooler(ctx context.Context) participant.Diagnosis {
+	const subject = "pooler"
+	ctx, fail := r.call(ctx, "look for a pooler")
+	mode, err := r.poolMode(ctx)
+	fail(&err)
+	d := participant.Diagnosis{Level: participant.Warning, Subject: subject}
+	switch {
+	case err != nil:
+		d.Found = fmt.Sprintf("whether a pooler stands between cannot be looked at: %v", err)
+	case mode == poolNone:
+		return fine(subject, "none between the coordinator and the server; what the application goes through cannot be seen from here: it needs a session of its own for each branch (pgbouncer: pool_mode=session)")
+	case mode == poolTransaction:
+		d.Level = participant.Failure
+		d.Found = "a pooler gives out the server's connections by the transaction: branches can be committed and rolled back through it, but have to queue for that behind sessions that wait for their locks; when those have all connections, nothing moves until they give up. Named prepared statements, which pgx uses by default, fail at random"
+		d.Fix = "connect to the server itself; or set pool_mode=session for this database in the pooler"
+	default:
+		d.Found = "a pooler stands between, in session mode as far as could be seen: when all its connections are taken by sessions that wait for locks, the coordinator cannot end the session that holds them"
+		d.Fix = "connect to the server itself, or see that the coordinator has a pool of its own there"
+	}
+	return d
+}
+
+// poolMode finds out by two signs. The process id that a server gives for the
+// cancelling of statements is the backend's own; a pooler gives its own number.
+// And when a session comes to another backend between two statements, while its
+// own is taken by somebody else, its connection was given away.
+func (r *resource) poolMode(ctx context.Context) (mode poolMode, err error) {
+	var all []*pgx.Conn
+	defer func() {
+		for _, conn := range all {
+			err = errors.Join(err, conn.Close(context.WithoutCancel(ctx)))
+		}
+	}()
+	connect := func() (*pgx.Conn, uint32, error) {
+		conf, err := r.settings.config()
+		if err != nil {
+			return nil, 0, err
+		}
+		conn, err := pgx.ConnectConfig(ctx, conf)
+		if err != nil {
+			return nil, 0, err
+		}
+		all = append(all, conn)
+		pid, err := backend(ctx, conn)
+		return conn, pid, err
+	}
+	first, pid, err := connect()
+	if err != nil {
+		return 0, err
+	}
+	if first.PgConn().PID() == pid {
+		return poolNone, nil
+	}
+	for range poolProbes {
+		other, _, err := connect()
+		if err != nil {
+			return 0, err
+		}
+		tx, err := other.Begin(ctx)
+		if stateOf(err) != "" {
+			return poolTransaction, nil // it knows statements alone
+		}
+		if err != nil {
+			return 0, err
+		}
+		defer func() { err = errors.Join(err, tx.Rollback(context.WithoutCancel(ctx))) }()
+		taken, errTaken := backend(ctx, other)
+		now, errNow := backend(ctx, first)
+		if err := errors.Join(errTaken, errNow); err != nil {
+			return 0, err
+		}
+		if taken == pid || now != pid {
+			return poolTransaction, nil
+		}
+	}
+	return poolUnseen, nil
+}
+
+// backend gives the server's process that serves a connection now.
+func backend(ctx context.Context, conn *pgx.Conn) (uint32, error) {
+	var pid int32
+	err := conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid)
+	return uint32(pid), err
+}

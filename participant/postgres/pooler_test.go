@@ -1,0 +1,170 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/txmgr/txmgr/internal/testdb"
+	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/participanttest"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// pooled is a bank of which application and coordinator go through a pooler.
+func pooled(t *testing.T, mode string, size int, words string) (direct, through *bank, p participant.Participant) {
+	t.Helper()
+	pooler := testdb.OpenPgBouncer(t, server, testdb.PgBouncerConfig{Mode: mode, Size: size})
+	direct = newBank(t)
+	dsn := pooler.DSN(direct.name)
+	return direct, direct.through(t, dsn+words), direct.opened(t, map[string]string{"dsn": dsn})
+}
+
+// TestPoolerIsNoticed, with its mode.
+func TestPoolerIsNoticed(t *testing.T) {
+	const subject = "pooler"
+	wantDiagnosis(t, diagnosis(t, newBank(t).opened(t, nil), subject), participant.Fine, "none between the coordinator and the server", "")
+	for mode, c := range map[string]struct {
+		level participant.Level
+		found string
+	}{
+		"transaction": {participant.Failure, "gives out the server's connections by the transaction"},
+		"statement":   {participant.Failure, "gives out the server's connections by the transaction"},
+		"session":     {participant.Warning, "in session mode as far as could be seen"},
+	} {
+		_, _, p := pooled(t, mode, 20, "")
+		wantDiagnosis(t, diagnosis(t, p, subject), c.level, c.found, "connect to the server itself")
+	}
+}
+
+const noNames = "&default_query_exec_mode=exec" // no named prepared statements
+
+// TestBranchesThroughATransactionPooler: what works. The session that is on record
+// is the server's own, so proof and fence do as ever.
+func TestBranchesThroughATransactionPooler(t *testing.T) {
+	direct, through, p := pooled(t, "transaction", 20, noNames)
+	c := participanttest.NewCoordinator("test", map[string]participant.Participant{"bank": p})
+	t.Cleanup(func() { c.CheckNothingPrepared(t) })
+	for n := range 20 {
+		err := txn.Run(t.Context(), c, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
+			_, err := through.db.Exec(ctx, tx, "INSERT INTO account VALUES ($1, $2)", fmt.Sprint(n), n)
+			return err
+		})
+		check(t, err)
+	}
+	br := through.prepared(t, "INSERT INTO account VALUES ('prepared', 7)")
+	r, err := p.Commit(t.Context(), br)
+	wantEnd(t, r, err, participant.Committed)
+	r, err = p.Commit(t.Context(), br)
+	wantEnd(t, r, err, participant.Committed)
+	if n := direct.balance(t, "prepared"); n != 7 {
+		t.Errorf("it has %d", n)
+	}
+
+	b, br := through.alone(t, "INSERT INTO account VALUES ('hangs', 1)")
+	wantSettled(t, p, br, participant.RolledBack, "aborted")
+	direct.exec(t, "INSERT INTO account VALUES ('hangs', 2)")
+	if state, err := b.CommitOnePhase(t.Context()); state == txn.BranchCommitted || err == nil {
+		t.Errorf("%v, %v", state, err)
+	}
+	b.Release()
+	b, br = through.alone(t, "INSERT INTO account VALUES ('alone', 1)")
+	if state, err := b.CommitOnePhase(t.Context()); state != txn.BranchCommitted {
+		t.Errorf("%v, %v", state, err)
+	}
+	b.Release()
+	wantSettled(t, p, br, participant.Committed, "committed")
+}
+
+// TestNamedStatementsThroughATransactionPooler: what pgx does by default fails as
+// soon as a session comes to another backend.
+func TestNamedStatementsThroughATransactionPooler(t *testing.T) {
+	_, through, _ := pooled(t, "transaction", 2, "&pool_max_conns=1")
+	work := func() error {
+		b, err := beginIn(t, through.db, newBranch().XID)
+		if err != nil {
+			return err
+		}
+		defer b.Release()
+		_, err = b.guard.Exec(t.Context(), "INSERT INTO account VALUES ($1, 1)", newBranch().XID)
+		return errors.Join(err, b.Rollback(t.Context()))
+	}
+	check(t, work())
+	check(t, work())
+	other, err := pgx.ConnectConfig(t.Context(), through.pool.Config().ConnConfig)
+	check(t, err)
+	defer func() { check(t, other.Close(context.Background())) }()
+	_, err = other.Exec(t.Context(), "BEGIN; SELECT 1") // takes the backend
+	check(t, err)
+	if err := work(); stateOf(err) != "26000" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestPhaseTwoBehindItsOwnWaiters: a row that a prepared branch has locked, and as
+// many sessions that wait for it as the pooler has connections. By the session, the
+// branch's own connection is still there. By the transaction it has been given
+// away: the commit waits for those that wait for it.
+func TestPhaseTwoBehindItsOwnWaiters(t *testing.T) {
+	for mode, moves := range map[string]bool{"session": true, "transaction": false} {
+		t.Run(mode, func(t *testing.T) {
+			const size = 3
+			direct, through, p := pooled(t, mode, size, noNames)
+			direct.exec(t, "INSERT INTO account VALUES ('alice', 100)")
+			br := newBranch()
+			b := through.work(t, br.XID, "UPDATE account SET balance = 0")
+			defer b.Release()
+			if vote, err := b.Prepare(t.Context()); vote != txn.VotePrepared {
+				t.Fatal(vote, err)
+			}
+			br.Session = b.session.String()
+			waiting, enough := size, fmt.Errorf("not all connections wait")
+			if mode == "session" {
+				waiting-- // one is the branch's
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			over := make(chan error, waiting)
+			for range waiting {
+				go func() { over <- waitForRow(ctx, through.pool) }()
+			}
+			eventually(t, func() error {
+				var n int
+				check(t, direct.pool.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()").Scan(&n))
+				if n < waiting {
+					return enough
+				}
+				return nil
+			})
+			patience, stop := context.WithTimeout(t.Context(), time.Second)
+			defer stop()
+			err := b.Commit(patience)
+			if (err == nil) != moves {
+				t.Errorf("the application's commit: %v", err)
+			}
+			if !moves {
+				if r, err := p.Commit(patience, br); err == nil {
+					t.Errorf("the coordinator's commit: %v", r)
+				}
+				// Connected to the server itself, it can.
+				r, err := direct.opened(t, nil).Commit(t.Context(), br)
+				wantEnd(t, r, err, participant.Committed)
+			}
+			for range waiting {
+				if err := <-over; err != nil && !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+			}
+			cancel()
+		})
+	}
+}
+
+func waitForRow(ctx context.Context, pool *pgxpool.Pool) error {
+	_, err := pool.Exec(ctx, "UPDATE account SET balance = balance + 1")
+	return err
+}

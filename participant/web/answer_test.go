@@ -1,0 +1,171 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// canned answers the same to everything.
+type canned struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func (c canned) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	for name, values := range c.header {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(c.status)
+	if c.status >= 200 && c.status != http.StatusNoContent && c.status != http.StatusNotModified {
+		fmt.Fprint(w, c.body)
+	}
+}
+
+func head(name string, values ...string) http.Header { return http.Header{name: values} }
+
+func TestVotes(t *testing.T) {
+	for _, c := range []struct {
+		answer canned
+		vote   txn.Vote
+		detail string
+		err    string // part of the error
+		none   bool   // it is a NoEffectError
+	}{
+		{answer: canned{200, nil, "fine"}, vote: txn.VotePrepared},
+		{answer: canned{201, nil, ""}, vote: txn.VotePrepared},
+		{answer: canned{204, nil, ""}, vote: txn.VotePrepared},
+		{answer: canned{200, head(HeaderVote, "prepared"), ""}, vote: txn.VotePrepared},
+		{answer: canned{200, head(HeaderVote, " Read-Only "), ""}, vote: txn.VoteReadOnly},
+		{answer: canned{204, head(HeaderVote, "read-only"), ""}, vote: txn.VoteReadOnly},
+		{answer: canned{409, nil, "no\x00 stock\r\n  left \xff!"}, vote: txn.VoteNo, detail: "no stock left !"},
+		{answer: canned{422, head(HeaderVote, "no"), strings.Repeat("é", 600)}, vote: txn.VoteNo, detail: strings.Repeat("é", 256)},
+		{answer: canned{409, nil, ""}, vote: txn.VoteNo, detail: "the service gave no reason"},
+
+		{answer: canned{200, head(HeaderVote, "no"), ""}, err: "contradict"},
+		{answer: canned{200, head(HeaderVote, "maybe"), ""}, err: "contradict"},
+		{answer: canned{200, head(HeaderVote, "prepared", "no"), ""}, err: "2 headers"},
+		{answer: canned{409, head(HeaderVote, "prepared"), ""}, err: "contradict"},
+		{answer: canned{202, head("Retry-After", "7"), "busy"}, err: "202 Accepted: it is still at it, and wants to be asked again in 7s: busy"},
+		{answer: canned{301, head("Location", "/x"), ""}, err: "redirects are not followed"},
+		{answer: canned{307, head("Location", "/x"), ""}, err: "redirects are not followed"},
+		{answer: canned{400, nil, "what?"}, err: "400 Bad Request: what?", none: true},
+		{answer: canned{401, nil, ""}, err: "the same", none: true},
+		{answer: canned{404, nil, ""}, err: "404 Not Found"},
+		{answer: canned{410, nil, ""}, err: "410 Gone"},
+		{answer: canned{408, nil, ""}, err: "408"},
+		{answer: canned{425, nil, ""}, err: "425"},
+		{answer: canned{429, head("Retry-After", "Fri, 01 Jan 2100 00:00:00 GMT"), ""}, err: "in 24h0m0s", none: true},
+		{answer: canned{500, nil, "password=x"}, err: "500 Internal Server Error"},
+		{answer: canned{503, head("Retry-After", "-1"), ""}, err: "503 Service Unavailable"},
+		{answer: canned{999, nil, ""}, err: "999"},
+	} {
+		t.Run(fmt.Sprint(c.answer.status, c.answer.header), func(t *testing.T) {
+			vote, detail, err := serving(t, c.answer, nil).Prepare(t.Context(), newBranch())
+			if vote != c.vote || detail != c.detail {
+				t.Errorf("voted %v, %q", vote, detail)
+			}
+			wantError(t, err, c.err, c.none)
+		})
+	}
+}
+
+func TestEnds(t *testing.T) {
+	for _, c := range []struct {
+		answer           canned
+		commit, rollback participant.Ending // none: an error
+		err              string
+		none             bool
+	}{
+		{answer: canned{200, nil, "x"}, commit: participant.Committed, rollback: participant.RolledBack},
+		{answer: canned{204, nil, ""}, commit: participant.Committed, rollback: participant.RolledBack},
+		{answer: canned{404, nil, "who?"}, commit: participant.Unknown, rollback: participant.RolledBack},
+		{answer: canned{410, nil, ""}, commit: participant.Unknown, rollback: participant.RolledBack},
+		{answer: canned{409, head(HeaderOutcome, "rolled-back"), ""}, commit: participant.RolledBack, err: "409 Conflict"},
+		{answer: canned{409, head(HeaderOutcome, "committed"), ""}, rollback: participant.Committed, err: "409 Conflict"},
+		{answer: canned{200, head(HeaderOutcome, "committed"), ""}, commit: participant.Committed, err: "contradict"},
+		{answer: canned{200, head(HeaderOutcome, "rolled-back"), ""}, rollback: participant.RolledBack, err: "contradict"},
+		{answer: canned{200, head(HeaderOutcome, "committed", "committed"), ""}, err: "2 headers"},
+		{answer: canned{409, nil, ""}, err: "409 Conflict"},
+		{answer: canned{422, nil, ""}, err: "422"},
+		{answer: canned{202, head("Retry-After", "3"), ""}, err: "still at it, and wants to be asked again in 3s"},
+		{answer: canned{302, head("Location", "/"), ""}, err: "redirects are not followed"},
+		{answer: canned{403, nil, ""}, err: "403", none: true},
+		{answer: canned{405, nil, ""}, err: "is the URL right?", none: true},
+		{answer: canned{500, nil, ""}, err: "500"},
+		{answer: canned{502, nil, ""}, err: "502"},
+	} {
+		t.Run(fmt.Sprint(c.answer.status, c.answer.header), func(t *testing.T) {
+			r := serving(t, c.answer, nil)
+			got, err := r.Commit(t.Context(), newBranch())
+			wantEnding(t, "commit", got, err, c.commit, c.err, c.none)
+			got, err = r.Rollback(t.Context(), newBranch())
+			wantEnding(t, "rollback", got, err, c.rollback, c.err, c.none)
+		})
+	}
+}
+
+func wantEnding(t *testing.T, verb string, got participant.Result, err error, want participant.Ending, text string, none bool) {
+	t.Helper()
+	if got.Ending != want {
+		t.Errorf("%s: ended as %v (%s), %v; want %v", verb, got.Ending, got.Detail, err, want)
+	}
+	if want != 0 {
+		text = ""
+		if got.Detail == "" {
+			t.Errorf("%s: no detail", verb)
+		}
+	}
+	wantError(t, err, text, none)
+}
+
+func wantError(t *testing.T, err error, text string, none bool) {
+	t.Helper()
+	switch {
+	case text == "" && err != nil:
+		t.Errorf("error: %v", err)
+	case text == "":
+	case err == nil || !strings.Contains(err.Error(), text):
+		t.Errorf("error %v, want %s", err, text)
+	case noEffect(err) != none:
+		t.Errorf("error %v: no effect %v, want %v", err, !none, none)
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for text, want := range map[string]time.Duration{
+		"": -1, "x": -1, "-1": -1, "1.5": -1, " 1": -1, "٣": -1,
+		"0": 0, "5": 5 * time.Second, "86400": 24 * time.Hour, "86401": 24 * time.Hour, "99999999999999999999": 24 * time.Hour,
+		"Fri, 02 Jan 2026 03:04:15 GMT": 10 * time.Second, "Fri, 02 Jan 2026 03:00:00 GMT": 0, "Fri, 02 Jan 2099 03:00:00 GMT": 24 * time.Hour,
+	} {
+		got, ok := retryAfter(text, now)
+		if !ok {
+			got = -1
+		}
+		if got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}
+
+func TestBranchOfAnotherClusterIsLeftAlone(t *testing.T) {
+	r := serving(t, canned{200, nil, ""}, nil)
+	b := newBranch()
+	b.XID = txn.XID("other", b.TX, 1)
+	_, errCommit := r.Commit(t.Context(), b)
+	_, errRollback := r.Rollback(t.Context(), b)
+	_, _, errPrepare := r.Prepare(t.Context(), b)
+	for _, err := range []error{errCommit, errRollback, errPrepare} {
+		if !errors.Is(err, txn.ErrInvalid) || !noEffect(err) {
+			t.Errorf("got %v", err)
+		}
+	}
+}

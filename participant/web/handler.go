@@ -1,0 +1,262 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"path"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Options of a [Handler]. The zero value is valid.
+type Options struct {
+	// Secrets are those with which requests may be signed, of 16 to 4,096 bytes
+	// each; what the coordinator's secret_file holds, without white space at its
+	// ends. More than one lets it be changed. Defaults to none: requests are not
+	// checked, and whoever reaches the service can end its branches.
+	Secrets [][]byte
+	// Tolerance is how far the clock of a signature may be off, either way. A copy
+	// of a request is refused when it is older. Defaults to 5m.
+	Tolerance time.Duration
+	// MaxBody limits payloads, in bytes. Defaults to [txn.MaxPayload].
+	MaxBody int64
+	// Timeout limits one callback, with its waiting for others of the same branch.
+	// Defaults to 1m.
+	Timeout time.Duration
+	// Logger is told why a request failed. Defaults to nobody; the coordinator is
+	// told in any case.
+	Logger *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	if o.Tolerance <= 0 {
+		o.Tolerance = 5 * time.Minute
+	}
+	if o.MaxBody <= 0 {
+		o.MaxBody = txn.MaxPayload
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = time.Minute
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Handler serves a coordinator: below one path, POST to prepare, commit and
+// rollback, and GET of the list of prepared branches at any name, for example
+// prepared. It is mounted for example by
+//
+//	mux.Handle("/txmgr/", web.Handler(store, callbacks, web.Options{}))
+//
+// and registered with url=http://service/txmgr and list=/prepared. What it was
+// given must not be changed any more. It answers 500 to everything when a secret
+// is none.
+func Handler[S any](store Store[S], c Callbacks[S], o Options) http.Handler {
+	h := &handler{
+		pass: (&barrier[S]{store, c}).pass, list: store.List,
+		o: o.withDefaults(), turns: turns{waiting: map[string]*turn{}},
+	}
+	for _, secret := range o.Secrets {
+		h.broken = errors.Join(h.broken, checkSecret(secret))
+	}
+	return h
+}
+
+type handler struct {
+	pass   func(ctx context.Context, phase string, br Branch) (reply, error)
+	list   func(ctx context.Context, state, prefix, after string, limit int, visit func(xid, state string, since time.Time) error) error
+	o      Options
+	broken error // what is wrong with the options
+	turns  turns
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	answer := h.serve(w, r)
+	if answer.status == 0 {
+		return // it is written
+	}
+	if answer.header != "" {
+		w.Header().Set(answer.header, answer.value)
+	}
+	if answer.status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(answer.status)
+	_, _ = io.WriteString(w, answer.text+"\n") // who has gone away asks again
+}
+
+func (h *handler) serve(w http.ResponseWriter, r *http.Request) reply {
+	switch {
+	case h.broken != nil:
+		return h.failed(r, http.StatusInternalServerError, fmt.Errorf("the service is misconfigured: %w", h.broken))
+	case r.Method == http.MethodOptions:
+		w.Header().Set("Allow", allowed)
+		w.WriteHeader(http.StatusNoContent)
+		return reply{}
+	case r.Method != http.MethodPost && r.Method != http.MethodGet:
+		w.Header().Set("Allow", allowed)
+		return h.failed(r, http.StatusMethodNotAllowed, fmt.Errorf("method %s: want POST, or GET of the list", clean(r.Method, 16)))
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.o.MaxBody))
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		return h.failed(r, http.StatusRequestEntityTooLarge, fmt.Errorf("the body has more than %d bytes", tooLarge.Limit))
+	} else if err != nil {
+		return h.failed(r, http.StatusBadRequest, fmt.Errorf("read the body: %w", err))
+	}
+	if len(h.o.Secrets) > 0 {
+		if err := verify(h.o.Secrets, r, body, time.Now(), h.o.Tolerance); err != nil {
+			return h.failed(r, http.StatusUnauthorized, err)
+		}
+	}
+	if r.Method == http.MethodGet {
+		return h.serveList(w, r)
+	}
+	return h.servePhase(r, body)
+}
+
+const allowed = "GET, OPTIONS, POST"
+
+// servePhase serves one phase of one branch. It goes on when the caller has gone
+// away: the coordinator's patience may be shorter than the work, and when it
+// comes again the work is done.
+func (h *handler) servePhase(r *http.Request, body []byte) reply {
+	phase, br, left, err := parseRequest(r)
+	if err != nil {
+		return h.failed(r, http.StatusBadRequest, err)
+	}
+	br.Payload = body
+	limit := h.o.Timeout
+	if left >= 0 {
+		limit = min(limit, left)
+	}
+	if limit <= 0 {
+		return h.failed(r, http.StatusServiceUnavailable, errors.New("the transaction's time is over"))
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), limit)
+	defer cancel()
+	leave, err := h.turns.take(ctx, r.Context().Done(), br.XID)
+	if err != nil {
+		return h.failed(r, http.StatusServiceUnavailable, err)
+	}
+	defer leave()
+	answer, err := h.pass(ctx, phase, br)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return h.failed(r, http.StatusServiceUnavailable, fmt.Errorf("%s was not done in the time that it had: %w", phase, err))
+	case err != nil:
+		return h.failed(r, http.StatusInternalServerError, err)
+	}
+	return answer
+}
+
+// failed is the answer to a request of which nothing became durable, as far as is
+// known.
+func (h *handler) failed(r *http.Request, status int, err error) reply {
+	text := clean(err.Error(), maxReason)
+	h.o.Logger.Warn("request of the coordinator failed", "status", status, "error", text,
+		"phase", clean(r.Header.Get(HeaderPhase), 16), "xid", clean(r.Header.Get(HeaderXID), 64))
+	return reply{status: status, text: text}
+}
+
+// single are the headers that a request has once at most.
+var single = []string{HeaderTransaction, HeaderBranch, HeaderXID, HeaderPhase, HeaderDeadline, HeaderAttempt, HeaderIdempotency}
+
+// parseRequest reads what the headers say. left is negative when the phase has no
+// end.
+func parseRequest(r *http.Request) (phase string, br Branch, left time.Duration, err error) {
+	for _, name := range single {
+		if n := len(r.Header.Values(name)); n > 1 {
+			return "", br, 0, fmt.Errorf("%d headers %s; want one", n, name)
+		}
+	}
+	phase = r.Header.Get(HeaderPhase)
+	phases := []string{phasePrepare, phaseCommit, phaseRollback}
+	if !slices.Contains(phases, phase) {
+		return "", br, 0, fmt.Errorf("%s %q: want prepare, commit or rollback", HeaderPhase, clean(phase, 32))
+	}
+	if end := path.Base(r.URL.Path); end != phase && slices.Contains(phases, end) {
+		return "", br, 0, fmt.Errorf("phase %s came to the URL of %s: is the registration right?", phase, end)
+	}
+	if br, err = parseBranch(r.Header, phase); err != nil {
+		return "", br, 0, err
+	}
+	left = -1
+	if text := r.Header.Get(HeaderDeadline); text != "" && phase == phasePrepare {
+		left, err = parseDeadline(text)
+	}
+	return phase, br, left, err
+}
+
+func parseBranch(h http.Header, phase string) (br Branch, err error) {
+	if br.TX, err = txn.ParseID(h.Get(HeaderTransaction)); err != nil {
+		return br, fmt.Errorf("%s: %w", HeaderTransaction, err)
+	}
+	if br.ID, err = txn.ParseBranchID(h.Get(HeaderBranch)); err != nil {
+		return br, fmt.Errorf("%s: %w", HeaderBranch, err)
+	}
+	br.XID = h.Get(HeaderXID)
+	if _, tx, id, ok := txn.ParseXID(br.XID); !ok || tx != br.TX || id != br.ID {
+		return br, fmt.Errorf("%s %q is not a name of branch %v of transaction %v", HeaderXID, clean(br.XID, 64), br.ID, br.TX)
+	}
+	if key := h.Get(HeaderIdempotency); key != "" && key != idempotencyKey(br.TX, br.ID, phase) {
+		return br, fmt.Errorf("%s %q belongs to another request", HeaderIdempotency, clean(key, 64))
+	}
+	br.Attempt = 1
+	if text := h.Get(HeaderAttempt); text != "" {
+		if br.Attempt, err = strconv.Atoi(text); err != nil || br.Attempt < 1 {
+			return br, fmt.Errorf("%s %q: want a number from 1", HeaderAttempt, clean(text, 32))
+		}
+	}
+	return br, nil
+}
+
+// serveList writes a page of the list: the prepared branches, or one branch by its
+// XID, however it is.
+func (h *handler) serveList(w http.ResponseWriter, r *http.Request) reply {
+	q := r.URL.Query()
+	state, prefix, after, limit := statePrepared, q.Get("prefix"), q.Get("after"), listPage
+	if text := q.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return h.failed(r, http.StatusBadRequest, fmt.Errorf("limit %q: want a number from 1", clean(text, 32)))
+		}
+		limit = min(n, listPage)
+	}
+	xid := q.Get("xid")
+	if xid != "" {
+		state, prefix, after, limit = "", xid, "", 1
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), h.o.Timeout)
+	defer cancel()
+	p := page{Branches: []listed{}}
+	err := h.list(ctx, state, prefix, after, limit+1, func(found, state string, since time.Time) error {
+		if xid == "" || xid == found {
+			p.Branches = append(p.Branches, listed{XID: found, State: state, Since: since.UTC()})
+		}
+		return nil
+	})
+	if err != nil {
+		return h.failed(r, http.StatusInternalServerError, fmt.Errorf("list: %w", err))
+	}
+	if len(p.Branches) > limit {
+		p.Branches = p.Branches[:limit]
+		p.Next = p.Branches[limit-1].XID
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(p) // who has gone away asks again
+	return reply{}
+}

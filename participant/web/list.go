@@ -1,0 +1,138 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/txmgr/txmgr/participant"
+)
+
+// Limits of lists.
+const (
+	listPage  = 1000    // branches that are asked for at once, and that are given at most
+	listPages = 100     // pages that are read; what is behind them is found when these are gone
+	listBytes = 1 << 20 // of one page
+	phaseList = "list"
+)
+
+// page is one page of a service's list of branches.
+type page struct {
+	Branches []listed `json:"branches"`
+	// Next is where the next page begins: behind this name. Empty: nowhere.
+	Next string `json:"next,omitempty"`
+}
+
+type listed struct {
+	XID   string    `json:"xid"`
+	State string    `json:"state,omitempty"` // prepared when empty
+	Since time.Time `json:"since,omitzero"`
+}
+
+// Prepared implements [participant.Participant]. Without the setting list it
+// cannot be known.
+func (r *resource) Prepared(ctx context.Context, prefix string) (list []participant.Prepared, err error) {
+	if r.list == nil {
+		return nil, nil
+	}
+	ctx, fail := r.bound(ctx, "list prepared branches")
+	defer fail(&err)
+	after := ""
+	for range listPages {
+		p, err := r.page(ctx, url.Values{"prefix": {prefix}, "after": {after}, "limit": {strconv.Itoa(listPage)}})
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range p.Branches {
+			if strings.HasPrefix(b.XID, prefix) && b.XID > after && (b.State == "" || b.State == statePrepared) {
+				list = append(list, participant.Prepared{XID: b.XID, Since: b.Since, Owner: "service " + r.list.Host})
+			}
+		}
+		if p.Next == "" {
+			break
+		}
+		if p.Next <= after {
+			return nil, fmt.Errorf("the page behind %q ends at %q, which is not behind it", clean(after, 64), clean(p.Next, 64))
+		}
+		after = p.Next
+	}
+	return list, nil
+}
+
+// page reads one page of the list.
+func (r *resource) page(ctx context.Context, query url.Values) (page, error) {
+	to := *r.list
+	to.RawQuery = query.Encode()
+	a, err := r.send(ctx, call{phase: phaseList, method: http.MethodGet, to: &to, limit: listBytes})
+	switch {
+	case err != nil:
+		return page{}, err
+	case a.status != http.StatusOK:
+		return page{}, a.failure()
+	case a.cut:
+		return page{}, fmt.Errorf("a page of the list has more than %d bytes", listBytes)
+	}
+	return parsePage(a.body)
+}
+
+// parsePage reads what a service lists. Fields that are not known are left for
+// later versions.
+func parsePage(body []byte) (p page, err error) {
+	if err := json.Unmarshal(body, &p); err != nil {
+		return page{}, fmt.Errorf("the list is not what it should be: %w", err)
+	}
+	if p.Branches == nil {
+		return page{}, errors.New(`the list is not what it should be: want {"branches":[...]}, empty or not`)
+	}
+	if len(p.Branches) > listPage {
+		return page{}, fmt.Errorf("a page lists %d branches; %d were asked for", len(p.Branches), listPage)
+	}
+	return p, nil
+}
+
+// Inspect implements [participant.Inspector].
+func (r *resource) Inspect(ctx context.Context, b participant.Branch) (_ participant.Testimony, err error) {
+	ctx, fail := r.bound(ctx, "inspect "+clean(b.XID, 64))
+	defer fail(&err)
+	if r.list == nil {
+		return participant.Testimony{}, errors.New("a service cannot be asked about a branch without the setting list")
+	}
+	p, err := r.page(ctx, url.Values{"prefix": {b.XID}, "xid": {b.XID}, "limit": {"1"}})
+	if err != nil {
+		return participant.Testimony{}, err
+	}
+	for _, l := range p.Branches {
+		if l.XID == b.XID {
+			return l.testimony(), nil
+		}
+	}
+	return participant.Testimony{Ending: participant.Unknown, Detail: "the service does not list it: not prepared, or forgotten"}, nil
+}
+
+// testimony says what one line of the list means.
+func (l listed) testimony() participant.Testimony {
+	t := participant.Testimony{Detail: "the service says: " + clean(l.State, 64)}
+	if !l.Since.IsZero() {
+		t.Detail += " since " + l.Since.UTC().Format(time.RFC3339)
+	}
+	switch l.State {
+	case "", statePrepared:
+		t.Prepared, t.Since, t.Detail = true, l.Since, "the service lists it as prepared"
+	case stateCommitted:
+		t.Ending = participant.Committed
+	case stateRolledBack, stateNo:
+		t.Ending = participant.RolledBack
+	case stateReadOnly:
+		t.Ending = participant.Committed
+		t.Detail += ": it changed nothing"
+	default:
+		t.Ending = participant.Unknown
+	}
+	return t
+}

@@ -1,0 +1,170 @@
+package web
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"regexp"
+	"sync"
+	"time"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// SQLStore keeps the barrier's rows in a table of a database. It implements
+// [Store]. Callbacks get the *[sql.Tx] in which their branch's row is locked.
+type SQLStore struct {
+	db      *sql.DB
+	dialect Dialect
+	table   string
+
+	mu    sync.Mutex // held while the table is looked for; guards ready
+	ready bool       // the table is there
+}
+
+// DefaultTable is the name of the table of a [SQLStore].
+const DefaultTable = "txmgr_barrier"
+
+// SQL gives the store in a database, in a table that may have a schema before its
+// name. Empty means [DefaultTable]. The table is made when it is first needed and
+// not there; whoever may not make tables has it made before, see
+// [SQLStore.Schema]. The database remains the caller's.
+//
+// In MariaDB all that the callbacks touch has to be kept by InnoDB.
+func SQL(db *sql.DB, d Dialect, table string) *SQLStore {
+	if table == "" {
+		table = DefaultTable
+	}
+	return &SQLStore{db: db, dialect: d, table: table}
+}
+
+var tableName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_][A-Za-z0-9_]{0,62}$`)
+
+// Schema gives the statements that make the table and its index, as they would be
+// run.
+func (s *SQLStore) Schema() []string { return s.dialect.schema(s.table) }
+
+// Do implements [Store].
+func (s *SQLStore) Do(ctx context.Context, xid string, step func(ctx context.Context, tx *sql.Tx, state, detail string) (string, string, error)) (err error) {
+	if err := s.prepareTable(ctx); err != nil {
+		return err
+	}
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("barrier: begin: %w", err)
+	}
+	defer func() { _ = tx.Rollback() }() // also of a panic; nothing after a commit
+	state, detail, mark, err := s.lock(ctx, tx, xid)
+	if err != nil {
+		return fmt.Errorf("barrier: lock the row of %s: %w", xid, err)
+	}
+	newState, newDetail, err := step(ctx, tx, state, detail)
+	if err != nil || newState == state {
+		return err
+	}
+	changed, err := tx.ExecContext(ctx, s.dialect.update(s.table), newState, newDetail, time.Now().UnixMilli(), xid, mark)
+	if err != nil {
+		return fmt.Errorf("barrier: write %s of %s: %w", newState, xid, err)
+	}
+	if n, err := changed.RowsAffected(); err != nil || n != 1 {
+		return fmt.Errorf("barrier: write %s of %s: %d rows, %w: the callback, or an error that it did not return, has ended the transaction", newState, xid, n, errors.Join(errEnded, err))
+	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("barrier: commit %s of %s: %w", newState, xid, err)
+	}
+	return nil
+}
+
+var errEnded = errors.New("the local transaction is not the one that was begun")
+
+// lock makes the branch's row, if there is none, and waits until nobody else has
+// it. mark is the transaction's.
+func (s *SQLStore) lock(ctx context.Context, tx *sql.Tx, xid string) (state, detail, mark string, err error) {
+	if _, err := tx.ExecContext(ctx, s.dialect.insert(s.table), xid, time.Now().UnixMilli()); err != nil {
+		return "", "", "", err
+	}
+	err = tx.QueryRowContext(ctx, s.dialect.find(s.table), xid).Scan(&state, &detail, &mark)
+	return state, detail, mark, err
+}
+
+// List implements [Store].
+func (s *SQLStore) List(ctx context.Context, state, prefix, after string, limit int, visit func(xid, state string, since time.Time) error) (err error) {
+	if err := s.prepareTable(ctx); err != nil {
+		return err
+	}
+	rows, err := s.db.QueryContext(ctx, s.dialect.list(s.table), state, state, after, prefix, prefix+"~", limit)
+	if err != nil {
+		return fmt.Errorf("barrier: list: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var xid, state string
+		var changed int64
+		if err := rows.Scan(&xid, &state, &changed); err != nil {
+			return fmt.Errorf("barrier: list: %w", err)
+		}
+		if err := visit(xid, state, time.UnixMilli(changed)); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// Prune implements [Store].
+func (s *SQLStore) Prune(ctx context.Context, keep string, before time.Time) (pruned int, err error) {
+	if err := s.prepareTable(ctx); err != nil {
+		return 0, err
+	}
+	for {
+		result, err := s.db.ExecContext(ctx, s.dialect.prune(s.table), keep, before.UnixMilli(), pruneAtOnce)
+		if err != nil {
+			return pruned, fmt.Errorf("barrier: prune: %w", err)
+		}
+		n, err := result.RowsAffected()
+		pruned += int(n)
+		if err != nil || n < pruneAtOnce {
+			return pruned, err
+		}
+	}
+}
+
+// pruneAtOnce bounds how many rows one statement locks.
+const pruneAtOnce = 1000
+
+// prepareTable sees to it that the table is there. Several services may start at
+// once, and PostgreSQL lets one of them fail that makes the same table.
+func (s *SQLStore) prepareTable(ctx context.Context) error {
+	if !tableName.MatchString(s.table) {
+		return fmt.Errorf("%w: barrier: table %q: want a name of letters, digits and _, with a schema and a dot before it or without", txn.ErrInvalid, clean(s.table, 64))
+	}
+	if s.dialect != PostgreSQL && s.dialect != MariaDB {
+		return fmt.Errorf("%w: barrier: dialect %d: want PostgreSQL or MariaDB", txn.ErrInvalid, s.dialect)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ready {
+		return nil
+	}
+	there := func() error {
+		rows, err := s.db.QueryContext(ctx, s.dialect.probe(s.table))
+		if err != nil {
+			return err
+		}
+		return errors.Join(rows.Err(), rows.Close())
+	}
+	if there() == nil {
+		s.ready = true
+		return nil
+	}
+	var failed error
+	for _, statement := range s.Schema() {
+		_, err := s.db.ExecContext(ctx, statement)
+		failed = errors.Join(failed, err)
+	}
+	if err := there(); err != nil {
+		return fmt.Errorf("barrier: make table %s: %w", s.table, errors.Join(failed, err))
+	}
+	s.ready = true
+	return nil
+}

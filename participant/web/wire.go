@@ -1,0 +1,107 @@
+package web
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// The headers of the contract. All but the last two are of requests.
+const (
+	HeaderTransaction = "Txmgr-Transaction-Id"
+	HeaderBranch      = "Txmgr-Branch-Id"
+	HeaderXID         = "Txmgr-Xid"
+	HeaderPhase       = "Txmgr-Phase"
+	HeaderDeadline    = "Txmgr-Deadline" // milliseconds that are left, on prepare
+	HeaderAttempt     = "Txmgr-Attempt"  // counts from 1
+	HeaderSignature   = "Txmgr-Signature"
+	HeaderIdempotency = "Idempotency-Key"
+	HeaderTrace       = "traceparent"
+
+	HeaderVote    = "Txmgr-Vote"    // answer to prepare: prepared, read-only, no
+	HeaderOutcome = "Txmgr-Outcome" // answer to commit and rollback: committed, rolled-back
+)
+
+// The phases, as [HeaderPhase] and the ends of the URLs say them.
+const (
+	phasePrepare  = "prepare"
+	phaseCommit   = "commit"
+	phaseRollback = "rollback"
+)
+
+// The words of [HeaderVote] and [HeaderOutcome].
+const (
+	votePrepared      = "prepared"
+	voteReadOnly      = "read-only"
+	voteNo            = "no"
+	outcomeCommitted  = "committed"
+	outcomeRolledBack = "rolled-back"
+)
+
+// maxReason is how much of an answer's body is kept, in bytes.
+const maxReason = 512
+
+// idempotencyKey is an item of a structured header: a string in quotes.
+func idempotencyKey(tx txn.ID, branch txn.BranchID, phase string) string {
+	return `"` + tx.String() + "/" + branch.String() + "/" + phase + `"`
+}
+
+// traceparent makes every call of a transaction a span of one trace, whose id is
+// the transaction's: that is made of time and of 80 bits of chance, as W3C Trace
+// Context wants it.
+func traceparent(tx txn.ID) string {
+	var span [8]byte
+	_, _ = rand.Read(span[:]) // never fails
+	span[7] |= 1              // zero is no span
+	return "00-" + hex.EncodeToString(tx[:]) + "-" + hex.EncodeToString(span[:]) + "-00"
+}
+
+// deadlineText is a time that is left, in whole milliseconds, never more than it
+// is.
+func deadlineText(left time.Duration) string {
+	return strconv.FormatInt(max(left.Milliseconds(), 0), 10)
+}
+
+// parseDeadline reads the milliseconds that are left.
+func parseDeadline(s string) (time.Duration, error) {
+	n, err := strconv.ParseUint(s, 10, 63)
+	if err != nil || !digits(s) {
+		return 0, fmt.Errorf("%s %q: want milliseconds, a whole number from 0", HeaderDeadline, clean(s, 64))
+	}
+	const most = uint64(1<<63-1) / uint64(time.Millisecond)
+	return time.Duration(min(n, most)) * time.Millisecond, nil
+}
+
+func digits(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789") == ""
+}
+
+// clean makes the text of somebody else fit for errors and logs: valid UTF-8, one
+// line, at most limit bytes.
+func clean(s string, limit int) string {
+	if len(s) > 4*limit {
+		s = s[:4*limit] // bounds the work
+	}
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == utf8.RuneError || !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, " "))
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) <= limit {
+		return s
+	}
+	cut := limit
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut]
+}

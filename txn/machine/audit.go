@@ -1,0 +1,120 @@
+package machine
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/txmgr/txmgr/timeout/survival"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Limits of the audit trail: how many records are kept, and how long the name of
+// a person may be, in bytes.
+const (
+	MaxAudit = 10_000
+	MaxBy    = 128
+)
+
+// Action is what a person did. Values are never renumbered.
+type Action uint8
+
+const (
+	// ActionResolve: said how a transaction, or a branch, ends or has ended.
+	ActionResolve Action = iota + 1
+	// ActionRollback: decided to roll back, by [txn.CauseOperator].
+	ActionRollback
+	// ActionForget: took a hazard off a finished transaction.
+	ActionForget
+	// ActionAddParticipant: registered a participant, or changed its settings.
+	ActionAddParticipant
+	// ActionRemoveParticipant: took a registration back.
+	ActionRemoveParticipant
+)
+
+var actionNames = []string{"", "resolve", "rollback", "forget", "participant-add", "participant-remove"}
+
+// String gives the name used in the API, for example "participant-add".
+func (a Action) String() string {
+	if int(a) < len(actionNames) {
+		return actionNames[a]
+	}
+	return fmt.Sprintf("(%d)", uint8(a))
+}
+
+// AuditRecord is something that a person did and that changed the state.
+type AuditRecord struct {
+	Seq         uint64 // 1, 2 and so on
+	Wall        int64  // leader's wall clock, milliseconds since 1970
+	Tick        survival.Tick
+	Index       uint64 // the log's entry
+	Action      Action
+	ID          txn.ID          // zero when it is about no transaction
+	Branch      txn.BranchID    // of ActionResolve: the one that was named
+	Ending      txn.BranchState // of ActionResolve
+	Participant string          // of the two that change a registration
+	By, Reason  string
+}
+
+// Show makes the public form.
+func (a *AuditRecord) Show() txn.AuditRecord {
+	r := txn.AuditRecord{
+		Seq: a.Seq, Time: time.UnixMilli(a.Wall).UTC(), Tick: uint64(a.Tick), Index: a.Index, Action: a.Action.String(),
+		ID: a.ID, Subject: a.Participant, By: a.By, Reason: a.Reason,
+	}
+	if a.Branch != 0 {
+		r.Branch = a.Branch.String()
+		r.Subject = r.Branch
+	} else if !a.ID.IsZero() {
+		r.Subject = a.ID.String()
+	}
+	if a.Ending != 0 {
+		r.Subject += " " + a.Ending.String()
+	}
+	return r
+}
+
+// trail is the bounded list of what people did. Its records are never changed and
+// their places never used again, so that a reader may keep the slice: a snapshot
+// costs nothing.
+type trail struct {
+	records []AuditRecord
+	seq     uint64
+}
+
+// note adds a record to the trail, which forgets the oldest when it is full.
+func (m *Machine) note(a AuditRecord) {
+	t := &m.trail
+	t.seq++
+	a.Seq, a.Wall, a.Tick, a.Index = t.seq, m.wall, m.tick, m.entry
+	if len(t.records) == MaxAudit {
+		t.records = t.records[1:]
+	}
+	t.records = append(t.records, a)
+}
+
+// all gives the records to a reader, whose appending would not touch ours.
+func (t *trail) all() []AuditRecord { return slices.Clip(t.records) }
+
+// said reports whether the resolution was carried out before, in the same words.
+func (t *trail) said(c *Resolve) bool {
+	return slices.ContainsFunc(t.records, func(a AuditRecord) bool {
+		return a.Action == ActionResolve && a.ID == c.ID && a.Branch == c.Branch && a.Ending == c.Ending &&
+			a.By == c.By && a.Reason == c.Reason
+	})
+}
+
+func (t *trail) restore(records []AuditRecord) error {
+	if len(records) > MaxAudit {
+		return fmt.Errorf("%d audit records; at most %d", len(records), MaxAudit)
+	}
+	for i := range records {
+		a := &records[i]
+		if a.Seq == 0 || i > 0 && a.Seq != records[i-1].Seq+1 || a.Action < ActionResolve || a.Action > ActionRemoveParticipant {
+			return fmt.Errorf("audit record %d has number %d and action %v", i+1, a.Seq, a.Action)
+		}
+		t.seq = a.Seq
+	}
+	t.records = slices.Clone(records)
+	return nil
+}

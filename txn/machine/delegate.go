@@ -1,0 +1,85 @@
+package machine
+
+import "github.com/txmgr/txmgr/txn"
+
+// A delegated transaction is undecided, but neither its deadline nor anybody's
+// command decides it: only the end of its only branch does, which is reported by
+// Done, or by a Hazard when it cannot be found out.
+
+func (m *Machine) delegate(c Delegate) Result {
+	i, ok := m.find(c.ID)
+	if !ok {
+		return Result{Code: NotFound}
+	}
+	r := m.txs.at(i)
+	k := m.branch(r, c.Branch)
+	switch {
+	case k == 0:
+		return m.refuse(i, NoBranch, c.Branch)
+	case r.is(delegated), r.state.Commits() && m.branches.at(k).vote == txn.VoteDelegated:
+		return m.answer(i, OK)
+	case r.state != txn.Active:
+		return m.answer(i, Decided)
+	case r.count != 1, m.branches.at(k).vote != 0, m.members.list[m.branches.at(k).participant].CoordinatorPrepares:
+		return m.refuse(i, NotSole, c.Branch)
+	}
+	r = m.txs.edit(i)
+	m.deadlines.Cancel(uint64(i), r.deadline)
+	r.state, r.deadline = txn.Preparing, 0
+	r.flags |= delegated
+	m.branches.edit(k).vote = txn.VoteDelegated
+	m.undone++
+	m.changed(r)
+	m.fx.Handoffs = append(m.fx.Handoffs, r.id)
+	return m.answer(i, OK)
+}
+
+// doneDelegated makes the branch's end the decision.
+func (m *Machine) doneDelegated(i uint32, c Done) Result {
+	if len(c.Acks) == 0 {
+		return m.answer(i, Undecided)
+	}
+	end := c.Acks[0].State
+	for _, a := range c.Acks {
+		if a.Branch != 1 || a.State != end || end != txn.BranchCommitted && end != txn.BranchRolledBack {
+			return m.refuse(i, BadAck, a.Branch)
+		}
+	}
+	r := m.undelegate(i)
+	m.endBranch(r, m.branches.edit(r.first), end)
+	if end == txn.BranchCommitted {
+		m.decideCommit(i)
+	} else {
+		m.decideRollback(i, txn.CauseVoteNo)
+	}
+	return m.answer(i, OK)
+}
+
+// hazardDelegated ends a transaction whose branch may have ended either way: it
+// has promised nothing, so the decision is to roll back.
+func (m *Machine) hazardDelegated(i uint32, c Hazard) Result {
+	switch {
+	case c.Branch != 1:
+		return m.refuse(i, NoBranch, c.Branch)
+	case c.Hazard != txn.HazardUnknown:
+		return m.answer(i, Undecided)
+	case len(c.Detail) > txn.MaxReason:
+		return m.answer(i, Malformed)
+	}
+	r := m.undelegate(i)
+	b := m.branches.edit(r.first)
+	b.hazard, b.detail = c.Hazard, putText(&m.texts, c.Detail)
+	m.endBranch(r, b, txn.BranchHazard)
+	r.hazard = c.Hazard
+	m.countHazard(r.hazard)
+	m.decideRollback(i, txn.CauseVoteNo)
+	return m.answer(i, OK)
+}
+
+// undelegate takes the decision back, to be made at once.
+func (m *Machine) undelegate(i uint32) *record {
+	r := m.txs.edit(i)
+	r.flags &^= delegated
+	m.undone--
+	return r
+}

@@ -1,0 +1,358 @@
+package machine
+
+import (
+	"fmt"
+	"iter"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// copied is the machine after a snapshot and a restore.
+func copied(t *testing.T, m *Machine) *Machine {
+	t.Helper()
+	s := m.Snapshot()
+	defer s.Release()
+	c, err := Restore(s.Header(), withoutError(s.Transactions()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Check(); err != nil {
+		t.Fatal(err)
+	}
+	if c.Hash() != m.Hash() {
+		t.Fatal("restored otherwise")
+	}
+	return c
+}
+
+// TestDelegatedIsLeftToItsBranch: its deadline decides nothing, it is undone work
+// for whoever leads, and nothing of that is lost in a snapshot.
+func TestDelegatedIsLeftToItsBranch(t *testing.T) {
+	m := (world{make: []Command{sole}}).build(t)
+	fx := m.Apply(Entry{Commands: []Command{delegate}})
+	if len(fx.Handoffs) != 1 || len(fx.Work) != 0 || len(fx.Changes) != 1 || fx.Changes[0].State != txn.Preparing {
+		t.Errorf("effects: %+v", fx)
+	}
+	if fx := m.Apply(Entry{Commands: []Command{delegate}}); len(fx.Handoffs) != 0 || len(fx.Changes) != 0 {
+		t.Errorf("effects of the repeat: %+v", fx)
+	}
+	for name, m := range map[string]*Machine{"applied": m, "restored": copied(t, m)} {
+		m.Apply(Entry{Tick: 1000})
+		if got, want := m.Counts(), (Counts{Undone: 1}); got != want {
+			t.Errorf("%s: counts %+v; want %+v", name, got, want)
+		}
+		if tick, ok := m.Next(); ok || m.Due() {
+			t.Errorf("%s: next expiry is %d, due: %v", name, tick, m.Due())
+		}
+		if ids, _ := m.Undone(0, 10); !slices.Equal(ids, []txn.ID{one}) {
+			t.Errorf("%s: undone is %v", name, ids)
+		}
+		x, _ := m.Get(one)
+		if !x.Delegated() || x.Decided != 0 || x.DecidedTick != 0 || x.Branches[0].State != txn.BranchEnlisted {
+			t.Errorf("%s: %+v", name, x)
+		}
+		found, _ := m.Scan(0, 10, func(b Brief) bool { return b.Delegated })
+		if len(found) != 1 {
+			t.Errorf("%s: %d briefs say that they are delegated", name, len(found))
+		}
+		do(t, m, ack1(txn.BranchCommitted))
+		if got, want := m.Counts(), (Counts{Finished: 1, Committed: 1}); got != want {
+			t.Errorf("%s: at the end, counts %+v; want %+v", name, got, want)
+		}
+		m.Apply(Entry{Tick: 1 << 40})
+		if m.texts.len() != 0 || m.branches.len() != 0 || m.txs.len() != 0 {
+			t.Errorf("%s: left behind: %d cells, %d branches, %d records", name, m.texts.len(), m.branches.len(), m.txs.len())
+		}
+	}
+}
+
+func TestDelegatedHazardIsKept(t *testing.T) {
+	m := (world{make: []Command{sole, delegate}}).build(t)
+	fx := m.Apply(Entry{Tick: 50, Wall: 7, Index: 9, Commands: []Command{Hazard{ID: one, Branch: 1, Hazard: txn.HazardUnknown, Detail: "the log was cut"}}})
+	if len(fx.Changes) != 1 || fx.Changes[0] != (Change{one, txn.RolledBack, txn.CauseVoteNo, txn.HazardUnknown}) {
+		t.Errorf("changes: %+v", fx.Changes)
+	}
+	m.Apply(Entry{Tick: 1 << 40})
+	m = copied(t, m)
+	x, ok := m.Get(one)
+	if !ok || x.Branches[0].Detail != "the log was cut" || x.DecidedTick != 50 || x.Decided != 7 || x.DecidedIndex != 9 {
+		t.Errorf("%+v", x)
+	}
+}
+
+// TestDecisionFacts: the entry that decides is remembered, not one that repeats or
+// finishes.
+func TestDecisionFacts(t *testing.T) {
+	tests := map[string]struct {
+		make   []Command
+		decide Command
+		end    Command
+	}{
+		"commit":             {[]Command{begin}, commit, acks(txn.BranchCommitted)},
+		"last vote":          {[]Command{begin, Commit{ID: one, Votes: []txn.BranchVote{yes1}}}, Vote{ID: one, Votes: []txn.BranchVote{yes2}}, acks(txn.BranchCommitted)},
+		"a no":               {[]Command{begin}, Vote{ID: one, Votes: []txn.BranchVote{no2}, Reason: "no room"}, acks(txn.BranchRolledBack)},
+		"rollback":           {[]Command{begin}, undo, acks(txn.BranchRolledBack)},
+		"resolve":            {[]Command{begin}, said(0, txn.BranchRolledBack), acks(txn.BranchRolledBack)},
+		"end of a delegated": {[]Command{sole, delegate}, ack1(txn.BranchRolledBack), ack1(txn.BranchRolledBack)},
+		"timeout":            {[]Command{begin}, Extend{ID: one}, acks(txn.BranchRolledBack)},
+	}
+	for name, tt := range tests {
+		m := (world{make: tt.make}).build(t)
+		e := Entry{Tick: 8, Wall: 800, Index: 80, Commands: []Command{tt.decide}}
+		if name == "timeout" {
+			e.Tick = 10
+		}
+		m.Apply(e)
+		m.Apply(Entry{Tick: e.Tick + 1, Wall: 900, Index: 90, Commands: []Command{tt.decide, tt.end, Forget{ID: one}}})
+		x, _ := copied(t, m).Get(one)
+		if x.Decided != 800 || x.DecidedTick != e.Tick || x.DecidedIndex != 80 || !x.State.Finished() {
+			t.Errorf("%s: %+v", name, x)
+		}
+	}
+}
+
+// TestProofAfterTheEnd: an operator learns that an acknowledged branch ended
+// otherwise, wherever its outcome stands in the retention queue; and it stays
+// until it is forgotten, when the retention begins anew.
+func TestProofAfterTheEnd(t *testing.T) {
+	for wrong := range uint64(4) {
+		t.Run(fmt.Sprint(wrong), func(t *testing.T) {
+			m := bootstrapped(t, "bank", "stock")
+			for n := range uint64(4) {
+				b := beginTwo(n, 100)
+				b.ID = testID(n + 1)
+				yes := Commit{ID: b.ID, Votes: []txn.BranchVote{yes1, yes2}}
+				do(t, m, b, yes, Done{b.ID, []txn.Ack{{Branch: 1, State: txn.BranchCommitted}, {Branch: 2, State: txn.BranchCommitted}}})
+			}
+			id := testID(wrong + 1)
+			found := Hazard{ID: id, Branch: 2, Hazard: txn.HazardRolledBack, Detail: "it is aborted there"}
+			do(t, m, found, found)
+			if got, want := m.Counts(), (Counts{Finished: 4, Hazards: 1, Committed: 4}); got != want {
+				t.Errorf("counts %+v; want %+v", got, want)
+			}
+			m = copied(t, m)
+			m.Apply(Entry{Tick: 1 << 30})
+			if err := m.Check(); err != nil {
+				t.Error(err)
+			}
+			x, ok := m.Get(id)
+			if !ok || m.txs.len() != 1 || x.State != txn.Committed || x.Hazard != txn.HazardMixed || x.Branches[1].Detail != found.Detail {
+				t.Errorf("left: %d, and %+v", m.txs.len(), x)
+			}
+			do(t, m, Forget{ID: id, By: "ann", Reason: "paid by hand"})
+			m.Apply(Entry{Tick: 1<<30 + 100})
+			if _, ok := m.Lookup(id); !ok {
+				t.Error("its retention did not begin when it was forgotten")
+			}
+			m.Apply(Entry{Tick: 1 << 31})
+			if m.texts.len() != 0 || m.branches.len() != 0 || m.txs.len() != 0 {
+				t.Errorf("left behind: %d cells, %d branches, %d records", m.texts.len(), m.branches.len(), m.txs.len())
+			}
+		})
+	}
+}
+
+func TestReadOnlyHasNoWrongEnd(t *testing.T) {
+	yes := Commit{ID: one, Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VoteReadOnly}, yes2}}
+	m := (world{make: []Command{begin, yes, Done{one, []txn.Ack{{Branch: 2, State: txn.BranchCommitted}}}}}).build(t)
+	found := Hazard{ID: one, Branch: 1, Hazard: txn.HazardRolledBack}
+	if got := m.Apply(Entry{Commands: []Command{found}}).Results[0]; got.Code != BadAck || got.Hazard != 0 {
+		t.Errorf("%s, %+v", codeNames[got.Code], got)
+	}
+}
+
+// TestResolveAgainIsNoOtherWord: the retry of the resolution that rolled the
+// transaction back says nothing about its branches, which are still to be driven.
+func TestResolveAgainIsNoOtherWord(t *testing.T) {
+	m := (world{make: []Command{begin}}).build(t)
+	word := said(0, txn.BranchRolledBack)
+	fx := do(t, m, word, word)
+	if o := outcome(t, m); o.State != txn.RollingBack || o.Cause != txn.CauseOperator || len(fx.Work) != 0 {
+		t.Errorf("%+v, %+v", o, fx)
+	}
+	if n := len(m.Audit()); n != 4 { // three participants were registered
+		t.Errorf("%d audit records: %+v", n, m.Audit())
+	}
+	word.Reason = "the database is gone for good"
+	do(t, m, word)
+	x, _ := m.Get(one)
+	if x.State != txn.RolledBack || x.Hazard != 0 || x.Reason != "looked" {
+		t.Errorf("%+v", x)
+	}
+}
+
+func TestResolveSaysWhoSaidIt(t *testing.T) {
+	m := (world{make: []Command{begin, commit, Hazard{ID: one, Branch: 1, Hazard: txn.HazardUnknown, Detail: "no such gid"}}}).build(t)
+	do(t, m, said(1, txn.BranchRolledBack), said(2, txn.BranchCommitted))
+	x, _ := m.Get(one)
+	if x.Hazard != txn.HazardMixed || x.Branches[0].Hazard != txn.HazardRolledBack || x.Branches[0].Detail != "said by ann: looked" {
+		t.Errorf("%+v", x)
+	}
+	var got []string
+	for _, a := range m.Audit()[3:] {
+		s := a.Show()
+		got = append(got, strings.Join([]string{s.Action, s.ID.String(), s.Branch, s.Subject, s.By, s.Reason}, "|"))
+	}
+	want := []string{
+		"resolve|" + one.String() + "|b1|b1 rolled-back|ann|looked",
+		"resolve|" + one.String() + "|b2|b2 committed|ann|looked",
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("audit (-want +got):\n%s", d)
+	}
+}
+
+// TestAuditTellsWhatChanged: a repeat, and what was refused, leaves no record.
+func TestAuditTellsWhatChanged(t *testing.T) {
+	m := New()
+	bank := AddParticipant{txn.Participant{Name: "bank", Kind: "ledger", Settings: map[string]string{"path": "a"}}}
+	moved := AddParticipant{txn.Participant{Name: "bank", Kind: "ledger", Settings: map[string]string{"path": "b"}}}
+	m.Apply(Entry{Commands: []Command{historyBoot}})
+	for i, c := range []Command{
+		bank, bank, moved, moved,
+		AddParticipant{txn.Participant{Name: "bank", Kind: "web"}},
+		sole,
+		Rollback{one, txn.CauseOperator, "stuck"},
+		Rollback{one, txn.CauseOperator, "stuck"},
+		RemoveParticipant{"bank"},
+		Hazard{ID: one, Branch: 1, Hazard: txn.HazardCommitted},
+		Forget{one, "ann", "seen"},
+		Forget{one, "ann", "seen"},
+		RemoveParticipant{"bank"},
+		RemoveParticipant{"bank"},
+		moved,
+		Rollback{testID(9), txn.CauseOperator, ""},
+	} {
+		m.Apply(Entry{Tick: 1, Wall: 1000, Index: uint64(i), Commands: []Command{c}})
+	}
+	var got []string
+	for i, a := range copied(t, m).Audit() {
+		s := a.Show()
+		got = append(got, fmt.Sprintf("%d %s %s %s %q", s.Index, s.Action, s.Subject, s.By, s.Reason))
+		if s.Seq != uint64(i+1) || s.Tick != 1 || !s.Time.Equal(time.Unix(1, 0)) {
+			t.Errorf("%+v", s)
+		}
+	}
+	want := []string{
+		`0 participant-add bank  ""`, `2 participant-add bank  ""`,
+		`6 rollback ` + one.String() + `  "stuck"`,
+		`10 forget ` + one.String() + ` ann "seen"`,
+		`12 participant-remove bank  ""`, `14 participant-add bank  ""`,
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("audit (-want +got):\n%s", d)
+	}
+}
+
+// TestAuditIsBounded: the newest records are kept, and what a reader or a
+// snapshot was given stays as it is.
+func TestAuditIsBounded(t *testing.T) {
+	m := bootstrapped(t)
+	type held struct {
+		records []AuditRecord
+		first   uint64
+	}
+	var readers []held
+	for n := 1; n <= 2*MaxAudit+5; n++ {
+		m.note(AuditRecord{Action: ActionForget, ID: testID(uint64(n))})
+		if n%999 == 0 || n > 2*MaxAudit {
+			a := m.Audit()
+			for _, h := range readers {
+				_ = append(h.records, AuditRecord{Seq: 7}) // must not be seen by the others
+			}
+			readers = append(readers, held{a, a[0].Seq})
+		}
+	}
+	if n := len(m.Audit()); n != MaxAudit {
+		t.Errorf("%d records; want %d", n, MaxAudit)
+	}
+	for _, h := range readers {
+		for i, a := range h.records {
+			if want := h.first + uint64(i); a.Seq != want || a.ID != testID(want) {
+				t.Fatalf("of %d records from %d on, number %d is %+v", len(h.records), h.first, i, a)
+			}
+		}
+	}
+	if last := readers[len(readers)-1].records; last[MaxAudit-1].Seq != 2*MaxAudit+5 {
+		t.Errorf("the newest is %+v", last[MaxAudit-1])
+	}
+	c := copied(t, m)
+	c.note(AuditRecord{Action: ActionForget})
+	if a := c.Audit(); a[MaxAudit-1].Seq != 2*MaxAudit+6 {
+		t.Errorf("after a restore the next is %+v", a[MaxAudit-1])
+	}
+}
+
+func TestNameAndReasonAreApart(t *testing.T) {
+	b := begin
+	b.Name, b.Labels = "a name that needs more than one cell to be held", []Label{{"order", "4711"}}
+	m := (world{make: []Command{b, Rollback{one, txn.CauseClient, "because"}}}).build(t)
+	x, _ := m.Get(one)
+	if x.Name != b.Name || x.Reason != "because" || x.Labels[0] != b.Labels[0] {
+		t.Errorf("%q, %q, %v", x.Name, x.Reason, x.Labels)
+	}
+}
+
+func TestRestoreRefuses(t *testing.T) {
+	m := (world{make: []Command{sole, delegate}}).build(t)
+	x, _ := m.Get(one)
+	with := func(change func(h *Header, t *Transaction)) error {
+		s := m.Snapshot()
+		defer s.Release()
+		h, y := s.Header(), x
+		h.Audit, y.Branches = slices.Clone(h.Audit), slices.Clone(x.Branches)
+		change(&h, &y)
+		_, err := Restore(h, single(&y))
+		return err
+	}
+	if err := with(func(*Header, *Transaction) {}); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*Header, *Transaction){
+		"delegated and active":     func(_ *Header, t *Transaction) { t.State = txn.Active },
+		"delegated to one of two":  func(_ *Header, t *Transaction) { t.Branches = append(t.Branches, t.Branches[0]) },
+		"vote of the next release": func(_ *Header, t *Transaction) { t.Branches[0].Vote = txn.VoteDelegated + 1 },
+		"audit with a gap":         func(h *Header, _ *Transaction) { h.Audit[1].Seq++ },
+		"audit from 0 on":          func(h *Header, _ *Transaction) { h.Audit[0].Seq = 0; h.Audit = h.Audit[:1] },
+		"audit of nothing":         func(h *Header, _ *Transaction) { h.Audit[2].Action = 0 },
+		"audit of the next action": func(h *Header, _ *Transaction) { h.Audit[2].Action = ActionRemoveParticipant + 1 },
+		"audit without bound":      func(h *Header, _ *Transaction) { h.Audit = slices.Repeat(h.Audit, MaxAudit) },
+	} {
+		if with(change) == nil {
+			t.Errorf("%s: restored", name)
+		}
+	}
+}
+
+func single(t *Transaction) iter.Seq2[*Transaction, error] {
+	return func(yield func(*Transaction, error) bool) { yield(t, nil) }
+}
+
+// TestOpenTransactionsAreSmall: the goal is 400 bytes of live heap for an open
+// transaction of two branches.
+func TestOpenTransactionsAreSmall(t *testing.T) {
+	if got := reflect.TypeFor[record]().Size(); got > 136 {
+		t.Errorf("a record has %d bytes; think twice before it grows beyond 136", got)
+	}
+	const open = 200_000
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	m := bootstrapped(t, "bank", "stock")
+	for n := range uint64(open) {
+		m.Apply(Entry{Commands: []Command{beginTwo(n+1, 300)}})
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if got := float64(after.HeapAlloc-before.HeapAlloc) / open; got > 400 || m.Counts().Open != open {
+		t.Errorf("%.0f bytes an open transaction, %d open", got, m.Counts().Open)
+	}
+}

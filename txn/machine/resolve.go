@@ -1,0 +1,78 @@
+package machine
+
+import "github.com/txmgr/txmgr/txn"
+
+// resolve takes a person's word. The same words again are a repeat and change
+// nothing: a retry of the one that rolled the transaction back must not be taken
+// for the word that its branches have ended.
+func (m *Machine) resolve(c Resolve) Result {
+	i, ok := m.find(c.ID)
+	if !ok {
+		return Result{Code: NotFound}
+	}
+	r := m.txs.at(i)
+	switch {
+	case c.Ending != txn.BranchCommitted && c.Ending != txn.BranchRolledBack,
+		c.Reason == "", len(c.Reason) > txn.MaxReason, len(c.By) > MaxBy:
+		return m.answer(i, Malformed)
+	case c.Branch != 0 && m.branch(r, c.Branch) == 0:
+		return m.refuse(i, NoBranch, c.Branch)
+	case r.is(delegated):
+		return m.refuse(i, Delegated, 1)
+	case m.trail.said(&c):
+		return m.answer(i, OK)
+	case r.state.Decided():
+		return m.resolveBranches(i, &c)
+	case c.Ending == txn.BranchCommitted:
+		return m.answer(i, Undecided)
+	}
+	r = m.txs.edit(i)
+	r.reason = putText(&m.texts, c.Reason)
+	m.deadlines.Cancel(uint64(i), r.deadline)
+	m.decideRollback(i, txn.CauseOperator)
+	m.noteResolve(&c)
+	return m.answer(i, OK)
+}
+
+// resolveBranches ends the branches that are meant and in doubt as was said.
+func (m *Machine) resolveBranches(i uint32, c *Resolve) Result {
+	r := m.txs.at(i)
+	some := false
+	id := txn.BranchID(1)
+	for k := r.first; k != 0 && !r.closed(); id++ {
+		b := m.branches.at(k)
+		if (c.Branch == 0 || c.Branch == id) && (!b.state.Finished() || b.hazard == txn.HazardUnknown) {
+			m.resolveBranch(m.txs.edit(i), m.branches.edit(k), c)
+			some = true
+		}
+		k = b.next
+	}
+	if !some {
+		return m.refuse(i, NotInDoubt, c.Branch)
+	}
+	m.noteResolve(c)
+	m.weigh(i)
+	return m.answer(i, OK)
+}
+
+func (m *Machine) resolveBranch(r *record, b *branch, c *Resolve) {
+	m.clearHazard(b)
+	if c.Ending == r.ending() {
+		m.endBranch(r, b, c.Ending)
+		return
+	}
+	b.hazard = txn.HazardRolledBack
+	if c.Ending == txn.BranchCommitted {
+		b.hazard = txn.HazardCommitted
+	}
+	by := c.By
+	if by == "" {
+		by = "an operator"
+	}
+	b.detail = putText(&m.texts, "said by "+by+": "+c.Reason)
+	m.endBranch(r, b, txn.BranchHazard)
+}
+
+func (m *Machine) noteResolve(c *Resolve) {
+	m.note(AuditRecord{Action: ActionResolve, ID: c.ID, Branch: c.Branch, Ending: c.Ending, By: c.By, Reason: c.Reason})
+}

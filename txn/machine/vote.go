@@ -1,0 +1,117 @@
+package machine
+
+import "github.com/txmgr/txmgr/txn"
+
+// vote takes votes in without being asked for a decision.
+func (m *Machine) vote(c Vote) Result {
+	i, ok := m.find(c.ID)
+	if !ok {
+		return Result{Code: NotFound}
+	}
+	r := m.txs.at(i)
+	switch {
+	case len(c.Reason) > txn.MaxReason:
+		return m.answer(i, Malformed)
+	case r.is(delegated):
+		return m.refuse(i, Delegated, 1)
+	case r.state.Commits():
+		return m.votesAgain(i, c.Votes)
+	}
+	no, refusal := m.checkVotes(i, c.Votes)
+	switch {
+	case r.state.Decided() && no:
+		return m.answer(i, OK) // it is rolled back, as the no wants it
+	case r.state.Decided():
+		return m.answer(i, Decided)
+	case refusal.Code != OK:
+		return refusal
+	}
+	missing, _ := m.missingVotes(r)
+	m.castVotes(i, c.Votes, c.OwnPhaseTwo)
+	r = m.txs.edit(i)
+	switch {
+	case no:
+		r.reason = putText(&m.texts, c.Reason)
+		m.deadlines.Cancel(uint64(i), r.deadline)
+		m.decideRollback(i, txn.CauseVoteNo)
+	case !missing && r.state == txn.Preparing:
+		m.deadlines.Cancel(uint64(i), r.deadline)
+		m.decideCommit(i)
+	}
+	return m.answer(i, OK)
+}
+
+// votesAgain answers votes that come after the decision to commit.
+func (m *Machine) votesAgain(i uint32, votes []txn.BranchVote) Result {
+	r := m.txs.at(i)
+	for _, v := range votes {
+		k := m.branch(r, v.Branch)
+		if k == 0 || v.Vote > txn.VoteNo || m.branches.at(k).vote != v.Vote {
+			return m.refuse(i, BadVote, v.Branch)
+		}
+	}
+	return m.answer(i, OK)
+}
+
+// checkVotes looks at the votes given now and before, and changes nothing but the
+// scratch that missingVotes reads.
+func (m *Machine) checkVotes(i uint32, votes []txn.BranchVote) (no bool, refusal Result) {
+	r := m.txs.at(i)
+	if len(votes) > int(r.count) {
+		return false, m.refuse(i, BadVote, votes[r.count].Branch)
+	}
+	given := m.votes(int(r.count))
+	for _, v := range votes {
+		k := m.branch(r, v.Branch)
+		if k == 0 || v.Vote < txn.VotePrepared || v.Vote > txn.VoteNo {
+			return false, m.refuse(i, BadVote, v.Branch)
+		}
+		before := m.branches.at(k).vote
+		if before != 0 && before != v.Vote || given[v.Branch-1] != 0 && given[v.Branch-1] != byte(v.Vote) {
+			return false, m.refuse(i, BadVote, v.Branch)
+		}
+		given[v.Branch-1] = byte(v.Vote)
+		no = no || v.Vote == txn.VoteNo
+	}
+	return no, Result{}
+}
+
+// missingVotes reports whether votes are missing besides those just checked, and
+// the first of those that the application has to give.
+func (m *Machine) missingVotes(r *record) (missing bool, wanted txn.BranchID) {
+	given := m.scratch[:r.count]
+	id := txn.BranchID(1)
+	for k := r.first; k != 0; id++ {
+		b := m.branches.at(k)
+		if b.vote == 0 && given[id-1] == 0 {
+			missing = true
+			if !m.members.list[b.participant].CoordinatorPrepares {
+				return true, id
+			}
+		}
+		k = b.next
+	}
+	return missing, 0
+}
+
+// votes gives a zeroed scratch with a place for each branch.
+func (m *Machine) votes(branches int) []byte {
+	if cap(m.scratch) < branches {
+		m.scratch = make([]byte, branches)
+	}
+	s := m.scratch[:branches]
+	clear(s)
+	return s
+}
+
+// castVotes records votes that were checked.
+func (m *Machine) castVotes(i uint32, votes []txn.BranchVote, own bool) {
+	r := m.txs.edit(i)
+	for _, v := range votes {
+		b := m.branches.edit(m.branch(r, v.Branch))
+		b.vote, b.state = v.Vote, txn.BranchPrepared
+	}
+	if own {
+		r.flags |= ownPhaseTwo
+	}
+}

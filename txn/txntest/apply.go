@@ -1,0 +1,166 @@
+package txntest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/txmgr/txmgr/timeout/survival"
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// now gives the tick and the time that remains until the next one.
+func (m *Manager) now() (tick survival.Tick, untilNext time.Duration) {
+	passed := time.Since(m.start)
+	n := passed / Interval
+	return survival.Tick(n), (n+1)*Interval - passed
+}
+
+// until is the time from now until the tick begins; zero when it has begun.
+func (m *Manager) until(tick survival.Tick) time.Duration {
+	now, untilNext := m.now()
+	if tick <= now {
+		return 0
+	}
+	return untilNext + time.Duration(tick-now-1)*Interval
+}
+
+// deadlineLocked computes the survival index of a timeout that begins now, and the
+// tick at which it ends.
+func (m *Manager) deadlineLocked(timeout time.Duration) (k uint64, expiry survival.Tick, err error) {
+	if timeout < Interval || timeout > maxTimeout {
+		return 0, 0, fmt.Errorf("%w: timeout %v: want at least one interval of the coordinator, %v, and at most %v", txn.ErrInvalid, timeout, Interval, maxTimeout)
+	}
+	tick, untilNext := m.now()
+	i, err := survival.NewIndex(timeout, untilNext, Interval)
+	if err != nil {
+		return 0, 0, fmt.Errorf("%w: %w", txn.ErrInvalid, err)
+	}
+	return uint64(i.Survival), i.Hash(tick), nil
+}
+
+// applyLocked is the log: it stamps one entry, has it applied, and does what the
+// machine asks for. Its caller holds mu, or is New.
+func (m *Manager) applyLocked(commands ...machine.Command) []machine.Result {
+	results := m.enterLocked(commands)
+	for m.machine.Due() {
+		m.enterLocked(nil)
+	}
+	m.armLocked()
+	return results
+}
+
+func (m *Manager) enterLocked(commands []machine.Command) []machine.Result {
+	m.entries++
+	tick, _ := m.now()
+	fx := m.machine.Apply(machine.Entry{Tick: tick, Wall: time.Now().UnixMilli(), Commands: commands, Index: m.entries})
+	for _, c := range fx.Changes {
+		if changed := m.watched[c.ID]; changed != nil {
+			close(changed)
+			delete(m.watched, c.ID)
+		}
+	}
+	for _, id := range append(fx.Work, fx.Handoffs...) {
+		m.driveLocked(id)
+	}
+	return fx.Results
+}
+
+// armLocked sets the timer to the next transactions that time out. There is none
+// while nothing is open, so that a bubble of testing/synctest finds its deadlocks.
+func (m *Manager) armLocked() {
+	next, pending := m.machine.Next()
+	if pending && m.timer != nil && m.armed == next {
+		return
+	}
+	m.disarmLocked()
+	if !pending || m.closed {
+		return
+	}
+	m.running.Add(1)
+	m.armed = next
+	m.timer = time.AfterFunc(m.until(next), func() {
+		defer m.running.Done()
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.timer = nil
+		if !m.closed {
+			m.applyLocked()
+		}
+	})
+}
+
+func (m *Manager) disarmLocked() {
+	if m.timer != nil && m.timer.Stop() {
+		m.running.Done()
+	}
+	m.timer = nil
+}
+
+// call has a command carried out and turns a refusal into an error.
+func (m *Manager) call(op string, id txn.ID, c machine.Command) (txn.Outcome, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	res, err := m.callLocked(op, id, c)
+	return outcomeOf(res), err
+}
+
+func (m *Manager) callLocked(op string, id txn.ID, c machine.Command) (machine.Result, error) {
+	switch {
+	case id.IsZero():
+		return machine.Result{}, &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: "no transaction id given"}
+	case m.closed:
+		return machine.Result{}, over(op, id)
+	}
+	res := m.applyLocked(c)[0]
+	if res.Code == machine.OK {
+		return res, nil
+	}
+	return res, refused(op, id, res)
+}
+
+// registerLocked makes a participant known. One that is known stays as it is.
+func (m *Manager) registerLocked(name string, coordinatorPrepares bool) {
+	if _, known := m.machine.Participant(name); !known && !m.closed {
+		m.applyLocked(machine.AddParticipant{Participant: txn.Participant{Name: name, Kind: "txntest", CoordinatorPrepares: coordinatorPrepares}})
+	}
+}
+
+// await returns when the transaction is in a state that was waited for, with an
+// error when that cannot be learnt, or ctx has ended.
+func (m *Manager) await(ctx context.Context, op string, id txn.ID, reached func(txn.State) bool) (txn.Info, error) {
+	for {
+		info, changed, err := m.look(id)
+		if err != nil || reached(info.State) {
+			return info, err
+		}
+		select {
+		case <-changed:
+		case <-m.ctx.Done():
+			return info, over(op, id)
+		case <-ctx.Done():
+			return info, context.Cause(ctx)
+		}
+	}
+}
+
+// look gives a transaction as it is now, and what is closed when it has changed.
+func (m *Manager) look(id txn.ID) (info txn.Info, changed <-chan struct{}, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return txn.Info{}, nil, over("get", id)
+	}
+	if next, pending := m.machine.Next(); pending && m.until(next) == 0 {
+		m.applyLocked() // the timer is on its way
+	}
+	t, ok := m.machine.Get(id)
+	if !ok {
+		return txn.Info{}, nil, refused("get", id, machine.Result{Code: machine.NotFound})
+	}
+	if m.watched[id] == nil {
+		m.watched[id] = make(chan struct{})
+	}
+	return m.infoLocked(&t), m.watched[id], nil
+}

@@ -1,0 +1,185 @@
+package txntest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// branch is the work of one transaction, and the application's session of it. All
+// but the first two is guarded by the lock of the resource.
+type branch struct {
+	r       *Resource
+	id      txn.ID
+	open    bool // it has, or had, a session
+	state   txn.BranchState
+	effects []func()
+	nothing bool // it voted read-only, and ends as it is wanted
+	calls   []string
+}
+
+var _ interface {
+	txn.Session
+	txn.OnePhaser
+} = (*branch)(nil)
+
+// open gives the session of a new branch.
+func (r *Resource) open(id txn.ID) (*branch, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	b := r.branchLocked(id)
+	if b.open || b.state != txn.BranchEnlisted {
+		return nil, &txn.Error{Op: "join", ID: id, Err: txn.ErrConflict, Detail: fmt.Sprintf("%s has a branch of it that is %v", r.name, b.state)}
+	}
+	b.open = true
+	return b, nil
+}
+
+func (r *Resource) branchLocked(id txn.ID) *branch {
+	if r.branches[id] == nil {
+		r.branches[id] = &branch{r: r, id: id, state: txn.BranchEnlisted}
+	}
+	return r.branches[id]
+}
+
+// play carries out a call for a branch, with the fault whose turn it is, under the
+// lock, and notes it.
+func (r *Resource) play(ctx context.Context, id txn.ID, by, call string, do func()) error {
+	lost := context.Cause(ctx)
+	if lost == nil {
+		lost = r.faults.play(ctx, call, func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			do()
+		})
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	line := by + call
+	if lost != nil {
+		line += ": " + lost.Error()
+	}
+	b := r.branchLocked(id)
+	b.calls = append(b.calls, line)
+	return lost
+}
+
+// Prepare implements [txn.Session].
+func (b *branch) Prepare(ctx context.Context) (vote txn.Vote, err error) {
+	lost := b.r.play(ctx, b.id, "", "prepare", func() {
+		refusal := b.refusalLocked()
+		switch {
+		case refusal != nil:
+			vote, err, b.state = txn.VoteNo, refusal, txn.BranchRolledBack
+		case len(b.effects) == 0:
+			vote, b.state, b.nothing = txn.VoteReadOnly, txn.BranchCommitted, true
+		default:
+			vote, b.state = txn.VotePrepared, txn.BranchPrepared
+		}
+	})
+	if lost != nil {
+		return 0, lost
+	}
+	return vote, err
+}
+
+// refusalLocked is why the branch cannot commit.
+func (b *branch) refusalLocked() error {
+	if b.state != txn.BranchEnlisted {
+		return fmt.Errorf("the coordinator has ended the session: the branch is %v", b.state)
+	}
+	if len(b.r.refusals) == 0 {
+		return nil
+	}
+	reason := b.r.refusals[0]
+	b.r.refusals = b.r.refusals[1:]
+	return errors.New(reason)
+}
+
+// Commit implements [txn.Session].
+func (b *branch) Commit(ctx context.Context) (err error) {
+	lost := b.r.play(ctx, b.id, "", "commit", func() {
+		if b.commitLocked(txn.BranchPrepared); b.state != txn.BranchCommitted {
+			err = fmt.Errorf("the branch is %v", b.state)
+		}
+	})
+	return errors.Join(lost, err)
+}
+
+// commitLocked brings the effects about, when the branch is in the state that they
+// can be committed in.
+func (b *branch) commitLocked(from txn.BranchState) {
+	if b.state != from {
+		return
+	}
+	for _, effect := range b.effects {
+		effect()
+	}
+	b.state, b.effects = txn.BranchCommitted, nil
+}
+
+// Rollback implements [txn.Session].
+func (b *branch) Rollback(ctx context.Context) (err error) {
+	lost := b.r.play(ctx, b.id, "", "rollback", func() {
+		if b.rollbackLocked(); b.state != txn.BranchRolledBack {
+			err = fmt.Errorf("the branch is %v", b.state)
+		}
+	})
+	return errors.Join(lost, err)
+}
+
+func (b *branch) rollbackLocked() {
+	if b.state == txn.BranchEnlisted || b.state == txn.BranchPrepared || b.nothing {
+		b.state, b.effects = txn.BranchRolledBack, nil
+	}
+}
+
+// Release implements [txn.Session]: what is not prepared goes with its session.
+func (b *branch) Release() {
+	b.r.mu.Lock()
+	defer b.r.mu.Unlock()
+	if b.state == txn.BranchEnlisted {
+		b.rollbackLocked()
+	}
+}
+
+// OnePhase implements [txn.OnePhaser].
+func (b *branch) OnePhase() bool { return true }
+
+// CommitOnePhase implements [txn.OnePhaser].
+func (b *branch) CommitOnePhase(ctx context.Context) (end txn.BranchState, err error) {
+	lost := b.r.play(ctx, b.id, "", "commit", func() {
+		if err = b.refusalLocked(); err != nil {
+			b.rollbackLocked()
+		}
+		b.commitLocked(txn.BranchEnlisted)
+		end = b.state
+	})
+	if lost != nil {
+		return 0, lost
+	}
+	return end, err
+}
+
+// graceful implements fake.
+func (r *Resource) graceful() bool { return true }
+
+// call implements fake: the coordinator does what the application has not done.
+func (r *Resource) call(ctx context.Context, c Call) (f finding, err error) {
+	err = r.play(ctx, c.ID, "coordinator: ", c.Phase, func() {
+		b := r.branchLocked(c.ID)
+		switch c.Phase {
+		case "commit":
+			b.commitLocked(txn.BranchPrepared)
+			if b.state == txn.BranchEnlisted { // whoever said that it was prepared was wrong
+				b.rollbackLocked()
+			}
+		default: // also to settle: what its session has not committed yet it never will
+			b.rollbackLocked()
+		}
+		f.end = b.state
+	})
+	return f, err
+}

@@ -1,0 +1,181 @@
+package txntest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// As recovery has it unless it was configured otherwise, but for the time after a
+// failed call, which is always the same.
+const (
+	grace       = time.Second      // for an application to finish its own branches
+	courtesy    = Interval         // for one that rolls back, so that a test knows who comes first
+	callTimeout = 10 * time.Second // of a call to a participant
+	retryAfter  = Interval
+)
+
+// fake is a participant that the manager can drive.
+type fake interface {
+	// call does what a participant does in one phase. An error means: try again.
+	call(ctx context.Context, c Call) (finding, error)
+	// graceful reports whether applications may finish its branches themselves.
+	graceful() bool
+}
+
+// finding is a vote, or how a branch ended.
+type finding struct {
+	vote   txn.Vote
+	reason string // of a no
+	end    txn.BranchState
+}
+
+// place names a branch.
+type place struct {
+	id     txn.ID
+	branch txn.BranchID
+}
+
+// add makes a fake known under a name.
+func (m *Manager) add(name string, f fake, coordinatorPrepares bool) {
+	m.tb.Helper()
+	if err := txn.CheckParticipantName(name); err != nil {
+		m.tb.Fatalf("txntest: %v", err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.registerLocked(name, coordinatorPrepares)
+	if p, ok := m.machine.Participant(name); ok && p.CoordinatorPrepares != coordinatorPrepares || m.fakes[name] != nil {
+		m.tb.Fatalf("txntest: participant %q is there already", name)
+	}
+	m.fakes[name] = f
+}
+
+// driveLocked gives every branch of a transaction that is left to the manager a
+// driver, if it has none.
+func (m *Manager) driveLocked(id txn.ID) {
+	t, ok := m.machine.Get(id)
+	if !ok || m.closed {
+		return
+	}
+	for i, b := range t.Branches {
+		k, f := place{id, txn.BranchID(i + 1)}, m.fakes[b.Participant]
+		if _, driven := m.driving[k]; driven || f == nil || b.State.Finished() {
+			continue
+		}
+		m.driving[k] = time.Now()
+		m.running.Go(func() { m.drive(k, f) })
+	}
+}
+
+// drive brings one branch to where its transaction wants it, and ends when nothing
+// is wanted of it any more.
+func (m *Manager) drive(k place, f fake) {
+	for {
+		c, wait, changed, wanted := m.errand(k, f.graceful())
+		switch {
+		case !wanted:
+			return
+		case wait > 0:
+			m.pause(wait, changed)
+			continue
+		}
+		found, err := f.call(c.ctx, c.Call)
+		c.cancel()
+		if err != nil || !m.report(c.Call, found) {
+			m.pause(retryAfter, changed)
+		}
+	}
+}
+
+// pause ends early when the transaction changes, or the test is over.
+func (m *Manager) pause(d time.Duration, changed <-chan struct{}) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-changed:
+	case <-m.ctx.Done():
+	}
+}
+
+// errand is a call that is to be made now.
+type errand struct {
+	Call
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+// errand says what is wanted of a branch, or how long it can wait. When nothing is,
+// the branch has no driver any more.
+func (m *Manager) errand(k place, graceful bool) (e errand, wait time.Duration, changed <-chan struct{}, wanted bool) {
+	_, changed, err := m.look(k.id)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t, _ := m.machine.Get(k.id)
+	phase, wait := "", time.Duration(0)
+	if err == nil && !m.closed {
+		phase, wait = m.phaseLocked(&t, k, graceful)
+	}
+	if phase == "" {
+		delete(m.driving, k)
+		return errand{}, 0, nil, false
+	}
+	limit := callTimeout
+	if phase == "prepare" {
+		limit = min(limit, m.until(t.Expiry))
+	}
+	if wait == 0 {
+		e.ctx, e.cancel = context.WithTimeout(m.ctx, limit)
+		e.Call = Call{ID: k.id, Branch: k.branch, Phase: phase, Payload: t.Branches[k.branch-1].Payload}
+	}
+	return e, wait, changed, true
+}
+
+// phaseLocked says what is to be done with a branch, and in how long; empty when
+// nothing is.
+func (m *Manager) phaseLocked(t *machine.Transaction, k place, graceful bool) (phase string, wait time.Duration) {
+	b := &t.Branches[k.branch-1]
+	switch {
+	case b.State.Finished():
+	case t.State == txn.Preparing && b.Vote == txn.VoteDelegated:
+		return "settle", m.until(t.Expiry)
+	case t.State == txn.Preparing && b.Vote == 0:
+		return "prepare", 0
+	case t.State == txn.Committing && t.OwnPhaseTwo && graceful:
+		return "commit", max(grace-time.Since(m.driving[k]), 0)
+	case t.State == txn.RollingBack && t.Cause != txn.CauseTimeout && graceful:
+		return "rollback", max(courtesy-time.Since(m.driving[k]), 0)
+	case t.State == txn.Committing:
+		return "commit", 0
+	case t.State == txn.RollingBack:
+		return "rollback", 0
+	}
+	return "", 0
+}
+
+// report tells the machine what a call has found out, and whether it agrees.
+func (m *Manager) report(c Call, f finding) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return false
+	}
+	var command machine.Command
+	switch {
+	case c.Phase == "prepare":
+		command = machine.Vote{ID: c.ID, Votes: []txn.BranchVote{{Branch: c.Branch, Vote: f.vote}}, Reason: f.reason}
+	case c.Phase == "commit" && f.end != txn.BranchCommitted: // nobody had prepared it
+		command = machine.Hazard{ID: c.ID, Branch: c.Branch, Hazard: txn.HazardRolledBack, Detail: "the participant says so"}
+	default:
+		command = machine.Done{ID: c.ID, Acks: []txn.Ack{{Branch: c.Branch, State: f.end}}}
+	}
+	code := m.applyLocked(command)[0].Code
+	return code == machine.OK || code == machine.Decided
+}
+
+// clip keeps a reason within what the log takes.
+func clip(reason string) string { return fmt.Sprintf("%.*s", txn.MaxReason/4, reason) }

@@ -1,0 +1,16 @@
+package txntest
+
+// Armed reports whether a timer is set.
+func (m *Manager) Armed() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.timer != nil
+}
+
+// Check audits the invariants of the machine, and that nothing is driven that needs
+// no driving.
+func (m *Manager) Check() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.machine.Check()
+}

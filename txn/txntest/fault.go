@@ -1,0 +1,97 @@
+package txntest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Fault is what goes wrong with one call, to a [Manager] or to a [Resource].
+type Fault uint8
+
+const (
+	// Unreachable: the call does not arrive, and its caller knows.
+	Unreachable Fault = iota + 1
+	// AnswerLost: the call is carried out, and its caller does not learn of it.
+	AnswerLost
+	// Hang: the call does not arrive, and its caller waits until its context ends.
+	Hang
+)
+
+var (
+	errUnreachable = errors.New("unreachable, as the test wants it")
+	errAnswerLost  = errors.New("the answer was lost, as the test wants it")
+)
+
+// faults are what is to go wrong with which calls.
+type faults struct {
+	calls []string        // the names that there are
+	over  <-chan struct{} // closed when the test is over; nothing hangs longer
+
+	mu   sync.Mutex
+	next map[string][]Fault // guarded by mu
+}
+
+func newFaults(test context.Context, calls ...string) *faults {
+	return &faults{calls: calls, over: test.Done(), next: map[string][]Fault{}}
+}
+
+func (f *faults) add(call string, next []Fault) error {
+	if !slices.Contains(f.calls, call) {
+		return fmt.Errorf("no call %q: want one of %s", call, strings.Join(f.calls, ", "))
+	}
+	for _, fault := range next {
+		if fault < Unreachable || fault > Hang {
+			return fmt.Errorf("no fault %d", fault)
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.next[call] = append(f.next[call], next...)
+	return nil
+}
+
+// play carries a call out, with the fault whose turn it is. The error is what the
+// caller learns instead of an answer.
+func (f *faults) play(ctx context.Context, call string, do func()) error {
+	f.mu.Lock()
+	var fault Fault
+	if queue := f.next[call]; len(queue) > 0 {
+		fault, f.next[call] = queue[0], queue[1:]
+	}
+	f.mu.Unlock()
+	switch fault {
+	case Unreachable:
+		return errUnreachable
+	case Hang:
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-f.over:
+			return errUnreachable
+		}
+	case AnswerLost:
+		do()
+		return errAnswerLost
+	}
+	do()
+	return nil
+}
+
+// through is the way of every call to the manager.
+func through[T any](ctx context.Context, m *Manager, op string, id txn.ID, do func() (T, error)) (answer T, err error) {
+	var arrived T
+	lost := m.faults.play(ctx, op, func() { arrived, err = do() })
+	switch {
+	case lost == nil:
+		return arrived, err
+	case op == "get", op == "wait", errors.Is(lost, errUnreachable):
+		return answer, txn.Wrap(op, id, fmt.Errorf("%w: %w", txn.ErrUnavailable, lost))
+	}
+	return answer, txn.Wrap(op, id, fmt.Errorf("%w: %w", txn.ErrInDoubt, lost))
+}

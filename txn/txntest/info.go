@@ -1,0 +1,95 @@
+package txntest
+
+import (
+	"context"
+	"time"
+
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// patience is how long Outcome waits for what the manager has to do by itself.
+const patience = time.Minute
+
+// Transactions gives all that were begun, in that order.
+func (m *Manager) Transactions() []txn.Info {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := make([]txn.Info, 0, len(m.begun))
+	for _, id := range m.begun {
+		if t, ok := m.machine.Get(id); ok { // otherwise its retention is over
+			all = append(all, m.infoLocked(&t))
+		}
+	}
+	return all
+}
+
+// Undone gives the transactions that are not finished: those that nobody has
+// decided, and those of which a branch has not got to its end.
+func (m *Manager) Undone() []txn.Info {
+	var left []txn.Info
+	for _, info := range m.Transactions() {
+		if !info.State.Finished() {
+			left = append(left, info)
+		}
+	}
+	return left
+}
+
+// Outcome waits until the transaction is finished and says how: at most a minute
+// beyond its deadline, then the test fails. It is to be called by the test's own
+// goroutine.
+func (m *Manager) Outcome(id txn.ID) txn.Outcome {
+	m.tb.Helper()
+	info, _, err := m.look(id)
+	if err != nil {
+		m.tb.Fatalf("txntest: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(m.ctx, time.Duration(info.ExpiresIn)+patience)
+	defer cancel()
+	info, err = m.await(ctx, "outcome", id, txn.State.Finished)
+	if err != nil {
+		m.tb.Fatalf("txntest: %v is still %v, with the branches %v: %v", id, info.State, unfinished(info), err)
+	}
+	return txn.Outcome{State: info.State, Cause: info.Cause, Hazard: info.Hazard}
+}
+
+func unfinished(info txn.Info) (at []string) {
+	for _, b := range info.Branches {
+		if !b.State.Finished() {
+			at = append(at, b.Name+" at "+b.Participant)
+		}
+	}
+	return at
+}
+
+func (m *Manager) infoLocked(t *machine.Transaction) txn.Info {
+	i := txn.Info{
+		ID: t.ID, Name: t.Name, State: t.State, Cause: t.Cause, Reason: t.Reason, Hazard: t.Hazard,
+		Timeout: txn.Duration(t.Timeout), Began: time.UnixMilli(t.Began).UTC(),
+		SurvivalIndex: t.Survival, ExpiryTick: uint64(t.Expiry), Labels: make(map[string]string, len(t.Labels)),
+		Branches: make([]txn.BranchInfo, 0, len(t.Branches)),
+	}
+	if t.Decided != 0 {
+		i.Decided, i.DecidedTick, i.DecidedIndex = time.UnixMilli(t.Decided).UTC(), uint64(t.DecidedTick), t.DecidedIndex
+	}
+	if !t.State.Decided() {
+		tick, _ := m.now()
+		i.ExpiresIn = txn.Duration(m.until(t.Expiry).Round(time.Millisecond))
+		if t.Expiry > tick {
+			i.RemainingInvocations = uint64(t.Expiry - tick)
+		}
+	}
+	for _, l := range t.Labels {
+		i.Labels[l.Key] = l.Value
+	}
+	for k, b := range t.Branches {
+		id := txn.BranchID(k + 1)
+		p, _ := m.machine.Participant(b.Participant)
+		i.Branches = append(i.Branches, txn.BranchInfo{
+			ID: id, Name: id.String(), Participant: b.Participant, Kind: p.Kind, XID: txn.XID(cluster, t.ID, id),
+			Vote: b.Vote, State: b.State, Hazard: b.Hazard, Detail: b.Detail,
+		})
+	}
+	return i
+}

@@ -1,0 +1,258 @@
+package txntest
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/txmgr/txmgr/timeout/survival"
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// Interval is the time between two invocations of the timeout thread: a
+// transaction times out when its time is over, and less than an Interval later.
+const Interval = 100 * time.Millisecond
+
+// What a coordinator has unless it was configured otherwise.
+const (
+	cluster    = "txntest"
+	maxTimeout = 24 * time.Hour
+	retention  = time.Hour
+	retain     = 1_000_000
+)
+
+// Manager is a coordinator in memory. Make one with [New]. It is a [txn.Manager],
+// and all of it is safe for concurrent use.
+type Manager struct {
+	tb      testing.TB
+	start   time.Time
+	ctx     context.Context // ends with the test
+	end     context.CancelFunc
+	running sync.WaitGroup // drivers, and the timer's function
+	faults  *faults
+
+	mu      sync.Mutex // guards all below
+	closed  bool
+	machine *machine.Machine
+	entries uint64
+	begun   []txn.ID                 // in that order
+	fakes   map[string]fake          // the participants that the manager can drive
+	driving map[place]time.Time      // branches that have a driver, and since when
+	watched map[txn.ID]chan struct{} // closed at the next change
+	timer   *time.Timer              // of the next group of transactions to time out
+	armed   survival.Tick            // the tick that timer waits for
+}
+
+var _ txn.Manager = (*Manager)(nil)
+
+// New gives a coordinator that ends with the test. In a bubble of testing/synctest
+// it is to be made in the bubble.
+func New(tb testing.TB) *Manager {
+	tb.Helper()
+	m := &Manager{
+		tb: tb, start: time.Now(), machine: machine.New(),
+		fakes: map[string]fake{}, driving: map[place]time.Time{}, watched: map[txn.ID]chan struct{}{},
+	}
+	m.ctx, m.end = context.WithCancel(context.Background())
+	m.faults = newFaults(m.ctx, "begin", "enlist", "commit", "rollback", "vote", "delegate", "extend", "done", "get", "wait")
+	m.applyLocked(machine.Bootstrap{Cluster: cluster, Interval: Interval, Retention: retention, Retain: retain})
+	tb.Cleanup(m.close)
+	return m
+}
+
+func (m *Manager) close() {
+	m.mu.Lock()
+	m.closed = true
+	m.disarmLocked()
+	m.mu.Unlock()
+	m.end()
+	m.running.Wait()
+}
+
+// Fail lets the next calls of a name go wrong, one fault for each. The names are
+// those of the methods of [txn.Manager], in lower case. A call that gets lost is
+// [txn.ErrUnavailable] or [txn.ErrInDoubt] to the caller, as it is when a real
+// coordinator cannot be reached.
+func (m *Manager) Fail(call string, next ...Fault) {
+	m.tb.Helper()
+	if err := m.faults.add(call, next); err != nil {
+		m.tb.Fatalf("txntest: %v", err)
+	}
+}
+
+// Begin implements [txn.Manager]. A participant that is not known is registered, as
+// one whose branches the application prepares.
+func (m *Manager) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
+	if o.ID.IsZero() {
+		o.ID = newID()
+	}
+	if o.Timeout == 0 {
+		o.Timeout = txn.DefaultTimeout
+	}
+	return through(ctx, m, "begin", o.ID, func() (b txn.Begun, err error) {
+		if err := o.Check(); err != nil {
+			return b, txn.Wrap("begin", o.ID, err)
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		k, expiry, err := m.deadlineLocked(o.Timeout)
+		if err != nil {
+			return b, txn.Wrap("begin", o.ID, err)
+		}
+		c := machine.Begin{ID: o.ID, Name: o.Name, Timeout: o.Timeout, Survival: k, Expiry: expiry, Labels: labels(o.Labels)}
+		for _, e := range o.Branches {
+			m.registerLocked(e.Participant, false)
+			c.Branches = append(c.Branches, machine.Branch(e))
+		}
+		_, known := m.machine.Lookup(o.ID)
+		res, err := m.callLocked("begin", o.ID, c)
+		if err != nil {
+			return b, explainBegin(err, o, res)
+		}
+		if !known {
+			m.begun = append(m.begun, o.ID)
+		}
+		b = txn.Begun{ID: o.ID, Timeout: res.Timeout, SurvivalIndex: res.Survival, ExpiryTick: uint64(res.Expiry)}
+		for i, e := range o.Branches {
+			n := txn.BranchID(i + 1)
+			b.Branches = append(b.Branches, txn.Branch{ID: n, Participant: e.Participant, XID: txn.XID(cluster, o.ID, n)})
+		}
+		return b, nil
+	})
+}
+
+func newID() txn.ID {
+	var chance [10]byte
+	_, _ = rand.Read(chance[:]) // never fails
+	return txn.NewID(time.Now(), chance)
+}
+
+func labels(m map[string]string) (out []machine.Label) {
+	for k, v := range m {
+		out = append(out, machine.Label{Key: k, Value: v})
+	}
+	slices.SortFunc(out, func(a, b machine.Label) int { return strings.Compare(a.Key, b.Key) })
+	return out
+}
+
+// Enlist implements [txn.Manager]. A participant that is not known is registered, as
+// one whose branches the application prepares.
+func (m *Manager) Enlist(ctx context.Context, id txn.ID, e txn.Enlistment) (txn.Branch, error) {
+	return through(ctx, m, "enlist", id, func() (b txn.Branch, err error) {
+		if err := e.Check(); err != nil {
+			return b, txn.Wrap("enlist", id, err)
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.registerLocked(e.Participant, false)
+		res, err := m.callLocked("enlist", id, machine.Enlist{ID: id, Branch: machine.Branch(e)})
+		if err != nil {
+			return b, explainEnlist(err, e.Participant, res)
+		}
+		return txn.Branch{ID: res.Branch, Participant: e.Participant, XID: txn.XID(cluster, id, res.Branch)}, nil
+	})
+}
+
+// Commit implements [txn.Manager]. While the votes of services are being collected
+// it waits, at most until the transaction's deadline.
+func (m *Manager) Commit(ctx context.Context, id txn.ID, c txn.Commitment) (txn.Outcome, error) {
+	return through(ctx, m, "commit", id, func() (txn.Outcome, error) {
+		out, err := m.call("commit", id, machine.Commit{ID: id, Votes: c.Votes, OwnPhaseTwo: c.OwnPhaseTwo})
+		if err != nil || out.State != txn.Preparing {
+			return out, m.withReason(err)
+		}
+		info, err := m.await(ctx, "commit", id, txn.State.Decided)
+		out = txn.Outcome{State: info.State, Cause: info.Cause, Hazard: info.Hazard}
+		switch {
+		case err != nil && ctx.Err() == nil:
+			return out, &txn.Error{Op: "commit", ID: id, State: out.State, Err: txn.ErrInDoubt, Detail: "the coordinator is stopping"}
+		case err != nil:
+			e := txn.Wrap("commit", id, fmt.Errorf("%w: %w while the coordinator collects the votes that are missing", txn.ErrInDoubt, err))
+			e.State = out.State
+			return out, e
+		case !out.State.Commits():
+			return out, m.withReason(refused("commit", id, machine.Result{Code: machine.Decided, State: out.State, Cause: out.Cause}))
+		}
+		return out, nil
+	})
+}
+
+// Vote implements [txn.Manager].
+func (m *Manager) Vote(ctx context.Context, id txn.ID, b txn.Ballot) (txn.Outcome, error) {
+	return through(ctx, m, "vote", id, func() (txn.Outcome, error) {
+		if len(b.Reason) > txn.MaxReason {
+			return txn.Outcome{}, tooLong("vote", id, len(b.Reason))
+		}
+		out, err := m.call("vote", id, machine.Vote{ID: id, Votes: b.Votes, OwnPhaseTwo: b.OwnPhaseTwo, Reason: b.Reason})
+		return out, m.withReason(err)
+	})
+}
+
+// Delegate implements [txn.Manager].
+func (m *Manager) Delegate(ctx context.Context, id txn.ID, b txn.BranchID) (txn.Outcome, error) {
+	return through(ctx, m, "delegate", id, func() (txn.Outcome, error) {
+		out, err := m.call("delegate", id, machine.Delegate{ID: id, Branch: b})
+		return out, m.withReason(err)
+	})
+}
+
+// Rollback implements [txn.Manager].
+func (m *Manager) Rollback(ctx context.Context, id txn.ID, reason string) (txn.Outcome, error) {
+	return through(ctx, m, "rollback", id, func() (txn.Outcome, error) {
+		if len(reason) > txn.MaxReason {
+			return txn.Outcome{}, tooLong("rollback", id, len(reason))
+		}
+		return m.call("rollback", id, machine.Rollback{ID: id, Cause: txn.CauseClient, Reason: reason})
+	})
+}
+
+// Extend implements [txn.Manager].
+func (m *Manager) Extend(ctx context.Context, id txn.ID, timeout time.Duration) (txn.Outcome, error) {
+	return through(ctx, m, "extend", id, func() (txn.Outcome, error) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		k, expiry, err := m.deadlineLocked(timeout)
+		if err != nil {
+			return txn.Outcome{}, txn.Wrap("extend", id, err)
+		}
+		res, err := m.callLocked("extend", id, machine.Extend{ID: id, Timeout: timeout, Survival: k, Expiry: expiry})
+		return outcomeOf(res), err
+	})
+}
+
+// Done implements [txn.Manager].
+func (m *Manager) Done(ctx context.Context, id txn.ID, acks ...txn.Ack) error {
+	_, err := through(ctx, m, "done", id, func() (txn.Outcome, error) {
+		return m.call("done", id, machine.Done{ID: id, Acks: acks})
+	})
+	return err
+}
+
+// Get implements [txn.Manager].
+func (m *Manager) Get(ctx context.Context, id txn.ID) (txn.Info, error) {
+	return through(ctx, m, "get", id, func() (txn.Info, error) {
+		info, _, err := m.look(id)
+		return info, err
+	})
+}
+
+// Wait implements [txn.Manager].
+func (m *Manager) Wait(ctx context.Context, id txn.ID, goal txn.Goal) (txn.Info, error) {
+	return through(ctx, m, "wait", id, func() (txn.Info, error) {
+		reached := txn.State.Finished
+		if goal == txn.DecidedGoal {
+			reached = txn.State.Decided
+		}
+		info, err := m.await(ctx, "wait", id, reached)
+		if err != nil && ctx.Err() != nil {
+			err = &txn.Error{Op: "wait", ID: id, State: info.State, Err: txn.ErrWaitTimeout, Detail: "the transaction goes on"}
+		}
+		return info, err
+	})
+}
