@@ -76,6 +76,7 @@ func (a *app) prepare(cmd *cobra.Command) error {
 		Out: a.out, Err: a.err, Format: format, Quiet: a.quiet,
 		ColorOut: output.ColorFor(a.color, noColor, a.out),
 		ColorErr: output.ColorFor(a.color, noColor, a.err),
+		Width:    output.WidthOf(a.out),
 	}
 	switch a.color {
 	case "auto", "always", "never":
@@ -113,6 +114,25 @@ func (a *app) online(body func(ctx context.Context, c *client.Client, args []str
 		}
 		return errors.Join(body(cmd.Context(), c, args), c.Close())
 	}
+}
+
+// asking is online for a command that makes the coordinator ask participants,
+// which takes as long as they do: the client has more patience with it, unless a
+// person said how much.
+func (a *app) asking(body func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return a.online(func(ctx context.Context, c *client.Client, args []string) error {
+		ctx, cancel := a.patient(ctx)
+		defer cancel()
+		return body(ctx, c, args)
+	})
+}
+
+// patient bounds a call that asks participants by what a person said, if he did.
+func (a *app) patient(ctx context.Context) (context.Context, context.CancelFunc) {
+	if a.requestTimeout == defaultRequestTimeout {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, a.requestTimeout)
 }
 
 // brief is online for a command that is done after a few calls: all of them

@@ -19,23 +19,23 @@ func demoCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Show in a few seconds what txmgr does: the guided tour",
-		Long: `Show what txmgr does, in five scenes: a transfer between two databases commits; one
-database votes no; an application dies with locks in its hands; the coordinator is
-killed (kill -9) right after a decision; a hundred transfers run while it keeps
-being killed.
+		Long: `Show what txmgr does, in six scenes: a transfer over two databases and a web service
+commits; one of them says no; an application dies with locks in its hands; the
+coordinator is killed (kill -9) right after a decision; a hundred transfers run while
+it keeps being killed; somebody ends a branch by hand, and it is found out.
 
 After each scene the balances are read from the databases and compared with what
 must be there. The exit code is 0 only if everything held. Whatever was started is
 stopped and removed.
 
 --databases says what it is shown on:
-  auto        private PostgreSQL databases if PostgreSQL is installed, else ledgers
+  auto        a private PostgreSQL and a private MariaDB; a ledger for what is missing
   embedded    two embedded ledgers, which need nothing to be installed
-  scratch     two databases of a private PostgreSQL server, removed afterwards
-  A=DSN,B=DSN your own PostgreSQL databases; a table txmgr_demo is made and dropped`,
+  scratch     a private PostgreSQL and a private MariaDB, both of which must be there
+  A=DSN,B=DSN your own databases; tables txmgr_demo... are made and dropped`,
 		Example: `  txmgr demo
   txmgr demo --databases embedded
-  txmgr demo --databases bank=postgres://localhost/a,savings=postgres://localhost/b`,
+  txmgr demo --databases 'bank=postgres://localhost/a,savings=me@tcp(localhost:3306)/b'`,
 		Args:              nothing(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -48,7 +48,7 @@ stopped and removed.
 		}
 		story := a.story()
 		if story.Out != nil {
-			_, _ = fmt.Fprintln(story.Out, "txmgr demo: two databases, one transaction, everything that can go wrong") // nobody to tell
+			_, _ = fmt.Fprintln(story.Out, "txmgr demo: two databases and a service, one transaction, everything that can go wrong") // nobody to tell
 		}
 		s, err := tour.Run(cmd.Context(), tour.Config{Program: program, Databases: databases, Environ: os.Environ(), Story: story})
 		if err != nil {
@@ -104,5 +104,5 @@ const demoEnd = `
 
      txmgr dev                          # a throw-away server, with databases to play on
      txmgr help states                  # what a transaction goes through
-     txmgr demo --databases scratch     # the same on two real PostgreSQL databases
+     txmgr demo --databases scratch     # the same on a real PostgreSQL and a real MariaDB
 `

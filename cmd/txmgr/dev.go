@@ -105,4 +105,11 @@ In another terminal:
   txmgr exec --on bank 'get alice' --on stock 'get apples'
   id=$(txmgr begin -q bank stock --timeout 20s); txmgr timeouts; txmgr wait $id
 
+And with databases and services of your own, whose addresses are in files:
+
+  txmgr participant add shop --kind postgres --dsn-file shop.dsn
+  txmgr participant add orders --kind mariadb --dsn-file orders.dsn
+  txmgr participant add mail --kind web --url http://127.0.0.1:8025/txmgr --set list=/prepared
+  txmgr doctor
+
 Ctrl-C ends it.`

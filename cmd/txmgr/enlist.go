@@ -10,7 +10,6 @@ import (
 
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
-	"github.com/txmgr/txmgr/participant/postgres"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -29,11 +28,17 @@ func enlistCommand(a *app) *cobra.Command {
 done, and has a name, the XID, to prepare the work under. Enlisting again answers
 the same branch.
 
-With --print-sql the answer is the SQL to run on a PostgreSQL participant, ready
-for psql. Only the answer PREPARE TRANSACTION is a vote to commit: PostgreSQL
-answers ROLLBACK, and no error, when the transaction had failed.`,
+With --print-sql the answer is what to run by hand. For PostgreSQL it is ready for
+psql; only the answer PREPARE TRANSACTION is a vote to commit: PostgreSQL answers
+ROLLBACK, and no error, when the transaction had failed. For MariaDB it is ready for
+the mariadb client, and its end is for the same connection, after the decision. For a
+web service it is the calls that the coordinator will make, with the --payload.
+
+Give --session, of the query that is printed first: without it nobody can prove later
+how the branch ended, nor end a session that hangs. Enlisting again with it will do.`,
 		Example: `  txmgr enlist tx_01k9 bank
   txmgr enlist tx_01k9 bank --print-sql
+  txmgr enlist tx_01k9 stock --session 'conn=31 start=1795292907 table=5f0c7d1e9a3b2846'
   txmgr enlist tx_01k9 mailer --payload order.json`,
 		Args:              takes(2, 2, "TX and PARTICIPANT"),
 		ValidArgsFunction: a.completeTX(true),
@@ -41,7 +46,7 @@ answers ROLLBACK, and no error, when the transaction had failed.`,
 	f := cmd.Flags()
 	f.StringVar(&o.payload, "payload", "", "a file (- is standard input) that is handed to the participant in every phase")
 	f.StringVar(&o.session, "session", "", "the database session that does the work, so that it can be ended at the deadline")
-	f.BoolVar(&o.printSQL, "print-sql", false, "print the SQL to run")
+	f.BoolVar(&o.printSQL, "print-sql", false, "print what to run by hand, or what a web service will be called with")
 	cmd.RunE = a.brief(func(ctx context.Context, c *client.Client, args []string) error {
 		id, err := resolve(ctx, c, args[0])
 		if err != nil {
@@ -56,7 +61,7 @@ answers ROLLBACK, and no error, when the transaction had failed.`,
 			return err
 		}
 		if o.printSQL {
-			return a.printSQL(ctx, c, id, b)
+			return a.printByHand(ctx, c, id, b, e)
 		}
 		table := output.Table{Columns: output.Columns("BRANCH", "PARTICIPANT", "XID")}
 		table.Add(b.ID.String(), b.Participant, b.XID)
@@ -87,38 +92,4 @@ func (a *app) readPayload(name string) ([]byte, error) {
 		return nil, output.Usage("pass a reference to it instead", "payload %s has more than %d bytes", name, txn.MaxPayload)
 	}
 	return data, nil
-}
-
-// printSQL writes what to paste into psql.
-func (a *app) printSQL(ctx context.Context, c *client.Client, id txn.ID, b txn.Branch) error {
-	kind, err := kindOf(ctx, c, b.Participant)
-	if err != nil {
-		return err
-	}
-	if kind != postgres.Kind {
-		return output.Usage(fmt.Sprintf("the branch is enlisted; its XID is %s", b.XID), "participant %s is of kind %s, which has no SQL of its own", b.Participant, kind)
-	}
-	if _, _, _, ours := txn.ParseXID(b.XID); !ours { // letters, digits and underscores: safe in quotes
-		return fmt.Errorf("the coordinator answered %q, which is no XID", output.Clean(b.XID))
-	}
-	sql := fmt.Sprintf(`BEGIN;
--- your statements on %s
-PREPARE TRANSACTION '%s';
--- then: txmgr commit %s --vote %s=prepared
-`, b.Participant, b.XID, id, b.ID)
-	_, err = io.WriteString(a.out, sql)
-	return err
-}
-
-func kindOf(ctx context.Context, c *client.Client, name string) (string, error) {
-	all, err := c.Participants(ctx)
-	if err != nil {
-		return "", err
-	}
-	for _, p := range all {
-		if p.Name == name {
-			return p.Kind, nil
-		}
-	}
-	return "", fmt.Errorf("participant %s: %w", name, txn.ErrNotFound)
 }

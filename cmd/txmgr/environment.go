@@ -46,6 +46,7 @@ Every command:
 		long += fmt.Sprintf("  %-28s --%s\n", v.name, v.flag)
 	}
 	long += fmt.Sprintf("  %-28s %s\n", "NO_COLOR", "when set to anything: no colours, unless --color says otherwise")
+	long += fmt.Sprintf("  %-28s %s\n", userVariable, "who you are, in the audit (default: user@host)")
 	long += "\ntxmgr server:\n"
 	for _, v := range serverEnvironment() {
 		long += fmt.Sprintf("  %-28s --%s\n", v.name, v.flag)

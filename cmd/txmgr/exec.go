@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"time"
@@ -45,8 +46,10 @@ func execCommand(a *app) *cobra.Command {
 they are given, and commit. Either all of them are applied or none: then the exit
 code is 3.
 
-A postgres participant takes SQL. A ledger takes: add ACCOUNT AMOUNT, set ACCOUNT
-AMOUNT, move FROM TO AMOUNT, get ACCOUNT; several with ';' between them.
+A postgres or mariadb participant takes SQL. A web service takes what it is to do, in
+its own words (often JSON), once: the coordinator hands it over when all the others
+have voted. A ledger takes: add ACCOUNT AMOUNT, set ACCOUNT AMOUNT, move FROM TO
+AMOUNT, get ACCOUNT; several with ';' between them.
 
 The statements run here, not on the server: the settings of the participants are
 looked up in this environment. --dsn tells another address.
@@ -60,9 +63,11 @@ A file for -f looks like this:
     - on: bank
       run: UPDATE account SET balance = balance - 10 WHERE id = 1
     - on: stock
-      run: add apples -1`,
+      run: UPDATE item SET n = n - 1 WHERE id = 7
+    - on: mail
+      run: {to: alice@example.org, subject: Your order}     # a map is handed over as JSON`,
 		Example: `  txmgr exec --on bank 'add alice -10' --on stock 'add apples -1'
-  txmgr exec --timeout 5s --on bank "UPDATE account SET balance = balance - 10 WHERE id = 1" --on stock 'add apples -1'
+  txmgr exec --timeout 5s --on bank "UPDATE account SET balance = balance - 10 WHERE id = 1" --on stock "UPDATE item SET n = n - 1 WHERE id = 7" --on mail '{"to": "alice@example.org"}'
   txmgr exec -f order.yaml -o json`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -203,7 +208,11 @@ func (a *app) openSides(ctx context.Context, c *client.Client, s script, dsns []
 		if !ok || !registered {
 			return nil, output.Usage("write it as --dsn NAME=DSN", "--dsn %q names no participant", word)
 		}
-		p.Settings = map[string]string{"dsn": dsn}
+		if p.Settings["dsn"]+p.Settings["dsn_env"]+p.Settings["dsn_file"] == "" {
+			return nil, output.Usage("", "--dsn %s: a participant of kind %s has no address of a database", name, p.Kind)
+		}
+		p.Settings = maps.Clone(p.Settings)
+		p.Settings["dsn"] = dsn
 		known[name] = p
 	}
 	sides := map[string]application.Side{}
@@ -236,12 +245,15 @@ func (a *app) printExec(v execView, took time.Duration) error {
 	steps := output.Table{Columns: []output.Column{{Name: "ON"}, {Name: "ROWS"}, {Name: "STATEMENT"}}}
 	tables := []output.Table{head, steps}
 	for _, s := range v.Steps {
-		steps.Add(s.On, count(s.Affected), s.Run)
+		rows := count(s.Affected)
+		if s.Deferred {
+			rows = "" // it has none
+		}
+		steps.Add(s.On, rows, s.Run)
 		if len(s.Columns) == 0 {
 			continue
 		}
-		rows := output.Table{Columns: output.Columns(s.Columns...), Rows: s.Rows}
-		tables = append(tables, rows)
+		tables = append(tables, output.Table{Columns: output.Columns(s.Columns...), Rows: s.Rows})
 	}
 	tables[1] = steps
 	return a.print.Print(output.Document{Value: v, IDs: []string{v.ID.String()}, Tables: tables})

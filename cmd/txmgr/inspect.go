@@ -107,6 +107,9 @@ func (a *app) printInfo(info txn.Info) error {
 	add("labels", labelText(info.Labels))
 	t.Add("began", fmt.Sprintf("%s (%s ago)", info.Began.Format(time.RFC3339), output.Since(time.Since(info.Began))))
 	t.Add("timeout", info.Timeout.String())
+	if !info.Decided.IsZero() {
+		t.Add("decided", fmt.Sprintf("%s (%s), at tick %d, by entry %d of the log", info.Decided.UTC().Format(time.RFC3339), ago(info.Decided), info.DecidedTick, info.DecidedIndex))
+	}
 	if !info.State.Decided() {
 		t.Add("expires in", span(info.ExpiresIn))
 		t.Add("remaining invocations", count(info.RemainingInvocations))
@@ -116,6 +119,9 @@ func (a *app) printInfo(info txn.Info) error {
 	tables := []output.Table{t}
 	if len(info.Branches) > 0 {
 		tables = append(tables, branchTable(info))
+	}
+	if info.Hazard != 0 {
+		a.print.Note("txmgr doubt explain %s says what can be done", info.ID)
 	}
 	return a.print.Print(output.Document{Value: whole(info), IDs: []string{info.ID.String()}, Tables: tables})
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -14,98 +13,20 @@ import (
 
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
-	"github.com/txmgr/txmgr/participant/ledger"
-	"github.com/txmgr/txmgr/participant/postgres"
 	"github.com/txmgr/txmgr/txn"
 )
 
 func participantCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "participant",
-		Short: "Register and look at the databases that take part",
-		Long: `Register and look at the databases that take part. A registration is replicated and
-readable by everybody: it says where the secret is found, not what it is.`,
+		Short: "Register and look at the databases and services that take part",
+		Long: `Register and look at the databases and services that take part. A registration is
+replicated and readable by everybody: it says where the secret is found, not what it
+is.`,
 	}
 	parent(cmd)
 	cmd.AddCommand(participantAddCommand(a), participantListCommand(a), participantTestCommand(a), participantRemoveCommand(a))
 	return cmd
-}
-
-type addOptions struct {
-	kind     string
-	dsnEnv   string
-	dsnFile  string
-	dsn      string
-	path     string
-	settings []string
-}
-
-func participantAddCommand(a *app) *cobra.Command {
-	var o addOptions
-	cmd := &cobra.Command{
-		Use:   "add NAME",
-		Short: "Register a participant, or change its settings",
-		Long: `Register a participant, or change the settings of a known one of the same kind.
-
-The kinds are postgres and ledger (an embedded store, for trying things out). Each
-server, and txmgr exec, finds the address of a database in the variable or the file
-that is named here, in its own environment.`,
-		Example: `  txmgr participant add bank --kind postgres --dsn-env BANK_DSN
-  txmgr participant add bank --kind postgres --dsn-file /etc/txmgr/bank.dsn
-  txmgr participant add stock --kind ledger --path /var/lib/stock.db`,
-		Args:              takes(1, 1, "NAME"),
-		ValidArgsFunction: cobra.NoFileCompletions,
-	}
-	f := cmd.Flags()
-	f.StringVar(&o.kind, "kind", "", "postgres or ledger")
-	f.StringVar(&o.dsnEnv, "dsn-env", "", "the environment variable that holds the address of the database")
-	f.StringVar(&o.dsnFile, "dsn-file", "", "the file that holds the address of the database")
-	f.StringVar(&o.dsn, "dsn", "", "the address of the database itself: it must hold no secret")
-	f.StringVar(&o.path, "path", "", "the file of a ledger")
-	f.StringArrayVar(&o.settings, "set", nil, "any other setting of the kind, as key=value; may be repeated")
-	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions([]string{postgres.Kind, ledger.Kind}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
-	cmd.RunE = a.brief(func(ctx context.Context, c *client.Client, args []string) error {
-		p, err := o.registration(args[0])
-		if err != nil {
-			return err
-		}
-		if err := c.AddParticipant(ctx, p); err != nil {
-			return err
-		}
-		a.print.Note("txmgr participant test %s tries whether it can take part", p.Name)
-		return a.printParticipants([]txn.ParticipantStatus{{Participant: p}}, false)
-	})
-	return cmd
-}
-
-// registration turns the flags into settings. Paths are made absolute here,
-// since the server is at home in another directory.
-func (o *addOptions) registration(name string) (txn.Participant, error) {
-	p := txn.Participant{Name: name, Kind: o.kind, Settings: map[string]string{}}
-	if o.kind == "" {
-		return p, output.Usage("--kind postgres or --kind ledger", "participant %s: no --kind given", name)
-	}
-	for _, w := range o.settings {
-		k, v, ok := strings.Cut(w, "=")
-		if !ok || k == "" {
-			return p, output.Usage("write it as --set key=value", "--set %q has no key and value", w)
-		}
-		p.Settings[k] = v
-	}
-	for _, s := range []struct{ key, value string }{{"dsn_env", o.dsnEnv}, {"dsn_file", o.dsnFile}, {"dsn", o.dsn}, {"path", o.path}} {
-		if s.value == "" {
-			continue
-		}
-		if s.key == "dsn_file" || s.key == "path" {
-			abs, err := filepath.Abs(s.value)
-			if err != nil {
-				return p, fmt.Errorf("find %s: %w", s.value, err)
-			}
-			s.value = abs
-		}
-		p.Settings[s.key] = s.value
-	}
-	return p, p.Check()
 }
 
 func participantListCommand(a *app) *cobra.Command {
@@ -122,47 +43,45 @@ func participantListCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printParticipants(all, true)
+			return a.printParticipants(all)
 		}),
 	}
 }
 
-func participantTable(all []txn.ParticipantStatus, health bool) output.Table {
-	t := output.Table{Columns: []output.Column{{Name: "PARTICIPANT"}, {Name: "KIND"}}}
-	if health {
-		t.Columns = append(t.Columns, output.Column{Name: "HEALTHY", State: true}, output.Column{Name: "RUNNING"},
-			output.Column{Name: "QUEUED"}, output.Column{Name: "NEXT TRY"}, output.Column{Name: "LAST ERROR"})
-	}
-	t.Columns = append(t.Columns, output.Column{Name: "SETTINGS", Wide: health})
+func participantTable(all []txn.ParticipantStatus) output.Table {
+	t := output.Table{Columns: []output.Column{
+		{Name: "PARTICIPANT"},
+		{Name: "KIND"},
+		{Name: "HEALTHY", State: true},
+		{Name: "RUNNING"},
+		{Name: "QUEUED"},
+		{Name: "NEXT TRY"},
+		{Name: "LAST ERROR"},
+		{Name: "SETTINGS", Wide: true},
+	}}
 	for _, p := range all {
-		row := []string{p.Name, p.Kind}
-		if health {
-			healthy := "no"
-			if p.Healthy {
-				healthy = "yes"
-			}
-			row = append(row, healthy, count(p.Running), count(p.Queued), span(p.NextTry), p.LastError)
+		healthy := "no"
+		if p.Healthy {
+			healthy = "yes"
 		}
-		t.Add(append(row, labelText(p.Settings))...)
+		t.Add(p.Name, p.Kind, healthy, count(p.Running), count(p.Queued), span(p.NextTry), p.LastError, labelText(p.Settings))
 	}
 	return t
 }
 
-func (a *app) printParticipants(all []txn.ParticipantStatus, health bool) error {
+func (a *app) printParticipants(all []txn.ParticipantStatus) error {
 	names := make([]string, len(all))
 	statuses := make([]txn.ParticipantStatus, len(all))
-	plain := make([]txn.Participant, len(all))
 	for i, p := range all {
 		if p.Settings == nil {
 			p.Settings = map[string]string{}
 		}
-		names[i], statuses[i], plain[i] = p.Name, p, p.Participant
+		names[i], statuses[i] = p.Name, p
 	}
-	d := output.Document{Value: statuses, IDs: names, Tables: []output.Table{participantTable(statuses, health)}}
-	if !health {
-		d.Value = plain[0]
+	if i := slices.IndexFunc(all, func(p txn.ParticipantStatus) bool { return !p.Healthy }); i >= 0 {
+		a.print.Note("txmgr doctor %s looks closer", all[i].Name)
 	}
-	return a.print.Print(d)
+	return a.print.Print(output.Document{Value: statuses, IDs: names, Tables: []output.Table{participantTable(statuses)}})
 }
 
 func participantTestCommand(a *app) *cobra.Command {
@@ -170,7 +89,8 @@ func participantTestCommand(a *app) *cobra.Command {
 		Use:   "test NAME...",
 		Short: "Try whether a participant can take part",
 		Long: `Try whether participants can take part: reachable from the server, configured for
-prepared transactions, with sufficient rights. A problem is exit code 10.`,
+prepared transactions, with sufficient rights. A problem is exit code 10. It is the
+quick look; txmgr doctor looks closer.`,
 		Example:           "  txmgr participant test bank",
 		Args:              takes(1, -1, "at least one NAME"),
 		ValidArgsFunction: a.completeParticipants(),

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,7 +11,12 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-const verdictLeave = "leave"
+// What a scan says of a branch beside what is to be done with it.
+const (
+	verdictLeave   = "leave"   // it is in good hands
+	verdictForeign = "foreign" // it is not this cluster's
+	verdictGhost   = "ghost"   // its locks are held by nobody
+)
 
 func recoverCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
@@ -26,18 +30,23 @@ what was left behind.`,
 	scan := &cobra.Command{
 		Use:   "scan [PARTICIPANT]",
 		Short: "Look for branches that are left behind",
-		Long: `Look at what participants hold prepared under names of this cluster, and compare it
-with the log. The coordinator does this by itself from time to time; here it can be
-seen. Nothing that carries another name is ever looked at or touched.
+		Long: `Look at what participants hold prepared, and compare it with the log: whose it is,
+since when, what it has locked, and who waits for that. The coordinator does this by
+itself from time to time; here it can be seen. It changes nothing without --apply.
 
-The exit code is 10 when something is left behind and not repaired: --apply repairs
-what can be repaired.`,
+  leave              in good hands: not decided yet, or its end is under way
+  commit, rollback   left behind; --apply carries it out
+  foreign            not this cluster's: never touched
+  ghost              locks that nobody holds: only a restart of that server helps
+
+The exit code is 10 when something of this cluster is left behind and not repaired.
+With --apply only what is ours is looked at.`,
 		Example:           "  txmgr recover scan\n  txmgr recover scan bank --apply",
 		Args:              takes(0, 1, "at most PARTICIPANT"),
 		ValidArgsFunction: a.completeParticipants(),
 	}
-	scan.Flags().BoolVar(&apply, "apply", false, "carry the verdicts out")
-	scan.RunE = a.brief(func(ctx context.Context, c *client.Client, args []string) error {
+	scan.Flags().BoolVar(&apply, "apply", false, "commit and roll back what was left behind")
+	scan.RunE = a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 		name := ""
 		if len(args) == 1 {
 			name = args[0]
@@ -64,43 +73,81 @@ func (a *app) printFindings(found []txn.Finding) error {
 		{Name: "PREPARED"},
 		{Name: "OWNER", Wide: true},
 		{Name: "XID", Wide: true},
+		{Name: "LOCKS"},
+		{Name: "WAITERS"},
 		{Name: "VERDICT"},
 		{Name: "DONE"},
 		{Name: "ERROR"},
 	}}
-	var ids []string
-	for _, f := range found {
-		ids = append(ids, f.XID)
-		state, since, done := "unknown", "", "no"
+	ids := make([]string, len(found))
+	more := false
+	for i, f := range found {
+		ids[i] = f.XID
+		// The name of what is not ours stands where the transaction would.
+		tx, branch, state := f.XID, "", ""
+		if !f.ID.IsZero() {
+			tx, branch, state = f.ID.String(), f.Branch.String(), "unknown"
+		}
 		if f.State != 0 {
 			state = f.State.String()
 		}
-		if !f.Since.IsZero() {
-			since = output.Since(time.Since(f.Since)) + " ago"
-		}
-		switch {
-		case f.Verdict == verdictLeave:
-			done = ""
-		case f.Done:
+		done := ""
+		if pending(f) {
+			done = "no"
+		} else if f.Done {
 			done = "yes"
 		}
-		t.Add(f.Participant, f.ID.String(), f.Branch.String(), state, since, f.Owner, f.XID, f.Verdict, done, f.Error)
+		t.Add(f.Participant, tx, branch, state, ago(f.Since), f.Owner, f.XID, lineCount(f.Locks), lineCount(f.Waiters), f.Verdict, done, f.Error)
+		t.Under(labelled("locked: ", f.Locks)...)
+		t.Under(labelled("waits:  ", f.Waiters)...)
+		more = more || len(f.Locks)+len(f.Waiters) > 0
+	}
+	if more && a.print.Format == output.TableFormat {
+		a.print.Note("-o wide shows what is locked, and who waits for it")
 	}
 	return a.print.Print(output.Document{Value: found, IDs: ids, Tables: []output.Table{t}})
 }
 
+// lineCount counts what a participant told in lines; empty for nothing.
+func lineCount(lines []string) string {
+	if len(lines) == 0 {
+		return ""
+	}
+	return count(len(lines))
+}
+
+func labelled(label string, lines []string) []string {
+	out := make([]string, len(lines))
+	for i, line := range lines {
+		out[i] = label + line
+	}
+	return out
+}
+
+// pending reports whether something has to be done that was not. What is not ours
+// is nobody's to repair here.
+func pending(f txn.Finding) bool {
+	return f.Verdict != verdictLeave && f.Verdict != verdictForeign && !f.Done
+}
+
 func leftBehind(found []txn.Finding, applied bool) error {
-	left := 0
+	left, ghosts := 0, 0
 	for _, f := range found {
-		if f.Error != "" || f.Verdict != verdictLeave && !f.Done {
+		if f.Error != "" || pending(f) {
 			left++
+		}
+		if f.Verdict == verdictGhost {
+			ghosts++
 		}
 	}
 	if left == 0 {
 		return nil
 	}
 	next := "txmgr recover scan --apply"
-	if applied {
+	switch {
+	case ghosts == left:
+		next = "restart that server: its locks are held by nobody, and it lists them again then"
+	case applied:
 		next = "the coordinator tries again by itself; look at the errors above"
 	}
 	return &output.Failure{Code: txn.CodeUnhealthy, What: output.Plural(left, "branch is", "branches are") + " left behind", Next: next}

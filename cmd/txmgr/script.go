@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -68,14 +69,35 @@ func (s *script) read(name string, root *yaml.Node) error {
 func (s *script) readStep(name string, item *yaml.Node) error {
 	var st step
 	err := fields(name, item, map[string]func(*yaml.Node) error{
-		"on":  func(v *yaml.Node) error { return v.Decode(&st.on) },
-		"run": func(v *yaml.Node) error { return v.Decode(&st.run) },
+		"on": func(v *yaml.Node) error { return v.Decode(&st.on) },
+		"run": func(v *yaml.Node) (err error) {
+			st.run, err = statement(v)
+			return err
+		},
 	})
 	if err == nil && (st.on == "" || st.run == "") {
 		err = output.Usage("write  - on: PARTICIPANT  and under it  run: STATEMENT", "%s, line %d: a step needs on and run", name, item.Line)
 	}
 	s.steps = append(s.steps, st)
 	return err
+}
+
+// statement is a text, or, for a web service, a map or a list that becomes JSON.
+func statement(v *yaml.Node) (string, error) {
+	if v.Kind == yaml.ScalarNode {
+		var text string
+		err := v.Decode(&text)
+		return text, err
+	}
+	var value any
+	if err := v.Decode(&value); err != nil {
+		return "", err
+	}
+	data, err := json.Marshal(value)
+	if err != nil {
+		return "", fmt.Errorf("%w: it cannot be written as JSON: %w", txn.ErrInvalid, err)
+	}
+	return string(data), nil
 }
 
 // fields hands the values of a map to whoever knows their keys, each key once.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -15,8 +14,6 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
-
-	"github.com/txmgr/txmgr/internal/testdb"
 )
 
 // patience bounds every wait of the scripts.
@@ -30,12 +27,19 @@ const patience = 60 * time.Second
 //	terminate          asks it to end, which must succeed
 //	exits N CMD...     runs a command that must exit with N
 //	set NAME           sets a variable to what the last command wrote
-//	postgres NAME...   starts a PostgreSQL with these databases, sets variables of
+//	postgres [SETTING=VALUE...] NAME...
+//	                   starts a PostgreSQL with these databases, sets variables of
 //	                   these names to their addresses and writes files NAME.dsn
+//	mariadb NAME...    makes databases on the MariaDB that all scripts share, sets
+//	                   variables NAME to their names there, writes files NAME.dsn,
+//	                   and lets the mariadb client find the server
+//	mailer [FLAGS]     starts examples/mailer and sets MAILER_URL
+//	serverlog FILE     writes what the coordinator has logged
 //	spoil FILE         overwrites the middle of a file with noise
 //
 // A script that needs time to pass uses txmgr wait.
 func TestScripts(t *testing.T) {
+	shared, mailer := shareMariaDB(t), buildMailer(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,
@@ -53,6 +57,9 @@ func TestScripts(t *testing.T) {
 			"set":       cmdSet,
 			"spoil":     cmdSpoil,
 			"postgres":  cmdPostgres,
+			"mariadb":   cmdMariaDB(shared),
+			"mailer":    cmdMailer(mailer),
+			"serverlog": cmdServerLog,
 		},
 	})
 }
@@ -166,19 +173,6 @@ func cmdSet(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("usage: set NAME")
 	}
 	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
-}
-
-func cmdPostgres(ts *testscript.TestScript, _ bool, names []string) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	p, err := testdb.StartPostgres(ctx, testdb.PostgresConfig{NoFsync: true})
-	ts.Check(err)
-	ts.Defer(func() { ts.Check(p.Close()) })
-	for _, name := range names {
-		ts.Check(p.CreateDatabase(ctx, name))
-		ts.Setenv(name, p.DSN(name))
-		ts.Check(os.WriteFile(ts.MkAbs(name+".dsn"), []byte(p.DSN(name)), 0o600))
-	}
 }
 
 func cmdSpoil(ts *testscript.TestScript, _ bool, args []string) {

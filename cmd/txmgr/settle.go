@@ -60,7 +60,7 @@ func hazardous(info txn.Info) error {
 		Code: txn.CodeInDoubt, What: fmt.Sprintf("%s has a hazard: %s", info.ID, info.Hazard),
 		Cause: "a branch ended, or may have ended, otherwise than decided: " + branchSummary(info),
 		State: info.State.String() + ": " + output.Meaning(info.State, info.Hazard),
-		Next:  "look at the data of that participant; txmgr inspect " + info.ID.String(),
+		Next:  "txmgr doubt explain " + info.ID.String(),
 	}
 }
 

@@ -54,7 +54,7 @@ func unready(s txn.Status) error {
 	}
 	return &output.Failure{
 		Code: txn.CodeUnhealthy, What: output.Plural(len(sick), "participant is", "participants are") + " not healthy",
-		Cause: strings.Join(sick, "; "), Next: "txmgr participant test NAME",
+		Cause: strings.Join(sick, "; "), Next: "txmgr doctor NAME",
 	}
 }
 
@@ -81,9 +81,12 @@ func (a *app) printStatus(s txn.Status) error {
 	add("hazards", "%d", s.Hazards)
 	add("decided", "%d committed, %d rolled back, of them %d by timeout", s.Committed, s.RolledBack, s.TimedOut)
 	add("since start", "%d commands in %d entries, %d of them only ticks, %d syncs", s.Commands, s.Entries, s.TickEntries, s.Syncs)
+	if s.Hazards > 0 {
+		a.print.Note("hazards wait for a person: txmgr doubt list")
+	}
 	tables := []output.Table{t}
 	if len(s.Participants) > 0 {
-		tables = append(tables, participantTable(s.Participants, true))
+		tables = append(tables, participantTable(s.Participants))
 	}
 	return a.print.Print(output.Document{Value: s, IDs: []string{s.Node}, Tables: tables})
 }

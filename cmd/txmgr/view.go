@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -28,25 +29,38 @@ func wholes(all []txn.Info) []txn.Info {
 	return out
 }
 
-// branchColumns and branchTable show the branches of one transaction.
+// branchTable shows the branches of one transaction. Those with a hazard need two
+// columns more, which would be empty else.
 func branchTable(t txn.Info) output.Table {
+	hazards := slices.ContainsFunc(t.Branches, func(b txn.BranchInfo) bool { return b.Hazard != 0 || b.Detail != "" })
 	table := output.Table{Columns: []output.Column{
 		{Name: "BRANCH"},
 		{Name: "PARTICIPANT"},
 		{Name: "KIND"},
 		{Name: "VOTE"},
 		{Name: "STATE", State: true},
-		{Name: "ATTEMPTS"},
-		{Name: "NEXT TRY"},
-		{Name: "XID", Wide: true},
-		{Name: "LAST ERROR"},
 	}}
+	if hazards {
+		table.Columns = append(table.Columns, output.Column{Name: "HAZARD"})
+	}
+	table.Columns = append(table.Columns, output.Column{Name: "ATTEMPTS"}, output.Column{Name: "NEXT TRY"}, output.Column{Name: "XID", Wide: true}, output.Column{Name: "LAST ERROR"})
+	if hazards {
+		table.Columns = append(table.Columns, output.Column{Name: "DETAIL"})
+	}
 	for _, b := range t.Branches {
-		attempts := ""
+		attempts, hazard := "", ""
 		if b.Attempts > 0 {
 			attempts = count(b.Attempts)
 		}
-		table.Add(b.Name, b.Participant, b.Kind, b.Vote.String(), b.State.String(), attempts, span(b.NextTry), b.XID, b.LastError)
+		if b.Hazard != 0 {
+			hazard = b.Hazard.String()
+		}
+		row := []string{b.Name, b.Participant, b.Kind, b.Vote.String(), b.State.String()}
+		if hazards {
+			row = append(row, hazard)
+		}
+		row = append(row, attempts, span(b.NextTry), b.XID, b.LastError)
+		table.Add(append(row, b.Detail)...)
 	}
 	return table
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/application"
+	"github.com/txmgr/txmgr/participant/mariadb"
 	"github.com/txmgr/txmgr/participant/postgres"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -65,10 +66,38 @@ func TestWhereADatabaseIs(t *testing.T) {
 
 func TestOnlyWhatTakesStatementsIsOpened(t *testing.T) {
 	for _, p := range []txn.Participant{
-		{Name: "mailer", Kind: "web"}, {Name: "stock", Kind: "ledger"}, {Name: "bank", Kind: postgres.Kind},
+		{Name: "queue", Kind: "kafka"}, {Name: "stock", Kind: "ledger"}, {Name: "bank", Kind: postgres.Kind}, {Name: "shop", Kind: mariadb.Kind},
 	} {
 		if s, err := application.Open(context.Background(), p, environment()); !errors.Is(err, txn.ErrInvalid) {
 			t.Errorf("%s: %v, %v", p.Kind, s, err)
 		}
+	}
+}
+
+func TestWhereAMariaDBIs(t *testing.T) {
+	for name, c := range map[string]struct{ dsn, says string }{
+		"well formed":     {"u:secret@tcp(127.0.0.1:5)/shop", ""},
+		"no database":     {"u:secret@tcp(127.0.0.1:5)/", "names no database"},
+		"malformed":       {"u:secret@tcp(127.0.0.1:5", "malformed"},
+		"of another kind": {"postgres://u:secret@127.0.0.1:5/shop", "malformed"},
+		"a word as port":  {"u@tcp(127.0.0.1:secret)/shop", "malformed"},
+		"bad option":      {"u:secret@tcp(127.0.0.1:5)/shop?parseTime=secret", "malformed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := txn.Participant{Name: "shop", Kind: mariadb.Kind, Settings: map[string]string{"dsn_env": "SHOP_DSN"}}
+			pool, err := application.OpenMariaDB(p, environment("SHOP_DSN", c.dsn))
+			if c.says == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := pool.Close(); err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if !errors.Is(err, txn.ErrInvalid) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "secret") {
+				t.Errorf("got %v", err)
+			}
+		})
 	}
 }

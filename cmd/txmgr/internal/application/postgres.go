@@ -3,8 +3,6 @@ package application
 import (
 	"context"
 	"fmt"
-	"os"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -29,27 +27,6 @@ func OpenPostgres(ctx context.Context, p txn.Participant, env func(string) strin
 	}
 	c.MaxConns = max(c.MaxConns, maxConns)
 	return pgxpool.NewWithConfig(ctx, c)
-}
-
-// lookUp finds the address of a database as the settings say.
-func lookUp(p txn.Participant, env func(string) string) (string, error) {
-	if dsn := p.Settings["dsn"]; dsn != "" {
-		return dsn, nil
-	}
-	if name := p.Settings["dsn_env"]; name != "" {
-		if dsn := env(name); dsn != "" {
-			return dsn, nil
-		}
-		return "", fmt.Errorf("%w: postgres %s: its address is in the variable %s, which is not set here", txn.ErrInvalid, p.Name, name)
-	}
-	if name := p.Settings["dsn_file"]; name != "" {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			return "", fmt.Errorf("%w: postgres %s: its address is in a file: %w", txn.ErrInvalid, p.Name, err)
-		}
-		return strings.TrimSpace(string(data)), nil
-	}
-	return "", fmt.Errorf("%w: postgres %s: its registration does not say where it is", txn.ErrInvalid, p.Name)
 }
 
 type postgresSide struct {

@@ -3,9 +3,13 @@ package application
 import (
 	"context"
 	"fmt"
+	"os"
+	"strings"
 
 	"github.com/txmgr/txmgr/participant/ledger"
+	"github.com/txmgr/txmgr/participant/mariadb"
 	"github.com/txmgr/txmgr/participant/postgres"
+	"github.com/txmgr/txmgr/participant/web"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -25,6 +29,9 @@ type Result struct {
 	// Columns and Rows are what was read; empty when nothing was.
 	Columns []string   `json:"columns"`
 	Rows    [][]string `json:"rows"`
+	// Deferred says that nothing was done yet: the coordinator asks for it when the
+	// transaction is to be committed.
+	Deferred bool `json:"deferred,omitempty"`
 }
 
 // maxRows bounds what one statement reads; the rest is cut off with an error,
@@ -43,6 +50,31 @@ func Open(ctx context.Context, p txn.Participant, env func(string) string) (Side
 		return &ledgerSide{ledger.New(p.Name, path)}, nil
 	case postgres.Kind:
 		return openPostgresSide(ctx, p, env)
+	case mariadb.Kind:
+		return openMariaDBSide(p, env)
+	case web.Kind:
+		return &webSide{name: p.Name, service: web.New(p.Name)}, nil
 	}
 	return nil, fmt.Errorf("%w: participant %s is of kind %q, which takes no statements", txn.ErrInvalid, p.Name, p.Kind)
+}
+
+// lookUp finds the address of a database as the settings say.
+func lookUp(p txn.Participant, env func(string) string) (string, error) {
+	if dsn := p.Settings["dsn"]; dsn != "" {
+		return dsn, nil
+	}
+	if name := p.Settings["dsn_env"]; name != "" {
+		if dsn := env(name); dsn != "" {
+			return dsn, nil
+		}
+		return "", fmt.Errorf("%w: %s %s: its address is in the variable %s, which is not set here", txn.ErrInvalid, p.Kind, p.Name, name)
+	}
+	if name := p.Settings["dsn_file"]; name != "" {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return "", fmt.Errorf("%w: %s %s: its address is in a file: %w", txn.ErrInvalid, p.Kind, p.Name, err)
+		}
+		return strings.TrimSpace(string(data)), nil
+	}
+	return "", fmt.Errorf("%w: %s %s: its registration does not say where it is", txn.ErrInvalid, p.Kind, p.Name)
 }

@@ -3,6 +3,7 @@ package output
 import (
 	"io"
 	"os"
+	"strings"
 
 	"golang.org/x/term"
 
@@ -13,6 +14,19 @@ import (
 func IsTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// WidthOf gives the columns of the terminal that w is; 0 when it is none.
+func WidthOf(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok {
+		return 0
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
 }
 
 // ColorFor reports whether to colour what goes to w. mode is auto, always or
@@ -48,9 +62,13 @@ func (p palette) state(s string) string {
 	switch s {
 	case txn.Committed.String(), "yes", "ok":
 		return p.green(s)
-	case txn.Committing.String(), txn.RollingBack.String(), txn.Preparing.String(), txn.Active.String():
+	case txn.Committing.String(), txn.RollingBack.String(), txn.Preparing.String(), txn.Active.String(),
+		txn.BranchEnlisted.String(), txn.BranchPrepared.String(), "warning":
 		return p.yellow(s)
-	case txn.RolledBack.String(), txn.BranchHazard.String(), "no":
+	case txn.RolledBack.String(), txn.BranchHazard.String(), "no", "FAIL", "failed":
+		return p.red(s)
+	}
+	if strings.HasPrefix(s, txn.BranchHazard.String()) {
 		return p.red(s)
 	}
 	return s

@@ -6,7 +6,8 @@
 //  2. Every command speaks every format: table (the default), wide, json, jsonl,
 //     yaml and id. Names in json, jsonl and yaml are part of the API.
 //  3. A table has a header and no border. Its cells hold no control characters,
-//     whatever a name or a database put there.
+//     whatever a name or a database put there. A page has no border either; its
+//     text is broken at spaces, except what is to be pasted.
 //  4. No colour off a terminal, or when NO_COLOR is set.
 //  5. An error says what, why, where things are now and what to do; the exit
 //     code says the same to a script. With -o json and its kin the error is an

@@ -18,6 +18,8 @@ type Printer struct {
 	Quiet bool
 	// ColorOut and ColorErr allow colours.
 	ColorOut, ColorErr bool
+	// Width is where the text of a [Page] is broken. Defaults to 100.
+	Width int
 
 	mu sync.Mutex // one note at a time on Err
 }
@@ -31,6 +33,8 @@ type Document struct {
 	IDs []string
 	// Tables are for people, with an empty line between two of them.
 	Tables []Table
+	// Page is for people, after the tables.
+	Page Page
 }
 
 // Print writes a result to Out.
@@ -60,7 +64,15 @@ func (p *Printer) Print(d Document) error {
 			return err
 		}
 	}
-	return nil
+	if len(d.Page.items) == 0 {
+		return nil
+	}
+	if len(d.Tables) > 0 {
+		if _, err := fmt.Fprintln(p.Out); err != nil {
+			return err
+		}
+	}
+	return d.Page.write(p.Out, p.Width, palette(p.ColorOut))
 }
 
 func (p *Printer) lines(lines []string) error {

@@ -23,6 +23,15 @@ type Column struct {
 type Table struct {
 	Columns []Column
 	Rows    [][]string
+	under   map[int][]string // by row
+}
+
+// Under adds lines below the last row, shown with -o wide alone.
+func (t *Table) Under(lines ...string) {
+	if t.under == nil {
+		t.under = map[int][]string{}
+	}
+	t.under[len(t.Rows)-1] = append(t.under[len(t.Rows)-1], lines...)
 }
 
 // Add appends a row.
@@ -58,13 +67,18 @@ func (t *Table) write(w io.Writer, wide, header bool, c palette) error {
 		}
 		t.line(&b, names, width, wide, func(_ Column, s string) string { return c.faint(s) })
 	}
-	for _, row := range t.Rows {
+	for n, row := range t.Rows {
 		t.line(&b, row, width, wide, func(col Column, s string) string {
 			if col.State {
 				return c.state(s)
 			}
 			return s
 		})
+		for _, line := range t.under[n] {
+			if wide {
+				b.WriteString("    " + c.faint(Clean(line)) + "\n")
+			}
+		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -1,9 +1,10 @@
-// Package tour is the guided tour: five scenes in which two databases, a
-// coordinator and things that go wrong show what the product promises.
+// Package tour is the guided tour: six scenes in which two databases, a web
+// service, a coordinator and things that go wrong show what the product promises.
 //
 // The coordinator is a process of its own, so that it is really killed when the
-// tour says so. The databases are real ones too: embedded ledgers, private
-// PostgreSQL servers, or databases of the user.
+// tour says so. The databases are real ones too: private PostgreSQL and MariaDB
+// servers, embedded ledgers, or databases of the user. The service is called over
+// HTTP, and keeps its barrier in a ledger.
 //
 // # Invariants
 //

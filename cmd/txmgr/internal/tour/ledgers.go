@@ -2,12 +2,14 @@ package tour
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/ledger"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -84,6 +86,17 @@ func (d *ledgerDatabase) prepared(ctx context.Context, prefix string) ([]string,
 		}
 	}
 	return xids, err
+}
+
+// rollbackByHand goes behind the coordinator's back.
+func (d *ledgerDatabase) rollbackByHand(ctx context.Context, xid string) (string, error) {
+	cluster, id, branch, _ := txn.ParseXID(xid)
+	p, err := ledger.Opener(ctx, d.registration(), cluster)
+	if err != nil {
+		return "", err
+	}
+	_, err = p.Rollback(ctx, participant.Branch{TX: id, ID: branch, XID: xid})
+	return "a rollback of " + xid, errors.Join(err, p.Close())
 }
 
 // close leaves the file to whoever removes the directory.

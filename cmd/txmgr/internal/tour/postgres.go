@@ -2,15 +2,12 @@ package tour
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/application"
-	"github.com/txmgr/txmgr/internal/testdb"
 	"github.com/txmgr/txmgr/participant/postgres"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -118,6 +115,12 @@ func (d *postgresDatabase) prepared(ctx context.Context, prefix string) ([]strin
 	return gids, rows.Err()
 }
 
+func (d *postgresDatabase) rollbackByHand(ctx context.Context, xid string) (string, error) {
+	typed := "ROLLBACK PREPARED '" + xid + "'" // letters, digits and underscores
+	_, err := d.pool.Exec(ctx, typed)
+	return typed, err
+}
+
 func (d *postgresDatabase) close(ctx context.Context) error {
 	defer d.pool.Close()
 	if !d.made {
@@ -125,44 +128,4 @@ func (d *postgresDatabase) close(ctx context.Context) error {
 	}
 	_, err := d.pool.Exec(ctx, "SET lock_timeout = '5s'; DROP TABLE txmgr_demo; DROP FUNCTION txmgr_demo_check")
 	return err
-}
-
-// scratchStage starts a private PostgreSQL with two databases.
-func scratchStage(ctx context.Context, story Story, dir string) (_ *stage, err error) {
-	began := time.Now()
-	server, err := testdb.StartPostgres(ctx, testdb.PostgresConfig{})
-	if err != nil {
-		return nil, err
-	}
-	s := &stage{
-		proves:  "atomic commit over two PostgreSQL databases with PREPARE TRANSACTION",
-		closing: []func() error{server.Close},
-	}
-	defer func() { err = s.closeOn(err) }()
-	for i, name := range names {
-		if err := server.CreateDatabase(ctx, name); err != nil {
-			return nil, err
-		}
-		where := fmt.Sprintf("database of a private PostgreSQL on port %d, process %d", server.Port(), server.PID())
-		if s.dbs[i], err = newPostgresDatabase(ctx, name, server.DSN(name), where, dir); err != nil {
-			return nil, err
-		}
-	}
-	story.say("%-12s private PostgreSQL started in %v", "scratch", time.Since(began).Round(100*time.Millisecond))
-	return s, nil
-}
-
-// givenStage takes databases of the user.
-func givenStage(ctx context.Context, list, dir string) (*stage, error) {
-	given, err := parseGiven(list)
-	if err != nil {
-		return nil, err
-	}
-	s := &stage{proves: "atomic commit over your own PostgreSQL databases with PREPARE TRANSACTION"}
-	for i, g := range given {
-		if s.dbs[i], err = newPostgresDatabase(ctx, g.name, g.dsn, "your PostgreSQL database", dir); err != nil {
-			return nil, err
-		}
-	}
-	return s, nil
 }

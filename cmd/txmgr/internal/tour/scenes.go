@@ -4,34 +4,54 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/txmgr/txmgr/txn"
 )
 
-// transfer moves money from one database to the other, in one transaction. m is
-// the coordinator, or one of the accidents of this package. The databases are
-// always used in the same order: transfers that go both ways must not wait for
-// each other's rows, or connections, in a circle that no database can see.
+// transfer moves money from one database to the other, in one transaction to which
+// the service has to agree. m is the coordinator, or one of the accidents of this
+// package.
 func (t *tour) transfer(ctx context.Context, m txn.Manager, timeout time.Duration, from int, payer, payee string, amount int64) error {
+	return txn.Run(ctx, m, txn.Options{Name: "transfer", Timeout: timeout}, func(ctx context.Context, tx *txn.Tx) error {
+		if err := t.work(ctx, tx, from, payer, payee, amount); err != nil {
+			return err
+		}
+		return t.service.enlist(ctx, tx, payer, amount)
+	})
+}
+
+// rebook is a transfer that needs nobody's agreement: the databases alone take part.
+// An application then ends its branches itself, and has a moment for it; so it can
+// die in that moment.
+func (t *tour) rebook(ctx context.Context, m txn.Manager, amount int64) error {
+	return txn.Run(ctx, m, txn.Options{Name: "rebook", Timeout: quiet}, func(ctx context.Context, tx *txn.Tx) error {
+		return t.work(ctx, tx, 0, alice, alice, amount)
+	})
+}
+
+// work uses the databases always in the same order: transfers that go both ways
+// must not wait for each other's rows, or connections, in a circle that no database
+// can see.
+func (t *tour) work(ctx context.Context, tx *txn.Tx, from int, payer, payee string, amount int64) error {
 	account, change := [2]string{payer, payee}, [2]int64{-amount, amount}
 	if from == 1 {
 		account, change = [2]string{payee, payer}, [2]int64{amount, -amount}
 	}
-	return txn.Run(ctx, m, txn.Options{Name: "transfer", Timeout: timeout}, func(ctx context.Context, tx *txn.Tx) error {
-		for i, db := range t.dbs {
-			if err := db.add(ctx, tx, account[i], change[i]); err != nil {
-				return err
-			}
+	for i, db := range t.dbs {
+		if err := db.add(ctx, tx, account[i], change[i]); err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // applied notes in the book that a transfer was committed.
 func (t *tour) applied(from int, payer, payee string, amount int64) {
 	t.book.add(from, payer, -amount)
 	t.book.add(1-from, payee, amount)
+	t.used[payer] += amount
 }
 
 // show tells what alice has, as the databases say.
@@ -63,14 +83,32 @@ func (t *tour) transferCommits(ctx context.Context) error {
 	return t.show(ctx)
 }
 
+// voteNo has first a database refuse, then the service.
 func (t *tour) voteNo(ctx context.Context) error {
 	t.story.say("%s pays in 500 while %s must pay out 500, which it has not got", t.dbs[0].name(), t.dbs[1].name())
 	err := t.transfer(ctx, t.m, quiet, 1, alice, alice, 500)
 	if err == nil {
 		t.applied(1, alice, alice, 500)
 	}
-	t.check(errors.Is(err, txn.ErrVotedNo) && errors.Is(err, txn.ErrRolledBack), fmt.Sprintf("%s voted no, so both rolled back", t.dbs[1].name()), fmt.Sprint(err))
+	t.check(errors.Is(err, txn.ErrRolledBack), fmt.Sprintf("%s refuses, so all rolled back", t.dbs[1].name()), fmt.Sprint(err))
+	const tooMuch = dailyLimit - 5
+	t.story.say("both databases prepare %d more, which %s has to agree to", tooMuch, serviceName)
+	err = t.transfer(ctx, t.m, quiet, 0, alice, alice, tooMuch)
+	if err == nil {
+		t.applied(0, alice, alice, tooMuch)
+	}
+	t.check(errors.Is(err, txn.ErrVotedNo) && errors.Is(err, txn.ErrRolledBack), fmt.Sprintf("the service votes no, so all rolled back: %s", reason(err)), fmt.Sprint(err))
 	return t.show(ctx)
+}
+
+// reason is why a transaction rolled back, as the one who refused says it.
+func reason(err error) string {
+	var e *txn.Error
+	if !errors.As(err, &e) {
+		return ""
+	}
+	why, _, _ := strings.Cut(strings.TrimPrefix(e.Detail, serviceName+": "), ";")
+	return why
 }
 
 const (
@@ -114,15 +152,17 @@ func (t *tour) abandoned(ctx context.Context) error {
 
 // holdsPrepared checks that both databases really hold the branch.
 func (t *tour) holdsPrepared(ctx context.Context) error {
-	held := 0
+	held := map[string]bool{} // by name: two databases of one server may both tell of it
 	for _, db := range t.dbs {
 		list, err := db.prepared(ctx, txn.ClusterPrefix(t.cluster))
 		if err != nil {
 			return err
 		}
-		held += len(list)
+		for _, xid := range list {
+			held[xid] = true
+		}
 	}
-	t.check(held == 2, "both databases hold it prepared, and its locks", fmt.Sprintf("%d prepared", held))
+	t.check(len(held) == 2, "both databases hold it prepared, and its locks", fmt.Sprintf("%d prepared", len(held)))
 	return nil
 }
 
@@ -160,7 +200,8 @@ func (t *tour) countDown(ctx context.Context, id txn.ID) (txn.Info, error) {
 func (t *tour) killedAfterDecision(ctx context.Context) error {
 	m := &killsAfterCommit{Manager: t.m, kill: t.coordinator.kill}
 	pid := t.coordinator.pid()
-	err := t.transfer(ctx, m, quiet, 0, alice, alice, 30)
+	const amount = 30
+	err := t.rebook(ctx, m, amount)
 	if m.decided == 0 || !errors.Is(err, txn.ErrInDoubt) {
 		return fmt.Errorf("the transfer was to end right after its decision: %w", err)
 	}
@@ -182,7 +223,8 @@ func (t *tour) killedAfterDecision(ctx context.Context) error {
 		return err
 	}
 	if info.State == txn.Committed {
-		t.applied(0, alice, alice, 30)
+		t.book.add(0, alice, -amount)
+		t.book.add(1, alice, amount)
 	}
 	t.check(info.State == txn.Committed && info.Hazard == 0, fmt.Sprintf("recovery committed it in both databases, %v after the restart began", time.Since(began).Round(time.Millisecond)), info.State.String())
 	return t.show(ctx)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"time"
@@ -65,6 +66,16 @@ type tour struct {
 	cluster     string
 	dbs         [2]database
 	book        book
+	service     service
+	used        map[string]int64 // what the service must have granted for good
+}
+
+// service is the web service that has to agree to every transfer.
+type service interface {
+	registration() txn.Participant
+	what() string
+	enlist(ctx context.Context, tx *txn.Tx, account string, amount int64) error
+	used(ctx context.Context) (used map[string]int64, held int64, err error)
 }
 
 // scene is the body of a scene. An error means that it could not be played; what
@@ -89,6 +100,12 @@ func Run(ctx context.Context, c Config) (s Summary, err error) {
 		return s, err
 	}
 	defer func() { err = errors.Join(err, stage.close()) }()
+	l, err := startLimits(ctx, dir)
+	if err != nil {
+		return s, fmt.Errorf("start a web service: %w", err)
+	}
+	defer func() { err = errors.Join(err, l.close()) }()
+	t.service = l
 	t.coordinator = &coordinator{program: c.Program, dir: dir, env: childEnvironment(c.Environ)}
 	defer func() { err = errors.Join(err, t.coordinator.stop()) }()
 	t.dbs = stage.dbs
@@ -106,10 +123,11 @@ func Run(ctx context.Context, c Config) (s Summary, err error) {
 func (t *tour) playAll(ctx context.Context) error {
 	for i, s := range []scene{
 		{"A transfer commits", (*tour).transferCommits},
-		{"A database votes no", (*tour).voteNo},
+		{"One of them says no", (*tour).voteNo},
 		{"An application dies with locks in its hands", (*tour).abandoned},
 		{"The coordinator dies right after its decision", (*tour).killedAfterDecision},
 		{"A hundred transfers while the coordinator keeps dying", (*tour).storm},
+		{"Somebody ends a branch by hand", (*tour).byHand},
 	} {
 		began := time.Now()
 		t.story.scene(i+1, s.title)
@@ -169,6 +187,16 @@ func (t *tour) audit(ctx context.Context) error {
 			return fmt.Errorf("ask %s what is prepared: %w", db.name(), err)
 		}
 		left = append(left, prepared...)
+	}
+	used, held, err := t.service.used(ctx)
+	if err != nil {
+		return fmt.Errorf("ask the service what is used: %w", err)
+	}
+	if !maps.Equal(used, t.used) {
+		wrong = append(wrong, fmt.Sprintf("%s: %v are used, must be %v", serviceName, used, t.used))
+	}
+	if held != 0 {
+		left = append(left, fmt.Sprintf("%d at %s", held, serviceName))
 	}
 	t.check(len(wrong) == 0, fmt.Sprintf("all %d balances are what the outcomes say; the sum is %d", 2*accounts, t.book.sum()), strings.Join(wrong, "; "))
 	t.check(len(left) == 0, "nothing is left prepared", strings.Join(left, ", "))

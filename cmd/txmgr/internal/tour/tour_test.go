@@ -27,26 +27,46 @@ func (d *stubDatabase) deposit(context.Context, string, int64) error       { ret
 func (d *stubDatabase) balances(context.Context) (map[string]int64, error) { return d.holds, d.err }
 func (d *stubDatabase) prepared(context.Context, string) ([]string, error) { return d.left, nil }
 func (d *stubDatabase) close(context.Context) error                        { return nil }
+func (d *stubDatabase) rollbackByHand(context.Context, string) (string, error) {
+	return "", d.err
+}
+
+// stubService has granted what it is told.
+type stubService struct {
+	grants map[string]int64
+	held   int64
+}
+
+func (s *stubService) registration() txn.Participant                        { return txn.Participant{} }
+func (s *stubService) what() string                                         { return "" }
+func (s *stubService) enlist(context.Context, *txn.Tx, string, int64) error { return nil }
+func (s *stubService) used(context.Context) (map[string]int64, int64, error) {
+	return s.grants, s.held, nil
+}
 
 // The audit of a scene must find every way in which databases can be wrong.
 func TestAuditFindsWhatIsWrong(t *testing.T) {
 	for name, c := range map[string]struct {
-		spoil func(a, b *stubDatabase)
+		spoil func(a, b *stubDatabase, s *stubService)
 		found string // empty: nothing is wrong
 	}{
-		"all is well":        {func(a, b *stubDatabase) {}, ""},
-		"money is lost":      {func(a, b *stubDatabase) { a.holds[alice]-- }, "account00 is 99, must be 100"},
-		"money is moved":     {func(a, b *stubDatabase) { a.holds[alice]--; b.holds[alice]++ }, "account00 is 101, must be 100"},
-		"moved within one":   {func(a, b *stubDatabase) { a.holds[accountName(7)]--; a.holds[accountName(8)]++ }, "account07 is 99, must be 100"},
-		"an account is new":  {func(a, b *stubDatabase) { b.holds["mallory"] = 0 }, "101 accounts, must be 100"},
-		"an account is gone": {func(a, b *stubDatabase) { delete(b.holds, alice) }, "account00 is 0, must be 100"},
-		"a branch is left":   {func(a, b *stubDatabase) { b.left = []string{"txm_x_b1"} }, "txm_x_b1"},
+		"all is well":        {func(a, b *stubDatabase, s *stubService) {}, ""},
+		"money is lost":      {func(a, b *stubDatabase, s *stubService) { a.holds[alice]-- }, "account00 is 99, must be 100"},
+		"money is moved":     {func(a, b *stubDatabase, s *stubService) { a.holds[alice]--; b.holds[alice]++ }, "account00 is 101, must be 100"},
+		"moved within one":   {func(a, b *stubDatabase, s *stubService) { a.holds[accountName(7)]--; a.holds[accountName(8)]++ }, "account07 is 99, must be 100"},
+		"an account is new":  {func(a, b *stubDatabase, s *stubService) { b.holds["mallory"] = 0 }, "101 accounts, must be 100"},
+		"an account is gone": {func(a, b *stubDatabase, s *stubService) { delete(b.holds, alice) }, "account00 is 0, must be 100"},
+		"a branch is left":   {func(a, b *stubDatabase, s *stubService) { b.left = []string{"txm_x_b1"} }, "txm_x_b1"},
+		"too much granted":   {func(a, b *stubDatabase, s *stubService) { s.grants[alice]++ }, "limits: map[account00:11] are used, must be map[account00:10]"},
+		"another is charged": {func(a, b *stubDatabase, s *stubService) { s.grants["mallory"] = 1 }, "mallory"},
+		"a grant is held":    {func(a, b *stubDatabase, s *stubService) { s.held = 3 }, "3 at limits"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := &stubDatabase{holds: openingBalances()}, &stubDatabase{holds: openingBalances()}
-			tour := &tour{dbs: [2]database{a, b}, book: book{openingBalances(), openingBalances()}}
+			service := &stubService{grants: map[string]int64{alice: 10}}
+			tour := &tour{dbs: [2]database{a, b}, book: book{openingBalances(), openingBalances()}, service: service, used: map[string]int64{alice: 10}}
 			tour.summary.Scenes = []Scene{{OK: true}}
-			c.spoil(a, b)
+			c.spoil(a, b, service)
 			if err := tour.audit(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -75,6 +95,7 @@ func TestDatabasesThatAreGiven(t *testing.T) {
 	type given = [2]struct{ name, dsn string }
 	for list, want := range map[string]given{
 		"bank=postgres://h/a,stock=postgres://h/b":           {{"bank", "postgres://h/a"}, {"stock", "postgres://h/b"}},
+		"bank=postgres://h/a,shop=u:p@tcp(h:3306)/b?x=1":     {{"bank", "postgres://h/a"}, {"shop", "u:p@tcp(h:3306)/b?x=1"}},
 		"bank=postgres://h1,h2/a?x=1,stock=postgresql://h/b": {{"bank", "postgres://h1,h2/a?x=1"}, {"stock", "postgresql://h/b"}},
 	} {
 		got, err := parseGiven(list)

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+	"github.com/txmgr/txmgr/txn"
+)
+
+type addOptions struct {
+	kind     string
+	dsnEnv   string
+	dsnFile  string
+	dsn      string
+	url      string
+	path     string
+	settings []string
+	noDoctor bool
+}
+
+func participantAddCommand(a *app) *cobra.Command {
+	var o addOptions
+	cmd := &cobra.Command{
+		Use:   "add NAME",
+		Short: "Register a participant, or change its settings",
+		Long: `Register a participant, or change the settings of a known one of the same kind. Then
+the doctor looks at it: what is wrong with it is said at once, with what to do. It is
+registered all the same, and the exit code is 0: txmgr doctor NAME, or participant
+test, is for scripts that want to know.
+
+The kinds, and what --set knows of them beside the flags below:
+
+  postgres  a PostgreSQL database, by PREPARE TRANSACTION     fence
+  mariadb   a MariaDB database, by XA                         fence, proof
+  web       an HTTP service in any language                   prepare, commit, rollback,
+            list, allow, secret_file, secret_env, ca_file, timeout
+  ledger    an embedded store, for trying things out
+
+and for each of them quota: how many branches may be open there at once.
+
+Secrets stay where they are. Each server, and txmgr exec, finds the address of a
+database in the variable or the file that is named here, in its own environment; the
+secret that signs calls to a service is found in the file of secret_file. What is
+registered is replicated, and shown to everybody.`,
+		Example: `  txmgr participant add bank --kind postgres --dsn-env BANK_DSN
+  txmgr participant add bank --kind postgres --dsn-file /etc/txmgr/bank.dsn --set quota=100
+  txmgr participant add stock --kind mariadb --dsn-file /etc/txmgr/stock.dsn
+  txmgr participant add mail --kind web --url http://127.0.0.1:8025/txmgr --set list=/prepared
+  txmgr participant add mail --kind web --url https://mail.internal/txmgr --set secret_file=/etc/txmgr/mail.key
+  txmgr participant add shelf --kind ledger --path /var/lib/shelf.db`,
+		Args:              takes(1, 1, "NAME"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.kind, "kind", "", strings.Join(kinds(), ", "))
+	f.StringVar(&o.dsnEnv, "dsn-env", "", "the environment variable that holds the address of the database")
+	f.StringVar(&o.dsnFile, "dsn-file", "", "the file that holds the address of the database")
+	f.StringVar(&o.dsn, "dsn", "", "the address of the database itself: it must hold no secret")
+	f.StringVar(&o.url, "url", "", "where a web service is called; /prepare, /commit and /rollback are appended")
+	f.StringVar(&o.path, "path", "", "the file of a ledger")
+	f.StringArrayVar(&o.settings, "set", nil, "any other setting of the kind, as key=value; may be repeated")
+	f.BoolVar(&o.noDoctor, "no-doctor", false, "do not look at it: it may not be there yet")
+	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kinds(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, args []string) error {
+		p, err := o.registration(args[0])
+		if err != nil {
+			return err
+		}
+		calling, cancel := context.WithTimeout(ctx, a.requestTimeout)
+		defer cancel()
+		if err := c.AddParticipant(calling, p); err != nil {
+			return err
+		}
+		if o.noDoctor {
+			return a.printAdded(p, nil)
+		}
+		asking, cancel := a.patient(ctx)
+		defer cancel()
+		found, err := c.Doctor(asking, p.Name)
+		if err != nil {
+			f := *output.Explain(err)
+			f.State = p.Name + " is registered"
+			f.Next = "txmgr doctor " + p.Name
+			return &f
+		}
+		if len(failing(found)) > 0 {
+			a.print.Note("%s is registered, but not fit: correct what failed, and look again: txmgr doctor %[1]s", p.Name)
+		}
+		return a.printAdded(p, found)
+	})
+	return cmd
+}
+
+// printAdded shows a registration and what the doctor has to say; of what is as it
+// should be only the number.
+func (a *app) printAdded(p txn.Participant, found []txn.Diagnosis) error {
+	bad := []txn.Diagnosis{}
+	for _, d := range found {
+		if d.Level != levelFine {
+			bad = append(bad, d)
+		}
+	}
+	t := output.Table{Columns: output.Columns("PARTICIPANT", "KIND", "SETTINGS")}
+	t.Add(p.Name, p.Kind, labelText(p.Settings))
+	var page output.Page
+	diagnose(&page, bad)
+	if fine := len(found) - len(bad); fine > 0 {
+		page.Row(output.Plural(fine, "thing is", "things are")+" as it should be: txmgr doctor "+p.Name, levelFine, p.Name)
+	}
+	value := struct {
+		Name     string            `json:"name"`
+		Kind     string            `json:"kind"`
+		Settings map[string]string `json:"settings"`
+		Findings []txn.Diagnosis   `json:"findings"` // warnings and failures
+	}{p.Name, p.Kind, p.Settings, bad}
+	return a.print.Print(output.Document{Value: value, IDs: []string{p.Name}, Tables: []output.Table{t}, Page: page})
+}
+
+// registration turns the flags into settings. Paths are made absolute here,
+// since the server is at home in another directory.
+func (o *addOptions) registration(name string) (txn.Participant, error) {
+	p := txn.Participant{Name: name, Kind: o.kind, Settings: map[string]string{}}
+	if o.kind == "" {
+		return p, output.Usage("--kind "+strings.Join(kinds(), ", or "), "participant %s: no --kind given", name)
+	}
+	for _, w := range o.settings {
+		k, v, ok := strings.Cut(w, "=")
+		if !ok || k == "" {
+			return p, output.Usage("write it as --set key=value", "--set %q has no key and value", w)
+		}
+		p.Settings[k] = v
+	}
+	for _, s := range []struct{ key, value string }{
+		{"dsn_env", o.dsnEnv}, {"dsn_file", o.dsnFile}, {"dsn", o.dsn}, {"url", o.url}, {"path", o.path},
+	} {
+		if s.value != "" {
+			p.Settings[s.key] = s.value
+		}
+	}
+	for _, key := range []string{"dsn_file", "secret_file", "ca_file", "path"} {
+		if p.Settings[key] == "" {
+			continue
+		}
+		abs, err := filepath.Abs(p.Settings[key])
+		if err != nil {
+			return p, fmt.Errorf("find %s: %w", p.Settings[key], err)
+		}
+		p.Settings[key] = abs
+	}
+	return p, p.Check()
+}

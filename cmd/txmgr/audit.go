@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+	"github.com/txmgr/txmgr/txn"
+)
+
+func auditCommand(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "audit",
+		Short: "Show what people did",
+		Long: `Show what people did to transactions and participants, as the log has it: who, when
+and why.`,
+	}
+	parent(cmd)
+	cmd.AddCommand(auditListCommand(a))
+	return cmd
+}
+
+func auditListCommand(a *app) *cobra.Command {
+	var tx string
+	var since time.Duration
+	var limit int
+	cmd := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List what people did, oldest first",
+		Long: `List what people did, oldest first: hazards resolved and forgotten, transactions
+rolled back by an operator, participants added and removed. The log keeps the newest
+10,000 of these records, whatever became of the transactions.`,
+		Example:           "  txmgr audit list\n  txmgr audit list --tx tx_01k9\n  txmgr audit list --since 24h -o jsonl",
+		Args:              nothing(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := cmd.Flags()
+	f.StringVar(&tx, "tx", "", "only what was done to this transaction")
+	f.DurationVar(&since, "since", 0, "only what was done at most so long ago")
+	f.IntVar(&limit, "limit", 1000, "at most so many, the newest ones")
+	_ = cmd.RegisterFlagCompletionFunc("tx", a.complete(func(ctx context.Context, c *client.Client, _ []string, word string) []string {
+		return transactionIDs(ctx, c, word)
+	})) // the flag is there
+	cmd.RunE = a.brief(func(ctx context.Context, c *client.Client, _ []string) error {
+		if since < 0 || limit < 1 {
+			return output.Usage("", "--since must not be negative, --limit must be positive")
+		}
+		filter := txn.AuditFilter{Since: since, Limit: limit}
+		var err error
+		if tx != "" {
+			if filter.ID, err = resolve(ctx, c, tx); err != nil {
+				return err
+			}
+		}
+		found, err := c.Audit(ctx, filter)
+		if err != nil {
+			return err
+		}
+		return a.printAudit(found)
+	})
+	return cmd
+}
+
+func (a *app) printAudit(found []txn.AuditRecord) error {
+	if found == nil {
+		found = []txn.AuditRecord{}
+	}
+	t := output.Table{Columns: []output.Column{
+		{Name: "SEQ", Wide: true},
+		{Name: "TIME"},
+		{Name: "TICK", Wide: true},
+		{Name: "LOG INDEX", Wide: true},
+		{Name: "WHO"},
+		{Name: "ACTION"},
+		{Name: "TX"},
+		{Name: "SUBJECT"},
+		{Name: "REASON"},
+	}}
+	ids := make([]string, len(found))
+	for i, r := range found {
+		ids[i] = count(r.Seq)
+		tx := ""
+		if !r.ID.IsZero() {
+			tx = r.ID.String()
+		}
+		t.Add(ids[i], moment(r.Time), count(r.Tick), count(r.Index), r.By, r.Action, tx, r.Subject, r.Reason)
+	}
+	return a.print.Print(output.Document{Value: found, IDs: ids, Tables: []output.Table{t}})
+}
+
+func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }

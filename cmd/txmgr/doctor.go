@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// The levels of a diagnosis in the API.
+const (
+	levelFine    = "ok"
+	levelFailure = "failure"
+)
+
+func doctorCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "doctor [PARTICIPANT]",
+		Short: "Look for everything that is known to go wrong",
+		Long: `Look for everything that is known to go wrong, at the coordinator and at all
+participants, or at one: settings, privileges, versions, poolers that break sessions,
+what is left behind. Each finding comes with what to do about it. It changes nothing.
+
+  ok       as it should be
+  warning  it works, but will not for ever, or not for all
+  FAIL     transactions fail, or cannot be recovered
+
+With a failure the exit code is 10. -o id prints where the failures are.`,
+		Example:           "  txmgr doctor\n  txmgr doctor bank\n  txmgr doctor -o json",
+		Args:              takes(0, 1, "at most PARTICIPANT"),
+		ValidArgsFunction: a.completeParticipants(),
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+			found, err := c.Doctor(ctx, strings.Join(args, ""))
+			if err != nil {
+				return err
+			}
+			if found == nil {
+				found = []txn.Diagnosis{}
+			}
+			var p output.Page
+			diagnose(&p, found)
+			if err := a.print.Print(output.Document{Value: found, IDs: failing(found), Page: p}); err != nil {
+				return err
+			}
+			return unfit(found, "correct it and look again: "+strings.Join(append([]string{"txmgr doctor"}, args...), " "))
+		}),
+	}
+}
+
+// diagnose lists findings, with what to do about them.
+func diagnose(p *output.Page, found []txn.Diagnosis) {
+	for _, d := range found {
+		level := d.Level
+		if level == levelFailure {
+			level = "FAIL"
+		}
+		p.Row(d.Subject+": "+d.Found, level, place(d))
+		if d.Fix != "" {
+			p.Paste("fix: " + d.Fix)
+		}
+	}
+}
+
+func place(d txn.Diagnosis) string {
+	if d.Participant == "" {
+		return "coordinator"
+	}
+	return d.Participant
+}
+
+// failing names the places with a failure, each once.
+func failing(found []txn.Diagnosis) []string {
+	places := []string{}
+	for _, d := range found {
+		if d.Level == levelFailure && !slices.Contains(places, place(d)) {
+			places = append(places, place(d))
+		}
+	}
+	return places
+}
+
+// unfit is the failure of a look that found one; nil when none was found.
+func unfit(found []txn.Diagnosis, next string) error {
+	var causes []string
+	for _, d := range found {
+		if d.Level == levelFailure {
+			causes = append(causes, place(d)+": "+d.Subject+": "+d.Found)
+		}
+	}
+	if len(causes) == 0 {
+		return nil
+	}
+	return &output.Failure{
+		Code: txn.CodeUnhealthy, What: strings.Join(failing(found), ", ") + ": " + output.Plural(len(causes), "failure", "failures"),
+		Cause: strings.Join(causes, "\n"), Next: next,
+	}
+}
