@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
+	"sync"
 	"time"
 
+	"github.com/txmgr/txmgr/recovery"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/machine"
 )
@@ -33,33 +36,64 @@ func (n *Node) Participants(context.Context) ([]txn.ParticipantStatus, error) {
 	return out, nil
 }
 
+// scansAtOnce is how many participants are scanned at the same time: one that hangs
+// takes several call timeouts.
+const scansAtOnce = 8
+
 // Scan compares what is prepared at a participant, or at all when the name is
 // empty, with the log. With apply it finishes what it may; without, it also tells
-// what is locked, who waits for it, and what others have prepared there.
+// what is locked, who waits for it, and what others have prepared there. One among
+// all that cannot be looked at is told of by a finding of its own, see
+// [recovery.Unseen]; the one that is named, by the error.
 func (n *Node) Scan(ctx context.Context, participant string, apply bool) ([]txn.Finding, error) {
 	r := n.recovery.Load()
 	if r == nil {
 		return nil, &txn.Error{Op: "recover scan", Err: txn.ErrUnavailable, Detail: "this node does not lead"}
 	}
-	names := []string{participant}
-	if participant == "" {
-		names = log{n}.Participants()
-	} else if _, ok := n.registration(participant); !ok {
-		return nil, &txn.Error{Op: "recover scan", Err: txn.ErrNotFound, Detail: notRegistered(participant)}
-	}
 	look := r.Survey
 	if apply {
 		look = func(ctx context.Context, name string) ([]txn.Finding, error) { return r.Sweep(ctx, name, true) }
 	}
-	found := []txn.Finding{}
-	for _, name := range names {
-		f, err := look(ctx, name)
-		found = append(found, f...)
-		if err != nil {
-			return found, txn.Wrap("recover scan", txn.ID{}, fmt.Errorf("participant %q: %w", name, err))
-		}
+	if participant == "" {
+		return n.scanAll(ctx, look)
 	}
-	return found, nil
+	if _, ok := n.registration(participant); !ok {
+		return nil, &txn.Error{Op: "recover scan", Err: txn.ErrNotFound, Detail: notRegistered(participant)}
+	}
+	found, err := look(ctx, participant)
+	if err != nil {
+		err = txn.Wrap("recover scan", txn.ID{}, fmt.Errorf("participant %q: %w", participant, err))
+	}
+	return append([]txn.Finding{}, found...), err
+}
+
+// scanAll gives what was found in the order of the participants. The error is none of
+// theirs.
+func (n *Node) scanAll(ctx context.Context, look func(context.Context, string) ([]txn.Finding, error)) ([]txn.Finding, error) {
+	names := log{n}.Participants()
+	found := make([][]txn.Finding, len(names))
+	turns := make(chan struct{}, scansAtOnce)
+	var wg sync.WaitGroup
+	for i, name := range names {
+		turns <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-turns }()
+			var err error
+			if found[i], err = look(ctx, name); err != nil {
+				found[i] = append(found[i], recovery.Unseen(name, err))
+			}
+		})
+	}
+	wg.Wait()
+	all := append([]txn.Finding{}, slices.Concat(found...)...)
+	err := n.Ready()
+	if ctx.Err() != nil {
+		err = fmt.Errorf("%w: %w before all participants had answered", txn.ErrUnavailable, context.Cause(ctx))
+	}
+	if err != nil {
+		return all, txn.Wrap("recover scan", txn.ID{}, err)
+	}
+	return all, nil
 }
 
 // Status shows the node at a glance.

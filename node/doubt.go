@@ -90,7 +90,8 @@ func (s *suspicion) maybe(b machine.Brief) bool {
 	case b.Hazard != 0:
 		return true
 	case b.State.Decided():
-		return !b.State.Finished()
+		// Before decisions were given a time, they were made long ago.
+		return !b.State.Finished() && (len(s.failing) > 0 || b.DecidedTick+s.patient <= s.tick)
 	}
 	return b.State == txn.Preparing && b.Expiry <= s.tick // delegated, or the log stands still
 }

@@ -18,11 +18,16 @@ const inquireTimeout = 5 * time.Second
 // inquire asks the participants of some branches, all at the same time, how the
 // branches are now. It takes no longer than inquireTimeout, and changes nothing.
 func (n *Node) inquire(ctx context.Context, t *machine.Transaction, ids []txn.BranchID) []txn.BranchInquiry {
-	cluster := n.cluster()
 	out := make([]txn.BranchInquiry, len(ids))
+	branches := make([]participant.Branch, len(ids))
+	n.fsm.View(func(m *machine.Machine) {
+		for i, id := range ids {
+			branches[i] = work(m, t, id)
+		}
+	})
 	var wg sync.WaitGroup
 	for i, id := range ids {
-		name, b := t.Branches[id-1].Participant, work(cluster, t, id)
+		name, b := t.Branches[id-1].Participant, branches[i]
 		out[i] = txn.BranchInquiry{Branch: id.String(), Participant: name, Attempts: []txn.Attempt{}}
 		wg.Go(func() {
 			said, err := within(ctx, inquireTimeout, func(ctx context.Context) (participant.Testimony, error) { return n.inspect(ctx, name, b) })

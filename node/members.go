@@ -184,7 +184,6 @@ func (n *Node) register(ctx context.Context, p txn.Participant) error {
 	case res.Code != machine.OK:
 		return refused("participant add", txn.ID{}, res)
 	}
-	n.quotas.recount()
 	return nil
 }
 

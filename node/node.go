@@ -158,7 +158,6 @@ func (n *Node) lead() *leadership {
 		n.logger.Warn("cannot take over", "error", err)
 		return nil
 	}
-	n.quotas.recount()
 	n.batcher.lead(true)
 	if err := n.found(); err != nil {
 		n.batcher.lead(false)
@@ -307,7 +306,7 @@ func (n *Node) onApply(_ uint64, fx *machine.Effects, tick survival.Tick) {
 		r.Add(fx.Work...)
 	}
 	if len(fx.Handoffs) > 0 {
-		r.Handoff(fx.Handoffs...)
+		n.handOff(r, fx.Handoffs)
 	}
 }
 

@@ -3,10 +3,10 @@ package node
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/machine"
@@ -43,10 +43,9 @@ func withoutQuota(p txn.Participant) txn.Participant {
 	return p
 }
 
-// quotas holds back branches beyond the quotas of their participants. It remembers
-// which transactions may have an unfinished branch at a participant that has one:
-// those it let through, and, when this node begins to lead, those of the log. When
-// there seem to be too many, it asks the log which of them have ended.
+// quotas holds back branches beyond the quotas of their participants. The log counts
+// what is unfinished there; quotas remembers only what it let through and the log may
+// not have yet.
 type quotas struct {
 	view func(func(*machine.Machine))
 
@@ -55,18 +54,12 @@ type quotas struct {
 	limits atomic.Pointer[map[string]int]
 	seen   []machine.Registration // from which limits was made; of the log's goroutine alone
 
-	mu   sync.Mutex
-	held map[string]*holders // guarded by mu: by participant
-}
-
-// holders are the transactions that may have an unfinished branch at a participant.
-type holders struct {
-	flying map[txn.ID]bool // true: on its way, so that the log may not have it yet
-	tidied time.Time       // when those that have ended were last taken out
+	mu     sync.Mutex
+	flying map[string]map[txn.ID]bool // guarded by mu: by participant, transactions whose branch is on its way
 }
 
 func newQuotas(view func(func(*machine.Machine))) *quotas {
-	q := &quotas{view: view, held: make(map[string]*holders)}
+	q := &quotas{view: view, flying: make(map[string]map[txn.ID]bool)}
 	q.limits.Store(new(map[string]int))
 	return q
 }
@@ -84,49 +77,6 @@ func (q *quotas) observe(now []machine.Registration) {
 		}
 	}
 	q.limits.Store(&limits)
-}
-
-// recount adds what the log has unfinished. It is for a node that begins to lead,
-// and for a new quota.
-func (q *quotas) recount() {
-	limits := *q.limits.Load()
-	if len(limits) == 0 {
-		return
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for from := uint32(0); ; {
-		var part []machine.Transaction
-		q.view(func(m *machine.Machine) {
-			part, from = m.Scan(from, scanStep, func(b machine.Brief) bool { return !b.State.Finished() })
-		})
-		for i := range part {
-			q.addLocked(&part[i], limits)
-		}
-		if from == 0 {
-			return
-		}
-	}
-}
-
-func (q *quotas) addLocked(t *machine.Transaction, limits map[string]int) {
-	for _, b := range t.Branches {
-		if limits[b.Participant] == 0 || b.State.Finished() {
-			continue
-		}
-		if h := q.holdersLocked(b.Participant); !h.flying[t.ID] {
-			h.flying[t.ID] = false
-		}
-	}
-}
-
-func (q *quotas) holdersLocked(participant string) *holders {
-	h := q.held[participant]
-	if h == nil {
-		h = &holders{flying: make(map[txn.ID]bool)}
-		q.held[participant] = h
-	}
-	return h
 }
 
 // begin reserves room for the branches of a begin; see reserve.
@@ -160,24 +110,26 @@ func (q *quotas) reserve(limits map[string]int, id txn.ID, names []string) (over
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var fresh []string
-	for _, name := range names {
-		h := q.holdersLocked(name)
-		if _, repeated := h.flying[id]; repeated {
-			continue
+	q.view(func(m *machine.Machine) {
+		for _, name := range names {
+			if q.flying[name][id] || branchAt(m, id, name) {
+				continue
+			}
+			if used := q.usedLocked(m, name, limits[name]); used >= limits[name] {
+				err = fmt.Errorf("%w: participant %q has %d unfinished branches, and its %s is %d: try again when some have ended", txn.ErrUnavailable, name, used, QuotaSetting, limits[name])
+				return
+			}
+			fresh = append(fresh, name)
 		}
-		if len(h.flying) >= limits[name] && q.tidyLocked(name, h, id) {
-			continue
-		}
-		if used := len(h.flying); used >= limits[name] {
-			return nil, fmt.Errorf("%w: participant %q has %d unfinished branches, and its %s is %d: try again when some have ended", txn.ErrUnavailable, name, used, QuotaSetting, limits[name])
-		}
-		fresh = append(fresh, name)
-	}
-	if len(fresh) == 0 {
-		return nil, nil
+	})
+	if err != nil || len(fresh) == 0 {
+		return nil, err
 	}
 	for _, name := range fresh {
-		q.held[name].flying[id] = true
+		if q.flying[name] == nil {
+			q.flying[name] = make(map[txn.ID]bool)
+		}
+		q.flying[name][id] = true
 	}
 	return func() { q.landed(id, fresh) }, nil
 }
@@ -188,46 +140,31 @@ func (q *quotas) landed(id txn.ID, names []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, name := range names {
-		q.held[name].flying[id] = false
+		delete(q.flying[name], id)
 	}
 }
 
-// While there is no room, every call looks for some. Where that is much work it is
-// done so often that it takes a tenth of a processor: with 10,000 branches, ten times a
-// second.
-const (
-	tidyFreely = 256
-	tidyCost   = 10 * time.Microsecond // for each branch
-)
-
-// tidyLocked takes those out that have ended, and reports whether the log has a branch
-// of the given transaction there. mu is held.
-func (q *quotas) tidyLocked(name string, h *holders, id txn.ID) (known bool) {
-	if n := len(h.flying); n > tidyFreely && time.Since(h.tidied) < time.Duration(n)*tidyCost {
-		return false
+// usedLocked is how many branches are unfinished at a participant, or about to be; mu
+// is held. Those whose callers have not been answered yet may be in the log already:
+// they are told apart when it matters.
+func (q *quotas) usedLocked(m *machine.Machine, name string, limit int) int {
+	flying := q.flying[name]
+	used := m.Open(name) + len(flying)
+	if used < limit {
+		return used
 	}
-	q.view(func(m *machine.Machine) {
-		known, _ = branchAt(m, id, name)
-		for id, flying := range h.flying {
-			if _, unfinished := branchAt(m, id, name); !flying && !unfinished {
-				delete(h.flying, id)
-			}
+	for id := range flying {
+		if branchAt(m, id, name) {
+			used--
 		}
-	})
-	h.tidied = time.Now()
-	return known
+	}
+	return used
 }
 
-// branchAt says whether a transaction has a branch at a participant, and whether that
-// is unfinished.
-func branchAt(m *machine.Machine, id txn.ID, name string) (there, unfinished bool) {
+// branchAt says whether a transaction has a branch at a participant.
+func branchAt(m *machine.Machine, id txn.ID, name string) bool {
 	t, _ := m.Get(id)
-	for _, b := range t.Branches {
-		if b.Participant == name {
-			return true, !b.State.Finished()
-		}
-	}
-	return false, false
+	return slices.ContainsFunc(t.Branches, func(b machine.TransactionBranch) bool { return b.Participant == name })
 }
 
 // use says how many branches are open at a participant, and its quota; ok is false when
@@ -239,7 +176,6 @@ func (q *quotas) use(name string) (used, limit int, ok bool) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	h := q.holdersLocked(name)
-	q.tidyLocked(name, h, txn.ID{})
-	return len(h.flying), limit, true
+	q.view(func(m *machine.Machine) { used = q.usedLocked(m, name, 0) })
+	return used, limit, true
 }

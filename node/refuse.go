@@ -64,7 +64,7 @@ func refused(op string, id txn.ID, r machine.Result) *txn.Error {
 	case machine.Delegated:
 		e.Err, e.Detail = txn.ErrConflict, fmt.Sprintf("the decision was delegated to branch %v: only its end decides; report it, or wait until its time is over and the coordinator asks the participant", r.Branch)
 	case machine.NotSole:
-		e.Err, e.Detail = txn.ErrConflict, "the decision can be delegated only to a transaction's one branch, before it has voted: prepare the branches, and commit with their votes"
+		e.Err, e.Detail = txn.ErrConflict, "the decision can be delegated only to a transaction's one branch, before it has voted, and when one session alone has enlisted it: prepare the branches, and commit with their votes"
 	case machine.NotInDoubt:
 		e.Err, e.Detail = txn.ErrConflict, "nothing is in doubt here: every branch that is meant has ended as decided, or its end is proved; see: txmgr doubt explain "+id.String()
 	case machine.InUse:
@@ -88,6 +88,8 @@ func undecidedText(op string, r machine.Result) string {
 // other call comes too late, or contradicts the decision.
 func decidedError(op string, r machine.Result) (detail string, err error) {
 	switch {
+	case op == opResolve:
+		return fmt.Sprintf("it was decided to commit meanwhile (%v): nothing was recorded; look again: txmgr doubt explain", r.State), txn.ErrConflict
 	case !r.State.Commits() && r.State.Decided() && op != "rollback":
 		return "nothing was, or will be, applied", txn.ErrRolledBack
 	case op == "rollback":

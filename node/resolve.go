@@ -35,7 +35,7 @@ func (n *Node) Resolve(ctx context.Context, id txn.ID, r txn.Resolution) (txn.Ou
 			}
 		}
 	}
-	c := machine.Resolve{ID: id, Branch: r.Branch, Ending: txn.BranchRolledBack, By: personOf(r.By), Reason: reason}
+	c := machine.Resolve{ID: id, Branch: r.Branch, Ending: txn.BranchRolledBack, By: personOf(r.By), Reason: reason, Undecided: !t.State.Decided()}
 	if r.Commit {
 		c.Ending = txn.BranchCommitted
 	}

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,40 +22,85 @@ var _ recovery.Log = log{}
 
 // Undone implements [recovery.Log].
 func (n log) Undone(id txn.ID) (recovery.Work, bool) {
-	var t machine.Transaction
-	var ok bool
-	var tick survival.Tick
+	var w recovery.Work
+	var expiry, tick survival.Tick
 	n.fsm.View(func(m *machine.Machine) {
-		if o, known := m.Lookup(id); known && !o.State.Finished() && o.State != txn.Active {
-			t, ok = m.Get(id)
-			tick = m.Tick()
+		o, known := m.Lookup(id)
+		if !known || o.State.Finished() || o.State == txn.Active {
+			return
+		}
+		t, _ := m.Get(id)
+		w = recovery.Work{ID: id, State: t.State, Cause: t.Cause}
+		expiry, tick = t.Expiry, m.Tick()
+		for k := range t.Branches {
+			b := &t.Branches[k]
+			if b.State.Finished() || t.State == txn.Preparing && b.Vote != 0 && b.Vote != txn.VoteDelegated {
+				continue
+			}
+			w.Branches = append(w.Branches, recovery.Branch{Participant: b.Participant, Branch: work(m, &t, txn.BranchID(k+1))})
 		}
 	})
-	if !ok {
-		return recovery.Work{}, false
-	}
-	w := recovery.Work{ID: id, State: t.State, Cause: t.Cause, OwnPhaseTwo: t.OwnPhaseTwo && t.State == txn.Committing}
-	if t.State == txn.Preparing && t.Expiry > tick {
-		w.TimeLeft = n.clock.until(t.Expiry)
-	}
-	cluster := n.cluster()
-	for k := range t.Branches {
-		b := &t.Branches[k]
-		if b.State.Finished() || t.State == txn.Preparing && b.Vote != 0 && b.Vote != txn.VoteDelegated {
-			continue
-		}
-		w.Branches = append(w.Branches, recovery.Branch{Participant: b.Participant, Branch: work(cluster, &t, txn.BranchID(k+1))})
+	if w.State == txn.Preparing && expiry > tick {
+		w.TimeLeft = n.clock.until(expiry)
 	}
 	return w, len(w.Branches) > 0
 }
 
 // work is a branch as its participant needs it.
-func work(cluster string, t *machine.Transaction, id txn.BranchID) participant.Branch {
+func work(m *machine.Machine, t *machine.Transaction, id txn.BranchID) participant.Branch {
 	b := &t.Branches[id-1]
+	boot, _ := m.Bootstrap()
 	return participant.Branch{
-		TX: t.ID, ID: id, XID: txn.XID(cluster, t.ID, id), Vote: b.Vote, Payload: b.Payload,
-		Session: b.Session, OwnPhaseTwo: t.OwnPhaseTwo,
+		TX: t.ID, ID: id, XID: txn.XID(boot.Cluster, t.ID, id), Vote: b.Vote, Payload: b.Payload,
+		Session: b.Session, OwnPhaseTwo: t.OwnPhaseTwo && !asked(m, b.Participant),
 	}
+}
+
+// asked reports whether the coordinator asks the participant for votes, so that it
+// also finishes the branches there.
+func asked(m *machine.Machine, name string) bool {
+	p, _ := m.Participant(name)
+	return p.CoordinatorPrepares
+}
+
+// handOff leaves transactions to their applications for the grace, but for those of
+// which something has to be done before it is over. In the ordinary case, where no
+// participant is the coordinator's to finish and nothing is delegated, a look at the
+// states is all that it costs.
+func (n *Node) handOff(r *recovery.Recovery, ids []txn.ID) {
+	var pressing []txn.ID
+	patient := make([]txn.ID, 0, len(ids))
+	n.fsm.View(func(m *machine.Machine) {
+		mixed := slices.ContainsFunc(m.Participants(), func(p machine.Registration) bool {
+			return p.CoordinatorPrepares && m.Open(p.Name) > 0
+		})
+		for _, id := range ids {
+			if n.presses(m, id, mixed, r.Grace()) {
+				pressing = append(pressing, id)
+			} else {
+				patient = append(patient, id)
+			}
+		}
+	})
+	r.Add(pressing...)
+	r.Handoff(patient...)
+}
+
+// presses reports whether recovery has to look at a transaction within the grace:
+// because the coordinator has a branch to finish, or a delegated decision is to be
+// settled. mixed says that the former is possible at all.
+func (n *Node) presses(m *machine.Machine, id txn.ID, mixed bool, grace time.Duration) bool {
+	o, _ := m.Lookup(id)
+	if !mixed && o.State != txn.Preparing {
+		return false
+	}
+	t, _ := m.Get(id)
+	if t.Delegated() {
+		return n.clock.until(t.Expiry) <= grace
+	}
+	return slices.ContainsFunc(t.Branches, func(b machine.TransactionBranch) bool {
+		return !b.State.Finished() && asked(m, b.Participant)
+	})
 }
 
 // Report implements [recovery.Log]: acknowledgements and votes of one
@@ -135,7 +181,6 @@ func (n log) Lookup(_ context.Context, keys []recovery.Key) ([]recovery.Known, e
 		return nil, fmt.Errorf("%w: %w", txn.ErrUnavailable, err)
 	}
 	known := make([]recovery.Known, len(keys))
-	cluster := n.cluster()
 	n.fsm.View(func(m *machine.Machine) {
 		memory := memory(m)
 		for i, k := range keys {
@@ -146,7 +191,7 @@ func (n log) Lookup(_ context.Context, keys []recovery.Key) ([]recovery.Known, e
 			}
 			known[i].State, known[i].Hazard = t.State, t.Hazard
 			if k.Branch >= 1 && int(k.Branch) <= len(t.Branches) {
-				known[i].Branch = work(cluster, &t, k.Branch)
+				known[i].Branch = work(m, &t, k.Branch)
 				b := &t.Branches[k.Branch-1]
 				known[i].Unfinished = (t.State.Decided() || b.Vote == txn.VoteDelegated) && !b.State.Finished()
 			}
@@ -155,14 +200,24 @@ func (n log) Lookup(_ context.Context, keys []recovery.Key) ([]recovery.Known, e
 	return known, nil
 }
 
-// memory is how long every outcome is remembered at least; zero when outcomes have
-// been dropped before their time, because there were too many.
+// memory is how long every outcome is remembered at least: for the retention, or,
+// when outcomes have been dropped before their time because there were too many, for
+// as long as the oldest of those that are left. A tick less each, since the end may
+// have been late in its tick. It is never zero, which would say that nothing is known.
 func memory(m *machine.Machine) time.Duration {
 	boot, _ := m.Bootstrap()
-	if boot.Interval <= 0 || uint64(m.Counts().Finished) >= boot.Retain {
+	if boot.Interval <= 0 {
 		return 0
 	}
-	return boot.Retention / boot.Interval * boot.Interval
+	ticks := survival.Tick(boot.Retention / boot.Interval)
+	if uint64(m.Counts().Finished) >= boot.Retain {
+		ended, ok := m.Oldest()
+		if !ok {
+			ended = m.Tick()
+		}
+		ticks = min(ticks, m.Tick()-ended)
+	}
+	return max(1, time.Duration(max(ticks, 1)-1)*boot.Interval)
 }
 
 // Participant implements [recovery.Log].

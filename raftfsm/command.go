@@ -29,8 +29,9 @@ const (
 	kindResolve
 	kindForgetBy
 	kindProof
+	kindResolveUndecided
 
-	newestKind = kindProof
+	newestKind = kindResolveUndecided
 )
 
 // The fewest bytes of one element: what a count is held against. A label is two empty strings, and so on.
@@ -65,7 +66,11 @@ func AppendCommand(dst []byte, c machine.Command) []byte {
 		dst = append(append(dst, kindDelegate), c.ID[:]...)
 		return binary.AppendUvarint(dst, uint64(c.Branch))
 	case machine.Resolve:
-		return appendResolve(append(dst, kindResolve), &c)
+		kind := kindResolve
+		if c.Undecided {
+			kind = kindResolveUndecided
+		}
+		return appendResolve(append(dst, kind), &c)
 	case machine.Rollback:
 		dst = append(append(dst, kindRollback), c.ID[:]...)
 		return appendString(append(dst, byte(c.Cause)), c.Reason)
@@ -191,9 +196,10 @@ func (r *commandReader) command() machine.Command {
 		return machine.Vote{ID: r.id(), Votes: r.someVotes(), OwnPhaseTwo: r.flag(), Reason: r.string()}
 	case kindDelegate:
 		return machine.Delegate{ID: r.id(), Branch: txn.BranchID(r.uint32())}
-	case kindResolve:
+	case kindResolve, kindResolveUndecided:
 		return machine.Resolve{
 			ID: r.id(), Branch: txn.BranchID(r.uint32()), Ending: txn.BranchState(r.byte()), By: r.name(), Reason: r.name(),
+			Undecided: kind == kindResolveUndecided,
 		}
 	case kindForgetBy:
 		return r.forgetBy()

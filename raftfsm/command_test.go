@@ -58,6 +58,7 @@ var samples = []sample{
 	{"Resolve", machine.Resolve{ID: id(11), Branch: 300, Ending: txn.BranchRolledBack, By: "ann", Reason: "looked there"}},
 	{"ForgetBy", machine.Forget{ID: id(12), By: "ann", Reason: "repaired by hand"}},
 	{"Proof", machine.Hazard{ID: id(13), Branch: 2, Hazard: txn.HazardRolledBack, Detail: "it is aborted there"}},
+	{"ResolveUndecided", machine.Resolve{ID: id(14), Branch: 300, Ending: txn.BranchRolledBack, By: "ann", Reason: "stuck", Undecided: true}},
 }
 
 // first are the samples that the first release knew.
@@ -266,9 +267,10 @@ func genCommand() *rapid.Generator[machine.Command] {
 			return machine.Vote{ID: id, Votes: genVotes().Draw(t, "votes"), OwnPhaseTwo: rapid.Bool().Draw(t, "own"), Reason: text}
 		case kindDelegate:
 			return machine.Delegate{ID: id, Branch: genBranchID().Draw(t, "branch")}
-		case kindResolve:
+		case kindResolve, kindResolveUndecided:
 			return machine.Resolve{
 				ID: id, Branch: genBranchID().Draw(t, "branch"), Ending: txn.BranchState(code), By: rapid.String().Draw(t, "by"), Reason: text,
+				Undecided: rapid.Bool().Draw(t, "undecided"),
 			}
 		case kindRollback:
 			return machine.Rollback{ID: id, Cause: txn.Cause(code), Reason: text}

@@ -94,7 +94,7 @@ func appendTransaction(dst []byte, t *machine.Transaction) []byte {
 	dst = binary.AppendVarint(dst, t.Decided)
 	dst = binary.AppendUvarint(dst, uint64(t.DecidedTick))
 	dst = binary.AppendUvarint(dst, t.DecidedIndex)
-	dst = appendFlag(dst, t.OwnPhaseTwo)
+	dst = append(dst, factsOf(t))
 	dst = appendLabels(dst, t.Labels)
 	dst = binary.AppendUvarint(dst, uint64(len(t.Branches)))
 	for i := range t.Branches {
@@ -106,6 +106,34 @@ func appendTransaction(dst []byte, t *machine.Transaction) []byte {
 		dst = appendString(dst, b.Detail)
 	}
 	return dst
+}
+
+// The yes-or-no facts about a transaction. Version 1 knew the first alone.
+const (
+	factOwnPhaseTwo byte = 1 << iota
+	factMoved
+)
+
+func factsOf(t *machine.Transaction) (facts byte) {
+	if t.OwnPhaseTwo {
+		facts |= factOwnPhaseTwo
+	}
+	if t.Moved {
+		facts |= factMoved
+	}
+	return facts
+}
+
+func (r *reader) facts(t *machine.Transaction, version byte) {
+	known := factOwnPhaseTwo
+	if version >= 2 {
+		known |= factMoved
+	}
+	b := r.byte()
+	if b&^known != 0 {
+		r.fail("facts %#x about a transaction; known are %#x", b, known)
+	}
+	t.OwnPhaseTwo, t.Moved = b&factOwnPhaseTwo != 0, b&factMoved != 0
 }
 
 // atMost reads a count that the machine never lets grow beyond a limit.
@@ -139,7 +167,7 @@ func (r *reader) transaction(t *machine.Transaction, version byte) {
 	if version >= 2 {
 		t.Decided, t.DecidedTick, t.DecidedIndex = r.number(), survival.Tick(r.uvarint()), r.uvarint()
 	}
-	t.OwnPhaseTwo = r.flag()
+	r.facts(t, version)
 	for range r.atMost(txn.MaxLabels, minLabel) {
 		labels = append(labels, machine.Label{Key: r.string(), Value: r.string()})
 	}

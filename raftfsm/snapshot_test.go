@@ -263,7 +263,7 @@ func genTransaction() *rapid.Generator[machine.Transaction] {
 			Survival: rapid.Uint64().Draw(t, "survival"), Expiry: genTick().Draw(t, "expiry"), Began: rapid.Int64().Draw(t, "began"),
 			Sum: rapid.Uint64().Draw(t, "sum"), Seq: rapid.Uint64().Draw(t, "seq"), Ended: genTick().Draw(t, "ended"),
 			Decided: rapid.Int64().Draw(t, "decided"), DecidedTick: genTick().Draw(t, "decided tick"), DecidedIndex: rapid.Uint64().Draw(t, "entry"),
-			OwnPhaseTwo: rapid.Bool().Draw(t, "own"), Labels: genLabels().Draw(t, "labels"),
+			OwnPhaseTwo: rapid.Bool().Draw(t, "own"), Moved: rapid.Bool().Draw(t, "moved"), Labels: genLabels().Draw(t, "labels"),
 			Branches: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) machine.TransactionBranch {
 				e := genBranch().Draw(t, "branch")
 				return machine.TransactionBranch{

@@ -55,7 +55,7 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 		t: t, chance: rand.New(rand.NewPCG(seed, 1)), faulty: seeded(seed), log: newLog(),
 		res: make(map[string]*resource), seed: seed,
 	}
-	for _, name := range []string{"a", "b", "c"} {
+	for _, name := range []string{"a", "b", "c", "web"} {
 		res := newResource(c.log, name)
 		c.res[name] = res
 		res.setFault(func(visit) fault {
@@ -120,7 +120,7 @@ func (c *chaos) second(n int) {
 func (c *chaos) start() {
 	id := idOf(len(c.ids) + 1)
 	c.ids = append(c.ids, id)
-	switch c.chance.IntN(5) {
+	switch c.chance.IntN(7) {
 	case 0:
 		c.log.put(id, txn.Committing, "a", "b", "c")
 		c.rec.Add(id)
@@ -132,6 +132,13 @@ func (c *chaos) start() {
 		c.rec.Handoff(id)
 	case 4:
 		c.log.delegate(id, time.Duration(1+c.chance.IntN(10))*time.Second, "a")
+		c.rec.Add(id)
+	case 5:
+		c.log.putMixed(id, txn.Committing, 0, "a", "b", "web")
+		c.rec.Add(id)
+	case 6:
+		x := c.log.putMixed(id, txn.Preparing, 0, "a", "web", "b")
+		c.log.with(func() { x.deadline = time.Now().Add(time.Duration(1+c.chance.IntN(10)) * time.Second) })
 		c.rec.Add(id)
 	case 3:
 		x := c.log.put(id, txn.Preparing, "a", "b", "c")
@@ -157,8 +164,11 @@ func (c *chaos) commitInOnePhase(id txn.ID, reports bool) {
 
 // finishOwn is an application that commits its branches itself and reports it.
 func (c *chaos) finishOwn(id txn.ID) {
-	for i, name := range []string{"a", "b", "c"} {
-		res, xid := c.res[name], txn.XID(cluster, id, txn.BranchID(i+1))
+	for i, b := range c.log.txs[id].branches {
+		if b.web {
+			continue
+		}
+		res, xid := c.res[b.participant], txn.XID(cluster, id, txn.BranchID(i+1))
 		res.mu.Lock()
 		if res.prepared[xid] {
 			delete(res.prepared, xid)
@@ -193,13 +203,13 @@ func (c *chaos) check() (commits, rollbacks int) {
 		} else {
 			commits++
 		}
-		for i, name := range []string{"a", "b", "c"}[:len(c.log.hazards(id))] {
+		for i, b := range c.log.txs[id].branches {
 			xid := txn.XID(cluster, id, txn.BranchID(i+1))
-			if e := c.res[name].ended[xid]; e != want && e != may {
+			if e := c.res[b.participant].ended[xid]; e != want && e != may {
 				c.t.Errorf("seed %d: %s: %v, want %v", c.seed, xid, e, want)
 			}
-			if h := c.log.hazards(id)[i]; h != 0 {
-				c.t.Errorf("seed %d: %s: false hazard %v", c.seed, xid, h)
+			if b.hazard != 0 {
+				c.t.Errorf("seed %d: %s: false hazard %v", c.seed, xid, b.hazard)
 			}
 		}
 	}

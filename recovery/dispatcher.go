@@ -210,6 +210,6 @@ func (r *Recovery) settleLocked(it item) {
 	t.out--
 	r.tasks[it.TX] = t
 	if t.out == 0 {
-		r.enqueueLocked(it.TX, false)
+		r.enqueueLocked(it.TX, 0)
 	}
 }

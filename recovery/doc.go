@@ -19,6 +19,10 @@
 // [participant.Tidier]. [Recovery.Survey], [Recovery.Attempts], [Recovery.History]
 // and [Recovery.Health] tell people what there is and why.
 //
+// Branches that the application finishes itself are left to it for Config.Grace
+// after the decision was seen here. Ordinarily those are all that a transaction has,
+// and finished by then: such a one costs its id in a queue.
+//
 // A transaction whose decision was delegated to its only branch is left to the
 // application until its deadline, and then settled: see [participant.Settler]. No
 // question, record or call is spent on it meanwhile, beyond one question after
@@ -61,6 +65,11 @@
 //     tidying; and a deposed leader's worker has no log to tell. Unknown means
 //     forgotten: begin and enlist are logged before the branch can leave evidence,
 //     and the log is asked after that was seen.
+//  9. The grace is the branch's. The coordinator's own branches of the same
+//     transaction do not wait for it, and it does not wait for theirs, however long
+//     they hang. There is one after a decision to commit, and after one to roll back
+//     by the application or a vote, but not by the clock or a person; and a retry
+//     that a person asks for after the decision ends it. Hints change nothing.
 //
 // # Concurrency
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -42,6 +43,7 @@ type fakeTx struct {
 
 type fakeBranch struct {
 	participant string
+	web         bool // prepared and finished by the coordinator, also when own
 	vote        txn.Vote
 	finished    bool
 	hazard      txn.Hazard
@@ -86,6 +88,22 @@ func (l *fakeLog) putOwn(id txn.ID, state txn.State, cause txn.Cause, participan
 	l.with(func() { x.own, x.cause = true, cause })
 }
 
+// putMixed is putOwn for a transaction of which the branches at participants called
+// web are the coordinator's to prepare and to finish. The application has voted.
+func (l *fakeLog) putMixed(id txn.ID, state txn.State, cause txn.Cause, participants ...string) *fakeTx {
+	x := l.put(id, state, participants...)
+	l.with(func() {
+		x.own, x.cause = true, cause
+		for i, b := range x.branches {
+			if b.web = strings.HasPrefix(b.participant, "web"); !b.web {
+				b.vote = txn.VotePrepared
+				l.parts[b.participant].(*resource).prepare(txn.XID(cluster, id, txn.BranchID(i+1)))
+			}
+		}
+	})
+	return x
+}
+
 // asked is how often Undone was called.
 func (l *fakeLog) asked() (n int) {
 	l.with(func() { n = l.undone })
@@ -100,7 +118,7 @@ func (l *fakeLog) Undone(id txn.ID) (Work, bool) {
 	if x == nil {
 		return Work{}, false
 	}
-	w := Work{ID: id, State: x.state, Cause: x.cause, OwnPhaseTwo: x.own}
+	w := Work{ID: id, State: x.state, Cause: x.cause}
 	switch x.state {
 	case txn.Preparing:
 		w.TimeLeft = time.Until(x.deadline)
@@ -121,7 +139,7 @@ func (x *fakeTx) branch(id txn.ID, i int) participant.Branch {
 	n := txn.BranchID(i + 1)
 	return participant.Branch{
 		TX: id, ID: n, XID: txn.XID(cluster, id, n), Vote: x.branches[i].vote,
-		Session: "s" + n.String(), OwnPhaseTwo: x.own,
+		Session: "s" + n.String(), OwnPhaseTwo: x.own && !x.branches[i].web,
 	}
 }
 
@@ -232,14 +250,16 @@ func (l *fakeLog) decide(id txn.ID, state txn.State, cause txn.Cause) {
 	l.decideLocked(id, l.txs[id], state, cause)
 }
 
-// ack is the application's Done for all its branches.
+// ack is the application's Done for all branches that are its own.
 func (l *fakeLog) ack(id txn.ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	x := l.txs[id]
 	for _, b := range x.branches {
-		x.endDelegated(b, txn.BranchCommitted)
-		b.finished = true
+		if !b.web {
+			x.endDelegated(b, txn.BranchCommitted)
+			b.finished = true
+		}
 	}
 	l.advanceLocked(id, x)
 }

@@ -33,7 +33,7 @@ func (r *Recovery) Attempts(id txn.ID) []Attempt {
 	t := r.tasks[id]
 	steps := Plan(w, View{
 		Now:       now,
-		Graced:    t.graced || t.state != 0 || r.graces.wait == 0,
+		Graced:    r.gracedLocked(&w, &t),
 		NextTry:   r.nextTryLocked,
 		NextProbe: r.nextProbeLocked,
 	})

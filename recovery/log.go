@@ -13,16 +13,15 @@ type Work struct {
 	ID    txn.ID
 	State txn.State // Preparing, Committing or RollingBack
 	Cause txn.Cause // of a rollback
-	// OwnPhaseTwo says that the application finishes its branches itself, and is
-	// to be left Config.Grace for it.
-	OwnPhaseTwo bool
 	// TimeLeft is the time until the deadline of a transaction that is preparing,
 	// also when its decision is delegated and the deadline decides nothing. Zero or
 	// less: it is over.
 	TimeLeft time.Duration
 	// Branches are the unfinished ones; of a transaction that is preparing, those
 	// that have not voted and that the coordinator has to ask, and the one to which
-	// the decision is delegated, whose Vote is [txn.VoteDelegated].
+	// the decision is delegated, whose Vote is [txn.VoteDelegated]. OwnPhaseTwo is
+	// set for those that the application finishes itself, and is left Config.Grace
+	// for after the decision.
 	Branches []Branch
 }
 

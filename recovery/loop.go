@@ -121,16 +121,14 @@ func (r *Recovery) fireLocked(now time.Duration) {
 func (r *Recovery) admitLocked(p *plannable, now time.Duration) {
 	id := p.work.ID
 	t := r.tasks[id]
-	t.graced = t.graced || p.graced
+	if p.graced {
+		t.graced = p.work.State
+	}
 	switch {
 	case !p.undone:
 		// What is still queued will be found to be stale.
-	case t.out > 0 && t.state == p.work.State:
-		// A hint for what is driven already.
-	case t.state == 0 && !t.graced && r.graces.wait > 0 && p.work.graceful():
-		if r.graces.push(id, now) {
-			r.wake()
-		}
+	case t.out > 0 && t.state == p.work.State && !(t.held && r.gracedLocked(&p.work, &t)):
+		// A hint for what is driven already, or held.
 	case p.work.waits():
 		r.awaitLocked(&p.work, &t)
 	default:
@@ -154,10 +152,8 @@ func (r *Recovery) awaitLocked(w *Work, t *task) {
 	now := r.now()
 	switch {
 	case t.alarm:
-	case !t.graced && r.graces.wait > 0 && w.TimeLeft > r.graces.wait+graceWindow:
-		if r.graces.push(w.ID, now) {
-			r.wake()
-		}
+	case !r.gracedLocked(w, t) && w.TimeLeft > r.Grace():
+		r.graceLocked(w.ID, now)
 	default:
 		t.alarm = true
 		r.timers.push(now+w.TimeLeft, item{Key{TX: w.ID}, Settle})
@@ -169,42 +165,65 @@ func (r *Recovery) alarmedLocked(id txn.ID) {
 	t := r.tasks[id]
 	t.alarm = false
 	r.tasks[id] = t
-	r.enqueueLocked(id, true)
+	r.enqueueLocked(id, txn.Preparing)
 }
 
-// planLocked queues or parks the steps of a plan; mu is held.
+// gracedLocked reports whether there is no grace for the transaction's branches as
+// the log has it now; mu is held.
+func (r *Recovery) gracedLocked(w *Work, t *task) bool {
+	return t.graced == w.State || r.graces.wait == 0
+}
+
+// graceLocked looks at the transaction again when the grace is over; mu is held.
+func (r *Recovery) graceLocked(id txn.ID, now time.Duration) {
+	if r.graces.push(id, now) {
+		r.wake()
+	}
+}
+
+// planLocked queues or parks the steps of a plan; mu is held. Branches that are left
+// to the application follow when the grace is over, whatever the others do then.
 func (r *Recovery) planLocked(w *Work, t *task, now time.Duration) {
 	again := t.state == w.State
 	if !again {
 		if t.state == txn.Preparing {
 			r.endPreparesLocked(w)
 		}
-		t.state, t.round = w.State, 0
+		t.state, t.round, t.held = w.State, 0, false
 	}
-	if again && t.round < 255 {
+	driven := again && t.out > 0
+	if again && !driven && t.round < 255 {
 		t.round++
 	}
-	for _, s := range Plan(*w, View{Now: now, Graced: true}) {
-		switch s.Hold {
-		case Expired:
-			continue
-		case Delegated:
+	held := false
+	for i, s := range Plan(*w, View{Now: now, Graced: r.gracedLocked(w, t)}) {
+		first := !again || t.held && w.graceful(&w.Branches[i])
+		switch it := (item{Key{w.ID, s.Branch}, s.Verb}); {
+		case s.Hold == Expired:
+		case s.Hold == Delegated:
 			r.awaitLocked(w, t)
-			continue
+		case s.Hold == Grace:
+			held = true
+		case first:
+			t.out++
+			r.queueLocked(r.laneLocked(s.Participant), it)
+		case !driven:
+			t.out++
+			r.repeatLocked(r.laneLocked(s.Participant), it, t, now)
 		}
-		t.out++
-		it := item{Key{w.ID, s.Branch}, s.Verb}
-		l := r.laneLocked(s.Participant)
-		if !again {
-			r.queueLocked(l, it)
-			continue
-		}
-		// The log was told, and yet shows the same work: once more, but slower
-		// every time.
-		retry := &try{lane: l, fails: int(t.round), lastErr: "reported, but still undone in the log"}
-		r.tries[it] = retry
-		r.parkLocked(it, retry, now+r.retries.full(int(t.round)))
 	}
+	if held && !t.held {
+		r.graceLocked(w.ID, now)
+	}
+	t.held = held
+}
+
+// repeatLocked parks a branch that the log shows although it was told of its end:
+// once more, but slower every time. mu is held.
+func (r *Recovery) repeatLocked(l *lane, it item, t *task, now time.Duration) {
+	retry := &try{lane: l, fails: int(t.round), lastErr: "reported, but still undone in the log"}
+	r.tries[it] = retry
+	r.parkLocked(it, retry, now+r.retries.full(int(t.round)))
 }
 
 // endPreparesLocked ends calls that ask for votes nobody waits for any more; mu

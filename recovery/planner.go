@@ -75,7 +75,7 @@ type Step struct {
 // monotonic scale. The zero View holds nothing back but graces.
 type View struct {
 	Now time.Duration
-	// Graced: the grace is over or was waived.
+	// Graced: the grace is over or was waived, for all branches.
 	Graced bool
 	// NextTry is when a branch may be tried again. Nil means at once.
 	NextTry func(k Key, v Verb) time.Duration
@@ -105,7 +105,7 @@ func (v View) hold(w *Work, b *Branch, verb Verb) (Hold, time.Duration) {
 		return Expired, 0
 	case verb == Settle && w.TimeLeft > 0:
 		return Delegated, w.TimeLeft
-	case !v.Graced && w.graceful():
+	case !v.Graced && w.graceful(b):
 		return Grace, 0
 	}
 	if v.NextTry != nil {
@@ -147,20 +147,17 @@ func (w *Work) waits() bool {
 	return w.TimeLeft > 0 && len(w.Branches) > 0
 }
 
-// graceful reports whether the application is expected to finish its branches
+// graceful reports whether the application is expected to finish the branch
 // itself. It is not when the rollback came over it, by the clock or by a person:
 // then nobody may be there any more, and locks are to be free at the deadline.
-func (w *Work) graceful() bool {
-	if !w.OwnPhaseTwo {
+func (w *Work) graceful(b *Branch) bool {
+	switch {
+	case !b.OwnPhaseTwo:
 		return false
-	}
-	switch w.State {
-	case txn.Committing:
-		return true
-	case txn.RollingBack:
+	case w.State == txn.RollingBack:
 		return w.Cause == txn.CauseClient || w.Cause == txn.CauseVoteNo
 	}
-	return false
+	return w.State == txn.Committing
 }
 
 // branch finds the branch that an item is about, if it still needs just that.

@@ -16,6 +16,11 @@ func TestPlan(t *testing.T) {
 		{"maria", participant.Branch{ID: 2}},
 	}
 	sole := []Branch{{"pg", participant.Branch{ID: 1, Vote: txn.VoteDelegated}}}
+	own := []Branch{
+		{"pg", participant.Branch{ID: 1, OwnPhaseTwo: true}},
+		{"maria", participant.Branch{ID: 2, OwnPhaseTwo: true}},
+	}
+	mixed := []Branch{own[0], branches[1]}
 	both := func(v Verb, h Hold, wait time.Duration) []Step {
 		return []Step{{1, "pg", v, h, wait}, {2, "maria", v, h, wait}}
 	}
@@ -53,42 +58,54 @@ func TestPlan(t *testing.T) {
 		{"delegated", Work{State: txn.Preparing, TimeLeft: sec, Branches: sole}, View{}, []Step{{1, "pg", Settle, Delegated, sec}}},
 		{
 			"delegated, not to be hurried",
-			Work{State: txn.Preparing, TimeLeft: sec, OwnPhaseTwo: true, Branches: sole},
+			Work{State: txn.Preparing, TimeLeft: sec, Branches: sole},
 			troubled,
 			[]Step{{1, "pg", Settle, Delegated, sec}},
 		},
 		{"delegated, time is over", Work{State: txn.Preparing, Branches: sole}, View{}, []Step{{1, "pg", Settle, Ready, 0}}},
 		{"delegated, unhealthy", Work{State: txn.Preparing, Branches: sole}, troubled, []Step{{1, "pg", Settle, Unhealthy, 2 * sec}}},
 		{"delegated, decided", Work{State: txn.RollingBack, Branches: sole}, View{}, []Step{{1, "pg", Rollback, Ready, 0}}},
-		{"grace", Work{State: txn.Committing, OwnPhaseTwo: true, Branches: branches}, View{}, both(Commit, Grace, 0)},
-		{"grace over", Work{State: txn.Committing, OwnPhaseTwo: true, Branches: branches}, View{Graced: true}, both(Commit, Ready, 0)},
+		{"grace", Work{State: txn.Committing, Branches: own}, View{}, both(Commit, Grace, 0)},
+		{"grace over", Work{State: txn.Committing, Branches: own}, View{Graced: true}, both(Commit, Ready, 0)},
+		{
+			"grace of one branch",
+			Work{State: txn.Committing, Branches: mixed},
+			View{},
+			[]Step{{1, "pg", Commit, Grace, 0}, {2, "maria", Commit, Ready, 0}},
+		},
+		{
+			"grace of one branch, the other in backoff",
+			Work{State: txn.Committing, Branches: mixed},
+			View{Now: troubled.Now, NextTry: troubled.NextTry, NextProbe: troubled.NextProbe},
+			[]Step{{1, "pg", Commit, Grace, 0}, {2, "maria", Commit, Backoff, 3 * sec}},
+		},
 		{
 			"grace after the application's rollback",
-			Work{State: txn.RollingBack, Cause: txn.CauseClient, OwnPhaseTwo: true, Branches: branches},
+			Work{State: txn.RollingBack, Cause: txn.CauseClient, Branches: own},
 			View{},
 			both(Rollback, Grace, 0),
 		},
 		{
 			"grace after a no",
-			Work{State: txn.RollingBack, Cause: txn.CauseVoteNo, OwnPhaseTwo: true, Branches: branches},
+			Work{State: txn.RollingBack, Cause: txn.CauseVoteNo, Branches: mixed},
 			View{},
-			both(Rollback, Grace, 0),
+			[]Step{{1, "pg", Rollback, Grace, 0}, {2, "maria", Rollback, Ready, 0}},
 		},
 		{
 			"no grace after a timeout",
-			Work{State: txn.RollingBack, Cause: txn.CauseTimeout, OwnPhaseTwo: true, Branches: branches},
+			Work{State: txn.RollingBack, Cause: txn.CauseTimeout, Branches: own},
 			View{},
 			both(Rollback, Ready, 0),
 		},
 		{
 			"no grace after an operator's rollback",
-			Work{State: txn.RollingBack, Cause: txn.CauseOperator, OwnPhaseTwo: true, Branches: branches},
+			Work{State: txn.RollingBack, Cause: txn.CauseOperator, Branches: own},
 			View{},
 			both(Rollback, Ready, 0),
 		},
 		{
 			"no grace for votes",
-			Work{State: txn.Preparing, TimeLeft: 1, OwnPhaseTwo: true, Branches: branches},
+			Work{State: txn.Preparing, TimeLeft: 1, Branches: own},
 			View{},
 			both(Prepare, Ready, 0),
 		},

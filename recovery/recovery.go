@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"sync"
@@ -28,8 +29,8 @@ type Config struct {
 	// CallTimeout limits every call to a participant and to the log. Defaults to
 	// 10s.
 	CallTimeout time.Duration
-	// Grace is how long an application that finishes its own branches is left
-	// alone; it may become up to 10ms more. Negative means none. Defaults to 1s.
+	// Grace is how long branches that the application finishes itself are left to
+	// it; it may become up to 10ms more. Negative means none. Defaults to 1s.
 	Grace time.Duration
 	// BackoffBase and BackoffMax bound the wait after a failed attempt at a
 	// branch: full jitter below a ceiling that doubles. Default to 100ms and 30s.
@@ -132,12 +133,13 @@ const (
 
 // task is what is remembered of a transaction while it is driven.
 type task struct {
-	state  txn.State // for which it was planned; zero: not yet
 	out    uint16    // branches that are queued, tried, parked or being reported
+	state  txn.State // for which it was planned; zero: not yet
+	graced txn.State // for which there is no grace: it is over, or was waived
 	round  uint8     // how often it was planned again without a change of state
 	queued bool      // in the inbox
 	alarm  bool      // a timer will put it into the inbox
-	graced bool      // no grace: it is over, or was waived
+	held   bool      // planned without the branches that are left to the application; graces has it
 }
 
 // New makes a Recovery. It does nothing before Start, but takes work.
@@ -198,15 +200,15 @@ func (r *Recovery) Add(ids ...txn.ID) {
 		return
 	}
 	for _, id := range ids {
-		r.enqueueLocked(id, false)
+		r.enqueueLocked(id, 0)
 	}
 }
 
 // Handoff is Add for transactions that were just decided and whose application
-// finishes the branches itself: the log is not asked before Config.Grace is over,
-// and in the ordinary case has nothing left then. It also spares a question for a
-// transaction whose decision was just delegated, if the deadline is further away
-// than that.
+// finishes all the branches itself: the log is not asked before [Recovery.Grace] is
+// over, and in the ordinary case has nothing left then. It also spares a question
+// for a transaction whose decision was just delegated, if the deadline is further
+// away than that.
 func (r *Recovery) Handoff(ids ...txn.ID) {
 	now := r.now()
 	r.mu.Lock()
@@ -220,6 +222,9 @@ func (r *Recovery) Handoff(ids ...txn.ID) {
 		}
 	}
 }
+
+// Grace is the longest that [Recovery.Handoff] leaves a transaction alone.
+func (r *Recovery) Grace() time.Duration { return r.graces.wait + graceWindow }
 
 // Retry lets a transaction be tried now: it forgets its backoff and grace, and
 // probes its participants even if they are held to be unhealthy. A decision that
@@ -249,14 +254,15 @@ func (r *Recovery) Retry(id txn.ID) {
 	if b := r.outbox.bundles[id]; b != nil && b.state == bundleParked {
 		r.requeueLocked(id, b)
 	}
-	r.enqueueLocked(id, true)
+	r.enqueueLocked(id, w.State)
 	r.dispatchLocked(now)
 }
 
-// enqueueLocked puts a transaction into the inbox unless it is there; mu is held.
-func (r *Recovery) enqueueLocked(id txn.ID, graced bool) {
+// enqueueLocked puts a transaction into the inbox unless it is there; there is no
+// grace any more if it is in state graced. mu is held.
+func (r *Recovery) enqueueLocked(id txn.ID, graced txn.State) {
 	t := r.tasks[id]
-	t.graced = t.graced || graced
+	t.graced = cmp.Or(graced, t.graced)
 	if !t.queued {
 		t.queued = true
 		r.inbox.push(id)

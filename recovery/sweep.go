@@ -13,14 +13,21 @@ import (
 // lookupPage is how many branches the log is asked about in one call.
 const lookupPage = 1000
 
-// The verdicts of a sweep.
+// The verdicts of a sweep, and of those who ask for one.
 const (
 	verdictLeave    = "leave"
 	verdictCommit   = "commit"
 	verdictRollback = "rollback"
 	verdictForeign  = "foreign"
 	verdictGhost    = "ghost"
+	verdictUnseen   = "unseen"
 )
+
+// Unseen is what to tell of a participant of which a sweep or a survey failed, so
+// that there may be more than was found.
+func Unseen(name string, err error) txn.Finding {
+	return txn.Finding{Participant: name, Verdict: verdictUnseen, Error: plain(err.Error())}
+}
 
 // Sweep looks for branches of ours that are prepared at a participant although
 // nobody drives them, and, with apply, ends them as the log decided: a commit is

@@ -43,7 +43,9 @@ func (tx *Tx) commit(ctx, work context.Context, members []*member) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.m.Commit(ctx, tx.ID(), Commitment{Votes: ballot.Votes, OwnPhaseTwo: ballot.OwnPhaseTwo})
+	decision, cancel := tx.patience(ctx)
+	defer cancel()
+	_, err = tx.m.Commit(decision, tx.ID(), Commitment{Votes: ballot.Votes, OwnPhaseTwo: ballot.OwnPhaseTwo})
 	switch {
 	case err == nil:
 		tx.report(ctx, tx.drive(ctx, Committing))
@@ -55,6 +57,17 @@ func (tx *Tx) commit(ctx, work context.Context, members []*member) error {
 		return tx.withdraw(ctx, err)
 	}
 	return tx.doubt(err)
+}
+
+// patience gives the coordinator the time that it has itself, when it has to ask
+// others for their votes.
+func (tx *Tx) patience(ctx context.Context) (context.Context, context.CancelFunc) {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	if !tx.shared {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, tx.granted+phaseTwo)
 }
 
 // prepare takes the votes. When one of them is missing or no, or the time is over,
@@ -140,7 +153,7 @@ func (tx *Tx) refuse(ctx context.Context, op string, c Cause, no Ballot, why err
 	no.Reason = why.Error()
 	out, err := tx.tell(ctx, no, acks)
 	switch {
-	case errors.Is(err, ErrConflict):
+	case errors.Is(err, ErrConflict), errors.Is(err, ErrInvalid): // it contradicts a decision, or what another session voted
 		return fmt.Errorf("%w: although the sessions have rolled back: %w", err, why)
 	case err != nil && tx.attached && len(acks) == 0:
 		// No branch of ours is there that would be missed: who began it may commit.

@@ -50,6 +50,9 @@ func ParseID(s string) (ID, error) {
 // String gives the text form, for example tx_01k9x3v7h2m8qf4r6t0bz5n1de.
 func (id ID) String() string { return IDPrefix + id.ulid() }
 
+// Made is the wall-clock time that the id was made with, to the millisecond.
+func (id ID) Made() time.Time { return ulid.Time(ulid.ULID(id).Time()) }
+
 // IsZero reports whether id names nothing.
 func (id ID) IsZero() bool { return id == ID{} }
 

@@ -85,6 +85,9 @@ func (tx *Tx) giveUp(ctx, work context.Context, why error) error {
 	if err := tx.m.Done(ctx, tx.ID(), acks...); err != nil {
 		_, _ = tx.tell(ctx, Ballot{Reason: why.Error()}, acks) // it was not delegated; or nobody is there, and the deadline does it
 	}
+	if errors.Is(why, ErrInDoubt) {
+		why = errors.New(why.Error()) // it was, and is not any more
+	}
 	cause := CauseClient
 	if tx.timedOut(work) {
 		cause = CauseTimeout

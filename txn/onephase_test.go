@@ -79,6 +79,7 @@ func TestASingleBranchIsCommittedInOnePhase(t *testing.T) {
 		"perhaps delegated": {
 			stage: &stage{errs: map[string]error{"delegate": txn.ErrInDoubt}}, end: txn.BranchCommitted,
 			want:  []error{txn.ErrRolledBack},
+			not:   []error{txn.ErrInDoubt},
 			story: "delegate b1\nbank rolls back\nbank releases\ndone b1=rolled-back",
 		},
 		"perhaps delegated, and the session cannot be rolled back": {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -176,5 +177,12 @@ func TestCommitWaitsForASessionThatIsBeingOpened(t *testing.T) {
 	want := []string{"begin ", "enlist bank late", "bank prepares", "commit b1=prepared own=true", "bank commits", "bank releases", "done b1=committed"}
 	if diff := cmp.Diff(want, s.story); diff != "" {
 		t.Errorf("story (-want +got):\n%s", diff)
+	}
+}
+
+func TestIDsKnowWhenTheyWereMade(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 678_900_000, time.UTC)
+	if got := txn.NewID(at, [10]byte{1}).Made(); !got.Equal(at.Truncate(time.Millisecond)) {
+		t.Errorf("made %v, want %v", got, at)
 	}
 }

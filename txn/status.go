@@ -56,8 +56,9 @@ type Finding struct {
 	Waiters []string `json:"waiters"`
 	// Verdict is what has to be done: leave, commit or rollback; foreign: it is not
 	// this cluster's, and never touched; ghost: its locks are held by nobody until
-	// the participant restarts. Done says that it was done, Error why it could not
-	// be.
+	// the participant restarts; unseen: not a branch, but a participant that could
+	// not be looked at, where there may be more. Done says that it was done, Error
+	// why it could not be.
 	Verdict string `json:"verdict"`
 	Done    bool   `json:"done"`
 	Error   string `json:"error"`

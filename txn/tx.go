@@ -18,12 +18,13 @@ type Tx struct {
 	begun    Begun
 	attached bool // another application began it
 
-	mu      sync.Mutex // guards all below
-	ended   bool       // Commit or Rollback was called: nobody joins any more
-	end     State      // [Committing] or [RollingBack]; zero while not known
-	members []*member  // in the order of joining
-	shared  bool       // it may have branches that are not members
-	doomed  error      // why it must not commit
+	mu      sync.Mutex    // guards all below
+	ended   bool          // Commit or Rollback was called: nobody joins any more
+	end     State         // [Committing] or [RollingBack]; zero while not known
+	members []*member     // in the order of joining
+	shared  bool          // it may have branches that are not members
+	doomed  error         // why it must not commit
+	granted time.Duration // the longest timeout so far
 
 	// The time of the work; all nil without [Run].
 	work   context.CancelCauseFunc // ends it
@@ -46,7 +47,7 @@ func Start(ctx context.Context, m Manager, o Options) (*Tx, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Tx{m: m, begun: begun}, nil
+	return &Tx{m: m, begun: begun, granted: begun.Timeout}, nil
 }
 
 // Enlist adds a branch whose participant is asked for its vote by the coordinator,
@@ -89,6 +90,7 @@ func (tx *Tx) Extend(ctx context.Context, timeout time.Duration) error {
 	}
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
+	tx.granted = max(tx.granted, timeout)
 	tx.armLocked(timeout)
 	return nil
 }

@@ -336,7 +336,7 @@ func TestEndOfATransaction(t *testing.T) {
 				return errors.Join(errA, errB)
 			})
 			checkError(t, err, c.want, c.not)
-			if diff := cmp.Diff(strings.Split(joined+c.story, "\n"), s.story); diff != "" {
+			if diff := cmp.Diff(strings.Split(joined+c.story, "\n"), strings.Split(s.told(), "\n")); diff != "" {
 				t.Errorf("story (-want +got):\n%s", diff)
 			}
 		})

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +17,7 @@ const (
 	verdictLeave   = "leave"   // it is in good hands
 	verdictForeign = "foreign" // it is not this cluster's
 	verdictGhost   = "ghost"   // its locks are held by nobody
+	verdictUnseen  = "unseen"  // of a participant: it could not be looked at
 )
 
 func recoverCommand(a *app) *cobra.Command {
@@ -38,8 +40,10 @@ itself from time to time; here it can be seen. It changes nothing without --appl
   commit, rollback   left behind; --apply carries it out
   foreign            not this cluster's: never touched
   ghost              locks that nobody holds: only a restart of that server helps
+  unseen             that participant could not be asked: there may be more
 
-The exit code is 10 when something of this cluster is left behind and not repaired.
+The exit code is 10 when something of this cluster is left behind and not repaired,
+or may be because a participant could not be asked.
 With --apply only what is ours is looked at.`,
 		Example:           "  txmgr recover scan\n  txmgr recover scan bank --apply",
 		Args:              takes(0, 1, "at most PARTICIPANT"),
@@ -79,10 +83,12 @@ func (a *app) printFindings(found []txn.Finding) error {
 		{Name: "DONE"},
 		{Name: "ERROR"},
 	}}
-	ids := make([]string, len(found))
+	var ids []string
 	more := false
-	for i, f := range found {
-		ids[i] = f.XID
+	for _, f := range found {
+		if f.XID != "" {
+			ids = append(ids, f.XID)
+		}
 		// The name of what is not ours stands where the transaction would.
 		tx, branch, state := f.XID, "", ""
 		if !f.ID.IsZero() {
@@ -124,31 +130,47 @@ func labelled(label string, lines []string) []string {
 	return out
 }
 
-// pending reports whether something has to be done that was not. What is not ours
-// is nobody's to repair here.
+// pending reports whether something has to be done about a branch that was not. What
+// is not ours is nobody's to repair here.
 func pending(f txn.Finding) bool {
-	return f.Verdict != verdictLeave && f.Verdict != verdictForeign && !f.Done
+	switch f.Verdict {
+	case verdictLeave, verdictForeign, verdictUnseen:
+		return false
+	}
+	return !f.Done
 }
 
 func leftBehind(found []txn.Finding, applied bool) error {
-	left, ghosts := 0, 0
+	left, ghosts, unseen := 0, 0, 0
 	for _, f := range found {
-		if f.Error != "" || pending(f) {
+		switch {
+		case f.Verdict == verdictUnseen:
+			unseen++
+		case f.Error != "" || pending(f):
 			left++
 		}
 		if f.Verdict == verdictGhost {
 			ghosts++
 		}
 	}
-	if left == 0 {
+	if left+unseen == 0 {
 		return nil
+	}
+	var what []string
+	if left > 0 {
+		what = append(what, output.Plural(left, "branch is", "branches are")+" left behind")
+	}
+	if unseen > 0 {
+		what = append(what, output.Plural(unseen, "participant", "participants")+" could not be asked")
 	}
 	next := "txmgr recover scan --apply"
 	switch {
+	case left == 0:
+		next = "txmgr doctor says what is wrong there; then scan again"
 	case ghosts == left:
 		next = "restart that server: its locks are held by nobody, and it lists them again then"
 	case applied:
 		next = "the coordinator tries again by itself; look at the errors above"
 	}
-	return &output.Failure{Code: txn.CodeUnhealthy, What: output.Plural(left, "branch is", "branches are") + " left behind", Next: next}
+	return &output.Failure{Code: txn.CodeUnhealthy, What: strings.Join(what, ", and "), Next: next}
 }

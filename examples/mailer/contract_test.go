@@ -67,7 +67,8 @@ var contract = []exchange{
 	{phase: "commit", branch: "b", status: 409, outcome: "rolled-back", counts: "4/0/1"},
 
 	// A rollback without a prepare, and a prepare that comes late.
-	{phase: "rollback", branch: "c", status: 200, outcome: "rolled-back", counts: "4/0/1"},
+	{phase: "rollback", branch: "c", status: 200, outcome: "never-prepared", counts: "4/0/1"},
+	{phase: "rollback", branch: "c", status: 200, outcome: "never-prepared", counts: "4/0/1", restart: true},
 	{phase: "prepare", branch: "c", status: 409, vote: "no", counts: "4/0/1", restart: true},
 
 	// A commit of what nobody prepared leaves nothing.

@@ -152,13 +152,13 @@ class Barrier:
                 return (200, "Txmgr-Vote", "prepared", "prepared"), "prepared"
             if state == "no":
                 return (409, "Txmgr-Vote", "no", detail), state
-            if state == "rolled-back":
+            if state in ("rolled-back", "never-prepared"):
                 return (409, "Txmgr-Vote", "no", "the branch has been rolled back already"), state
             return (200, "Txmgr-Vote", "prepared", "prepared"), state
         if phase == "commit":
             if state == "":
                 return (404, None, None, "the branch was never prepared here, or is forgotten"), state
-            if state in ("no", "rolled-back"):
+            if state in ("no", "rolled-back", "never-prepared"):
                 return (409, "Txmgr-Outcome", "rolled-back", "the branch has been rolled back"), state
             if state == "prepared":
                 leave(self.outbox, xid, payload)
@@ -166,6 +166,8 @@ class Barrier:
             return (200, "Txmgr-Outcome", "committed", "committed"), "committed"
         if state == "committed":
             return (409, "Txmgr-Outcome", "committed", "the branch has been committed"), state
+        if state in ("", "never-prepared"):
+            return (200, "Txmgr-Outcome", "never-prepared", "rolled back; it was never prepared here"), "never-prepared"
         if state == "prepared":
             move(db, "held", "free")
         return (200, "Txmgr-Outcome", "rolled-back", "rolled back"), "no" if state == "no" else "rolled-back"

@@ -174,6 +174,9 @@ func (r *resource) rollback(ctx context.Context, b participant.Branch) (_ partic
 // session when that still has it.
 func (r *resource) rollbackGone(ctx context.Context, b participant.Branch) (_ participant.Result, stillOpen, err error) {
 	never := participant.Result{Ending: participant.RolledBack, Detail: "it is not prepared; no session is on record"}
+	if b.Vote == txn.VotePrepared {
+		never.Ending = participant.Unknown // it was prepared: somebody has ended it, one way or the other
+	}
 	s, err := ParseSession(b.Session)
 	if err != nil {
 		return never, nil, nil

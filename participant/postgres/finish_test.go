@@ -392,3 +392,31 @@ func TestNamesAreQuoted(t *testing.T) {
 	}
 	b.Release()
 }
+
+// TestRollbackOfABranchThatIsGone: one that voted yes was there, so somebody has
+// ended it; without proof nobody knows how.
+func TestRollbackOfABranchThatIsGone(t *testing.T) {
+	bank := newBank(t)
+	p := bank.opened(t, nil)
+	done := bank.prepared(t, "INSERT INTO account VALUES ('alice', 1)")
+	check(t, finishPrepared(t.Context(), bank.pool, commitPrepared, done.XID))
+	future, err := ParseSession(done.Session)
+	check(t, err)
+	future.XID += 1 << 40
+	for name, c := range map[string]struct {
+		branch participant.Branch
+		want   participant.Ending
+	}{
+		"voted yes, with its session":       {participant.Branch{Vote: txn.VotePrepared, Session: done.Session}, participant.Committed},
+		"voted yes, no session":             {participant.Branch{Vote: txn.VotePrepared}, participant.Unknown},
+		"voted yes, number of the future":   {participant.Branch{Vote: txn.VotePrepared, Session: future.String()}, participant.Unknown},
+		"never voted, no session":           {participant.Branch{}, participant.RolledBack},
+		"never voted, number of the future": {participant.Branch{Session: future.String()}, participant.RolledBack},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.branch.XID = newBranch().XID
+			r, err := p.Rollback(t.Context(), c.branch)
+			wantEnd(t, r, err, c.want)
+		})
+	}
+}

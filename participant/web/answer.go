@@ -53,15 +53,18 @@ func (a answer) commit() (participant.Result, error) {
 	return participant.Result{}, a.failure()
 }
 
-// rollback says what an answer to rollback means.
-func (a answer) rollback() (participant.Result, error) {
+// rollback says what an answer to rollback means, of a branch with that vote.
+func (a answer) rollback(vote txn.Vote) (participant.Result, error) {
 	word, err := a.word(HeaderOutcome)
 	switch {
 	case err != nil:
 		return participant.Result{}, err
 	case a.status == http.StatusAccepted:
 		return participant.Result{}, a.failure()
-	case a.ok() && (word == "" || word == outcomeRolledBack):
+	case a.ok() && word == outcomeNever && vote == txn.VotePrepared:
+		return participant.Result{Ending: participant.Unknown, Detail: fmt.Sprintf(
+			"the service answered %d to rollback, and says that it never prepared the branch that it voted yes for", a.status)}, nil
+	case a.ok() && (word == "" || word == outcomeRolledBack || word == outcomeNever):
 		return a.ended(participant.RolledBack), nil
 	case a.ok():
 		return participant.Result{}, a.contradiction(HeaderOutcome, word)

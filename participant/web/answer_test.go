@@ -92,6 +92,7 @@ func TestEnds(t *testing.T) {
 		{answer: canned{409, head(HeaderOutcome, "committed"), ""}, rollback: participant.Committed, err: "409 Conflict"},
 		{answer: canned{200, head(HeaderOutcome, "committed"), ""}, commit: participant.Committed, err: "contradict"},
 		{answer: canned{200, head(HeaderOutcome, "rolled-back"), ""}, rollback: participant.RolledBack, err: "contradict"},
+		{answer: canned{200, head(HeaderOutcome, "never-prepared"), ""}, rollback: participant.RolledBack, err: "contradict"},
 		{answer: canned{200, head(HeaderOutcome, "committed", "committed"), ""}, err: "2 headers"},
 		{answer: canned{409, nil, ""}, err: "409 Conflict"},
 		{answer: canned{422, nil, ""}, err: "422"},
@@ -110,6 +111,16 @@ func TestEnds(t *testing.T) {
 			wantEnding(t, "rollback", got, err, c.rollback, c.err, c.none)
 		})
 	}
+}
+
+// TestServiceForgotItsYes: a rollback finds nothing to undo where something was
+// promised.
+func TestServiceForgotItsYes(t *testing.T) {
+	r := serving(t, canned{200, head(HeaderOutcome, "never-prepared"), ""}, nil)
+	b := newBranch()
+	b.Vote = txn.VotePrepared
+	got, err := r.Rollback(t.Context(), b)
+	wantEnding(t, "rollback", got, err, participant.Unknown, "", false)
 }
 
 func wantEnding(t *testing.T, verb string, got participant.Result, err error, want participant.Ending, text string, none bool) {

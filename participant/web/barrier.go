@@ -41,6 +41,7 @@ const (
 	stateNo         = "no"
 	stateCommitted  = "committed"
 	stateRolledBack = "rolled-back"
+	stateNever      = "never-prepared" // rolled back, and there was nothing to undo
 )
 
 // reply is an answer to the coordinator.
@@ -55,6 +56,7 @@ var (
 	sayReadOnly   = reply{http.StatusOK, HeaderVote, voteReadOnly, "read-only"}
 	sayCommitted  = reply{http.StatusOK, HeaderOutcome, outcomeCommitted, "committed"}
 	sayRolledBack = reply{http.StatusOK, HeaderOutcome, outcomeRolledBack, "rolled back"}
+	sayNever      = reply{http.StatusOK, HeaderOutcome, outcomeNever, "rolled back; it was never prepared here, or is forgotten"}
 	sayTooLate    = reply{http.StatusConflict, HeaderVote, voteNo, "the branch has been rolled back already"}
 	sayUnknown    = reply{http.StatusNotFound, "", "", "the branch was never prepared here, or is forgotten"}
 	sayRefused    = reply{http.StatusConflict, HeaderOutcome, outcomeRolledBack, "the branch has been rolled back"}
@@ -81,7 +83,7 @@ func next(phase, state, detail string) step {
 			return step{run: true, state: statePrepared, answer: sayPrepared}
 		case stateNo:
 			return step{state: state, answer: sayNo(detail)}
-		case stateRolledBack:
+		case stateRolledBack, stateNever:
 			return step{state: state, answer: sayTooLate}
 		case stateReadOnly:
 			return step{state: state, answer: sayReadOnly}
@@ -93,14 +95,14 @@ func next(phase, state, detail string) step {
 			return step{state: state, answer: sayUnknown}
 		case statePrepared:
 			return step{run: true, state: stateCommitted, answer: sayCommitted}
-		case stateNo, stateRolledBack:
+		case stateNo, stateRolledBack, stateNever:
 			return step{state: state, answer: sayRefused}
 		}
 		return step{state: state, answer: sayCommitted}
 	}
 	switch state {
-	case stateNone:
-		return step{state: stateRolledBack, answer: sayRolledBack} // and nothing to undo
+	case stateNone, stateNever:
+		return step{state: stateNever, answer: sayNever}
 	case statePrepared:
 		return step{run: true, state: stateRolledBack, answer: sayRolledBack}
 	case stateCommitted:

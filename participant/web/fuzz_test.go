@@ -37,7 +37,7 @@ func FuzzAnswer(f *testing.F) {
 		if c.Ending == participant.Committed && !success || c.Ending == participant.RolledBack && status != 409 || (c.Ending == 0) == (err == nil) {
 			t.Errorf("commit %v, %v", c, err)
 		}
-		r, err := a.rollback()
+		r, err := a.rollback(0)
 		if r.Ending == participant.RolledBack && !success && status != 404 && status != 410 || r.Ending == participant.Unknown || (r.Ending == 0) == (err == nil) {
 			t.Errorf("rollback %v, %v", r, err)
 		}

@@ -126,7 +126,7 @@ func (l listed) testimony() participant.Testimony {
 		t.Prepared, t.Since, t.Detail = true, l.Since, "the service lists it as prepared"
 	case stateCommitted:
 		t.Ending = participant.Committed
-	case stateRolledBack, stateNo:
+	case stateRolledBack, stateNever, stateNo:
 		t.Ending = participant.RolledBack
 	case stateReadOnly:
 		t.Ending = participant.Committed

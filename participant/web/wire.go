@@ -26,7 +26,7 @@ const (
 	HeaderTrace       = "traceparent"
 
 	HeaderVote    = "Txmgr-Vote"    // answer to prepare: prepared, read-only, no
-	HeaderOutcome = "Txmgr-Outcome" // answer to commit and rollback: committed, rolled-back
+	HeaderOutcome = "Txmgr-Outcome" // answer to commit and rollback: committed, rolled-back, never-prepared
 )
 
 // The phases, as [HeaderPhase] and the ends of the URLs say them.
@@ -43,6 +43,7 @@ const (
 	voteNo            = "no"
 	outcomeCommitted  = "committed"
 	outcomeRolledBack = "rolled-back"
+	outcomeNever      = "never-prepared"
 )
 
 // maxReason is how much of an answer's body is kept, in bytes.

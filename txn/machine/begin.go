@@ -138,11 +138,14 @@ func (m *Machine) enlist(c Enlist) Result {
 // the old one has voted: what it prepared is the branch.
 func (m *Machine) enlistAgain(i, k uint32, id txn.BranchID, c *Branch) Result {
 	b := m.branches.at(k)
-	moved := c.Session != "" && !sameText(&m.texts.pages, b.session, []byte(c.Session))
-	if !sameText(&m.texts.pages, b.payload, c.Payload) || moved && b.vote != 0 {
+	another := c.Session != "" && !sameText(&m.texts.pages, b.session, []byte(c.Session))
+	if !sameText(&m.texts.pages, b.payload, c.Payload) || another && b.vote != 0 {
 		return m.refuse(i, Conflict, id)
 	}
-	if moved {
+	if another {
+		if b.session != 0 {
+			m.txs.edit(i).flags |= moved // the old one may be at work yet: only a prepare tells which of the two is the branch
+		}
 		b = m.branches.edit(k)
 		m.texts.drop(b.session)
 		b.session = putText(&m.texts, c.Session)

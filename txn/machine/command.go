@@ -80,7 +80,7 @@ type Vote struct {
 }
 
 // Delegate leaves the decision of an active transaction to its only branch, which
-// has not voted and is prepared by the application: it turns to preparing, its
+// has not voted, was enlisted from one session only, and is prepared by the application: it turns to preparing, its
 // deadline decides nothing any more, and the branch's end (by Done, or a Hazard
 // that says unknown) is the decision.
 type Delegate struct {
@@ -131,6 +131,10 @@ type Resolve struct {
 	Ending txn.BranchState
 	By     string // at most MaxBy bytes
 	Reason string // required
+	// Undecided says that the person saw an undecided transaction, and wants it
+	// rolled back: when it has been decided to commit meanwhile, that is no word about
+	// how its branches ended, and refused.
+	Undecided bool
 }
 
 // Forget takes a hazard off a finished transaction, for the given reason.
@@ -207,7 +211,8 @@ const (
 	// end is proved, or the transaction has no branch in doubt.
 	NotInDoubt
 	// NotSole: the decision cannot be delegated: there are other branches, or a vote,
-	// or the coordinator prepares the participant.
+	// or the coordinator prepares the participant, or the branch was enlisted from more
+	// than one session, each of which could commit.
 	NotSole
 )
 

@@ -169,6 +169,57 @@ func TestReadOnlyHasNoWrongEnd(t *testing.T) {
 	}
 }
 
+// TestResolveOfWhatWasDecidedMeanwhile: that a person wants an undecided transaction
+// rolled back says nothing about how its branches end when the commit came first.
+func TestResolveOfWhatWasDecidedMeanwhile(t *testing.T) {
+	word := Resolve{ID: one, Ending: txn.BranchRolledBack, Reason: "stuck", Undecided: true}
+	yes := Commit{ID: one, Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VotePrepared}}}
+	no := Rollback{ID: one, Cause: txn.CauseClient}
+	for _, c := range []struct {
+		before []Command
+		code   Code
+		state  txn.State
+		audit  int
+	}{
+		{nil, OK, txn.RollingBack, 1},
+		{[]Command{word}, OK, txn.RollingBack, 1},
+		{[]Command{yes}, Decided, txn.Committing, 0},
+		{[]Command{no}, OK, txn.RollingBack, 0},
+	} {
+		m := (world{make: []Command{sole}}).build(t)
+		res := m.Apply(Entry{Commands: append(c.before, word)}).Results[len(c.before)]
+		x, _ := m.Get(one)
+		audit := len(m.Audit()) - len((world{make: []Command{sole}}).build(t).Audit())
+		if res.Code != c.code || x.State != c.state || x.Hazard != 0 || audit != c.audit || x.Branches[0].State.Finished() {
+			t.Errorf("after %+v: %+v, %d audited: %+v", c.before, res, audit, x)
+		}
+	}
+}
+
+// TestDelegationWantsOneSession: a branch that was enlisted from two sessions has two
+// that could commit; only a prepare under its one name tells which of them is the branch.
+func TestDelegationWantsOneSession(t *testing.T) {
+	m := (world{make: []Command{sole}}).build(t)
+	code := func(m *Machine, c Command) Code { return m.Apply(Entry{Commands: []Command{c}}).Results[0].Code }
+	from := func(s string) Command { return Enlist{one, Branch{Participant: "bank", Session: s}} }
+	for _, s := range []string{"s1", "s1", ""} { // the first session, and repeats
+		if c := code(m, from(s)); c != OK {
+			t.Fatalf("enlist from %q: %v", s, c)
+		}
+	}
+	if c := code(copied(t, m), delegate); c != OK {
+		t.Errorf("delegating to the only session: %v", c)
+	}
+	if c := code(m, from("s2")); c != OK {
+		t.Fatal(c)
+	}
+	for name, m := range map[string]*Machine{"applied": m, "restored": copied(t, m)} {
+		if c := code(m, delegate); c != NotSole {
+			t.Errorf("%s: delegating to one of two sessions: %v", name, c)
+		}
+	}
+}
+
 // TestResolveAgainIsNoOtherWord: the retry of the resolution that rolled the
 // transaction back says nothing about its branches, which are still to be driven.
 func TestResolveAgainIsNoOtherWord(t *testing.T) {

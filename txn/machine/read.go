@@ -55,6 +55,24 @@ func (m *Machine) Participant(name string) (txn.Participant, bool) {
 	return m.members.list[n].Participant, true
 }
 
+// Open is the number of unfinished branches at a registered participant.
+func (m *Machine) Open(participant string) int {
+	n, ok := m.members.find(participant)
+	if !ok {
+		return 0
+	}
+	return m.members.list[n].open
+}
+
+// Oldest is when the outcome finished that will be dropped next; ok is false when
+// none is kept. What was dropped because there were too many finished no later.
+func (m *Machine) Oldest() (ended survival.Tick, ok bool) {
+	if m.kept.head == 0 {
+		return 0, false
+	}
+	return m.txs.at(m.kept.head).ended, true
+}
+
 // Audit gives what people did, oldest first, the newest [MaxAudit] of it. It must
 // not be changed, and may be kept.
 func (m *Machine) Audit() []AuditRecord { return m.trail.all() }
@@ -117,7 +135,7 @@ func (m *Machine) Scan(from uint32, limit int, match func(Brief) bool) (found []
 			continue
 		}
 		state, cause := m.effective(r)
-		if !match(Brief{ID: r.id, State: state, Hazard: r.hazard, Expiry: r.expiry, Began: r.began, Delegated: r.is(delegated)}) {
+		if !match(Brief{ID: r.id, State: state, Hazard: r.hazard, Expiry: r.expiry, Began: r.began, DecidedTick: r.at, Delegated: r.is(delegated)}) {
 			continue
 		}
 		var t Transaction
@@ -138,6 +156,8 @@ type Brief struct {
 	Hazard txn.Hazard
 	Expiry survival.Tick
 	Began  int64 // leader's wall clock, milliseconds since 1970
+	// DecidedTick is as in [Transaction].
+	DecidedTick survival.Tick
 	// Delegated is as in [Transaction.Delegated].
 	Delegated bool
 }

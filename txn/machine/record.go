@@ -43,6 +43,7 @@ type flags uint8
 const (
 	ownPhaseTwo flags = 1 << iota // the application finishes its branches itself
 	delegated                     // undecided, and only its branch's end decides
+	moved                         // a branch was enlisted again from another session
 )
 
 func (r *record) is(f flags) bool { return r.flags&f != 0 }
@@ -86,7 +87,7 @@ func (v *image) spread(i uint32, t *Transaction) {
 		ID: r.id, Name: name, State: r.state, Cause: r.cause, Hazard: r.hazard, Reason: reason, Timeout: r.timeout,
 		Survival: r.survival, Expiry: r.expiry, Began: r.began, Sum: r.sum, Seq: r.seq,
 		Ended: r.ended, Decided: r.decided, DecidedTick: r.at, DecidedIndex: r.entry,
-		OwnPhaseTwo: r.is(ownPhaseTwo),
+		OwnPhaseTwo: r.is(ownPhaseTwo), Moved: r.is(moved),
 	}
 	t.Labels = decodeLabels(labels, appendText(scratch[:0], &v.cells, r.labels))
 	for k := r.first; k != 0; {

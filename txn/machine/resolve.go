@@ -21,6 +21,10 @@ func (m *Machine) resolve(c Resolve) Result {
 		return m.refuse(i, Delegated, 1)
 	case m.trail.said(&c):
 		return m.answer(i, OK)
+	case r.state.Decided() && c.Undecided && !r.state.Commits():
+		return m.answer(i, OK)
+	case r.state.Decided() && c.Undecided:
+		return m.answer(i, Decided)
 	case r.state.Decided():
 		return m.resolveBranches(i, &c)
 	case c.Ending == txn.BranchCommitted:

@@ -119,6 +119,9 @@ func (m *Machine) restore(t *Transaction) error {
 	if t.OwnPhaseTwo {
 		r.flags |= ownPhaseTwo
 	}
+	if t.Moved {
+		r.flags |= moved
+	}
 	if t.Delegated() {
 		r.flags |= delegated
 	}

@@ -33,6 +33,7 @@ type Transaction struct {
 	DecidedTick  survival.Tick
 	DecidedIndex uint64
 	OwnPhaseTwo  bool
+	Moved        bool // a branch was enlisted again from another session, so that two may have done its work
 	Labels       []Label
 	Branches     []TransactionBranch // b1, b2 and so on
 }

@@ -36,7 +36,7 @@ func refused(op string, id txn.ID, r machine.Result) *txn.Error {
 	case machine.Delegated:
 		e.Err, e.Detail = txn.ErrConflict, fmt.Sprintf("the decision was delegated to branch %v: only its end decides; report it, or wait until its time is over and the coordinator asks the participant", r.Branch)
 	case machine.NotSole:
-		e.Err, e.Detail = txn.ErrConflict, "the decision can be delegated only to a transaction's one branch, before it has voted: prepare the branches, and commit with their votes"
+		e.Err, e.Detail = txn.ErrConflict, "the decision can be delegated only to a transaction's one branch, before it has voted, and when one session alone has enlisted it: prepare the branches, and commit with their votes"
 	default:
 		e.Err, e.Detail = txn.ErrInvalid, "malformed"
 	}

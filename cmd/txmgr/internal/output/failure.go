@@ -90,6 +90,9 @@ func whereabouts(e *txn.Error) string {
 	if e.State == 0 {
 		return ""
 	}
+	if e.State.Finished() && !errors.Is(e, txn.ErrRolledBack) {
+		return e.State.String() // whether every branch ended so, the error does not know
+	}
 	return e.State.String() + ": " + StateMeaning(e.State)
 }
 

@@ -1,0 +1,90 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// stuck is a desk that does not answer who asks what is prepared there.
+type stuck struct{ *desk }
+
+func (stuck) Prepared(ctx context.Context, _ string) ([]participant.Prepared, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// leftBehind rolls a transaction back at each of the participants and prepares it there
+// afterwards.
+func leftBehind(t *testing.T, n *Node, at map[string]*desk) {
+	t.Helper()
+	for name, d := range at {
+		b := beginAt(t, n, time.Minute, name)
+		if _, err := n.Rollback(t.Context(), b.ID, ""); err != nil {
+			t.Fatal(err)
+		}
+		finished(t, n, b.ID)
+		d.prepare(b.Branches[0].XID)
+	}
+}
+
+func unswept(c *Config) { c.Recovery.SweepEvery = -1 }
+
+// TestScanGoesOn: participants that cannot be asked are told of, and hide none of the
+// others, behind them or before.
+func TestScanGoesOn(t *testing.T) {
+	for _, apply := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			a, m, z := newDesk(), newDesk(), newDesk()
+			n := open(t, t.TempDir(), slow, unswept, with(participants{"a": a, "dead": m, "hung": stuck{newDesk()}, "z": z}))
+			leftBehind(t, n, map[string]*desk{"a": a, "z": z})
+			m.outage(errors.New("dial postgres://app:s3cret@db/x: refused"))
+			start := time.Now()
+			fs, err := n.Scan(t.Context(), "", apply)
+			if err != nil || len(fs) != 4 {
+				t.Fatalf("%+v, %v", fs, err)
+			}
+			for i, want := range []struct{ name, verdict, text string }{
+				{"a", "rollback", ""}, {"dead", "unseen", "dial postgres://app:***@db/x: refused"},
+				{"hung", "unseen", "no answer within 10s"}, {"z", "rollback", ""},
+			} {
+				f := fs[i]
+				if f.Participant != want.name || f.Verdict != want.verdict || !strings.Contains(f.Error, want.text) || (f.Error == "") != (want.text == "") {
+					t.Errorf("%+v, want %+v", f, want)
+				}
+				if f.Done != (apply && f.Verdict == "rollback") {
+					t.Errorf("done %v: %+v", f.Done, f)
+				}
+			}
+			if took := time.Since(start); took > 11*time.Second {
+				t.Errorf("took %v", took)
+			}
+			for _, name := range []string{"dead", "hung"} {
+				_, err = n.Scan(t.Context(), name, apply)
+				wantErr(t, "scan "+name, err, `participant "`+name+`"`)
+			}
+		})
+	}
+}
+
+// TestScanThatIsGivenUp says so: there may be more at any of those that are left.
+func TestScanThatIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newDesk()
+		n := open(t, t.TempDir(), slow, unswept, with(participants{"a": a, "hung": stuck{newDesk()}}))
+		leftBehind(t, n, map[string]*desk{"a": a})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		fs, err := n.Scan(ctx, "", false)
+		wantErr(t, "scan", err, txn.ErrUnavailable, context.DeadlineExceeded)
+		if len(fs) == 0 || fs[0].Participant != "a" || fs[0].Verdict != "rollback" {
+			t.Errorf("%+v", fs)
+		}
+	})
+}
