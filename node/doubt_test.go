@@ -210,6 +210,27 @@ func TestDoubtAfterFiveSeconds(t *testing.T) {
 	})
 }
 
+// TestDoubtAfterAFailure: also at once, and only the one that has failed.
+func TestDoubtAfterAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bank := newDesk()
+		bank.outage(errRefused)
+		n := open(t, t.TempDir(), slow, with(participants{"bank": bank, "stock": hangingDesk{newDesk()}}))
+		at := make(map[string]txn.ID)
+		for _, name := range []string{"bank", "stock"} {
+			b := beginAt(t, n, time.Minute, name)
+			if _, err := n.Commit(t.Context(), b.ID, txn.Commitment{Votes: prepared(1)}); err != nil {
+				t.Fatal(err)
+			}
+			at[name] = b.ID
+		}
+		pass(time.Second)
+		if ds, err := n.Doubts(t.Context()); err != nil || len(ds) != 1 || ds[0].ID != at["bank"] {
+			t.Errorf("%+v, %v", ds, err)
+		}
+	})
+}
+
 // hangingDesk never answers the coordinator.
 type hangingDesk struct{ *desk }
 

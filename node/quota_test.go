@@ -110,6 +110,42 @@ func TestQuotaHoldsBranchesBack(t *testing.T) {
 	}
 }
 
+// TestQuotaCountsOnce: what has arrived in the log while its caller has no answer yet
+// takes one place, whether it is still unfinished or not.
+func TestQuotaCountsOnce(t *testing.T) {
+	n := open(t, t.TempDir(), ledgers)
+	if err := addLedger(t, n, "bank", "2"); err != nil {
+		t.Fatal(err)
+	}
+	o := txn.Options{ID: newID(), Timeout: time.Hour, Branches: []txn.Enlistment{{Participant: "bank"}}}
+	over, err := n.quotas.begin(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := func(when string, used int) {
+		t.Helper()
+		if got, limit, ok := n.quotas.use("bank"); got != used || limit != 2 || !ok {
+			t.Errorf("%s: %d of %d, %v; want %d", when, got, limit, ok, used)
+		}
+	}
+	want("on its way", 1)
+	if _, err := n.Begin(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	want("arrived", 1)
+	second := beginAt(t, n, time.Hour, "bank")
+	want("beside another", 2)
+	for _, id := range []txn.ID{o.ID, second.ID} {
+		if _, err := n.Rollback(t.Context(), id, ""); err != nil {
+			t.Fatal(err)
+		}
+		finished(t, n, id)
+	}
+	want("finished", 0)
+	over()
+	want("answered", 0)
+}
+
 // TestQuotaIsNeverExceeded: by many callers at once, some of which give up.
 func TestQuotaIsNeverExceeded(t *testing.T) {
 	n := open(t, t.TempDir(), ledgers)

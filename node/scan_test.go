@@ -42,17 +42,17 @@ func TestScanGoesOn(t *testing.T) {
 	for _, apply := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			a, m, z := newDesk(), newDesk(), newDesk()
-			n := open(t, t.TempDir(), slow, unswept, with(participants{"a": a, "dead": m, "hung": stuck{newDesk()}, "z": z}))
+			n := open(t, t.TempDir(), slow, unswept, with(participants{"a": a, "dead": m, "hung": stuck{newDesk()}, "hung2": stuck{newDesk()}, "z": z}))
 			leftBehind(t, n, map[string]*desk{"a": a, "z": z})
 			m.outage(errors.New("dial postgres://app:s3cret@db/x: refused"))
 			start := time.Now()
 			fs, err := n.Scan(t.Context(), "", apply)
-			if err != nil || len(fs) != 4 {
+			if err != nil || len(fs) != 5 {
 				t.Fatalf("%+v, %v", fs, err)
 			}
 			for i, want := range []struct{ name, verdict, text string }{
 				{"a", "rollback", ""}, {"dead", "unseen", "dial postgres://app:***@db/x: refused"},
-				{"hung", "unseen", "no answer within 10s"}, {"z", "rollback", ""},
+				{"hung", "unseen", "no answer within 10s"}, {"hung2", "unseen", "no answer within 10s"}, {"z", "rollback", ""},
 			} {
 				f := fs[i]
 				if f.Participant != want.name || f.Verdict != want.verdict || !strings.Contains(f.Error, want.text) || (f.Error == "") != (want.text == "") {

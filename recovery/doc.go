@@ -55,10 +55,12 @@
 //     abort) unless something speaks for a commit that was forgotten: the
 //     participant has proof that the branch was committed once, or cannot be asked
 //     for it ([participant.Inspector]); or it is prepared, by the participant's
-//     clock, for longer than the log surely remembers decisions (Known.Memory). Had
+//     clock, for longer than the log surely remembers decisions (Known.Memory); had
 //     a younger one been decided to commit, after it was prepared, the log would
-//     still know. What is not rolled back for age or proof is left to a person, and
-//     told at every sweep.
+//     still know. Or its transaction was begun within that time, by the clock of
+//     whoever made its id: then the log should know it, and has lost it, as the log
+//     of a coordinator that was restored from an old copy has. What is not rolled
+//     back is left to a person, and told at every sweep.
 //  8. Evidence of a branch's end goes only when its transaction is finished without
 //     a hazard, or unknown, and no call for the branch is under way here. Then
 //     nobody asks for it again: calls ask the log first; no sweep runs beside the

@@ -37,7 +37,8 @@ func TestGraceBelongsToTheBranch(t *testing.T) {
 		name  string
 		state txn.State
 		cause txn.Cause
-		meet  func(t *testing.T, log *fakeLog, id txn.ID, web, refuser *resource) // what decides it
+		no    bool                                        // the second web service votes no
+		meet  func(t *testing.T, log *fakeLog, id txn.ID) // decides otherwise
 		at    time.Duration
 		grace time.Duration
 	}{
@@ -45,22 +46,17 @@ func TestGraceBelongsToTheBranch(t *testing.T) {
 		{name: "the application's rollback", state: txn.RollingBack, cause: txn.CauseClient, grace: time.Second},
 		{name: "a rollback by the clock", state: txn.RollingBack, cause: txn.CauseTimeout},
 		{name: "the last vote", state: txn.Preparing, at: decided, grace: time.Second},
-		{
-			name: "a web service's no", state: txn.Preparing, at: decided, grace: time.Second,
-			meet: func(_ *testing.T, _ *fakeLog, _ txn.ID, web, refuser *resource) {
-				refuser.votes[3], web.latency = txn.VoteNo, time.Millisecond
-			},
-		},
+		{name: "a web service's no", state: txn.Preparing, no: true, at: decided, grace: time.Second},
 		{
 			name: "the application's rollback while preparing", state: txn.Preparing, at: decided / 2, grace: time.Second,
-			meet: func(t *testing.T, log *fakeLog, id txn.ID, _, _ *resource) {
+			meet: func(t *testing.T, log *fakeLog, id txn.ID) {
 				sleep(t.Context(), decided/2)
 				log.decide(id, txn.RollingBack, txn.CauseClient)
 			},
 		},
 		{
 			name: "the clock while preparing", state: txn.Preparing, at: decided / 2,
-			meet: func(t *testing.T, log *fakeLog, id txn.ID, _, _ *resource) {
+			meet: func(t *testing.T, log *fakeLog, id txn.ID) {
 				sleep(t.Context(), decided/2)
 				log.decide(id, txn.RollingBack, txn.CauseTimeout)
 			},
@@ -78,6 +74,9 @@ func TestGraceBelongsToTheBranch(t *testing.T) {
 					if c.state == txn.Preparing {
 						web.latency, refuser.latency = decided, decided
 					}
+					if c.no {
+						refuser.votes[3], web.latency = txn.VoteNo, time.Millisecond
+					}
 					web.setFault(func(v visit) fault {
 						if hung && v.verb != Prepare {
 							return hang
@@ -89,7 +88,7 @@ func TestGraceBelongsToTheBranch(t *testing.T) {
 					log.putMixed(id, c.state, c.cause, "own", "web", "web2").deadline = start.Add(time.Minute)
 					r.Add(id)
 					if c.meet != nil {
-						c.meet(t, log, id, web, refuser)
+						c.meet(t, log, id)
 					}
 					sleep(t.Context(), time.Until(start.Add(c.at+900*time.Millisecond)))
 					calledAt(t, web, 1, start, c.at)

@@ -27,7 +27,7 @@ type job struct {
 func newJob(name string, s sighting, k Known) *job {
 	j := &job{
 		branch: k.Branch,
-		verb:   judgeKnown(k, age(s.Since)),
+		verb:   judgeKnown(k, age(s.Since), time.Since(s.TX.Made())),
 		finding: txn.Finding{
 			Participant: name, XID: s.XID, ID: s.TX, Branch: s.Branch,
 			Since: s.Since, Owner: s.Owner, State: k.State, Verdict: verdictLeave,
@@ -39,7 +39,11 @@ func newJob(name string, s sighting, k Known) *job {
 	case Rollback:
 		j.finding.Verdict = verdictRollback
 	}
-	if k.State == 0 && j.verb == 0 {
+	switch lost := time.Since(s.TX.Made()) < k.Memory; {
+	case k.State == 0 && j.verb == 0 && lost:
+		j.finding.Error = fmt.Sprintf("begun within the time that the log remembers (%v), and the log does not know it: it was restored from an old copy, "+
+			"or another coordinator has its cluster's name; compare with the other participants, and end it there by hand", k.Memory)
+	case k.State == 0 && j.verb == 0:
 		j.finding.Error = fmt.Sprintf("prepared for longer than the log remembers (%v): it may have been decided to commit, "+
 			"and forgotten; compare with the other participants, and end it there by hand", k.Memory)
 	}

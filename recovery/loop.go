@@ -127,8 +127,6 @@ func (r *Recovery) admitLocked(p *plannable, now time.Duration) {
 	switch {
 	case !p.undone:
 		// What is still queued will be found to be stale.
-	case t.out > 0 && t.state == p.work.State && !(t.held && r.gracedLocked(&p.work, &t)):
-		// A hint for what is driven already, or held.
 	case p.work.waits():
 		r.awaitLocked(&p.work, &t)
 	default:
@@ -189,7 +187,7 @@ func (r *Recovery) planLocked(w *Work, t *task, now time.Duration) {
 		if t.state == txn.Preparing {
 			r.endPreparesLocked(w)
 		}
-		t.state, t.round, t.held = w.State, 0, false
+		t.state, t.round = w.State, 0
 	}
 	driven := again && t.out > 0
 	if again && !driven && t.round < 255 {

@@ -229,11 +229,12 @@ func (r *Recovery) lookup(ctx context.Context, keys []Key) ([]Known, error) {
 }
 
 // judgeKnown says what has to be done with a branch that is prepared for so long,
-// as far as that is known; zero means to leave it.
-func judgeKnown(k Known, age time.Duration) Verb {
+// as far as that is known, and whose transaction was begun so long ago; zero means
+// to leave it.
+func judgeKnown(k Known, age, begun time.Duration) Verb {
 	switch {
-	case k.State == 0 && k.Memory > 0 && age >= k.Memory:
-		return 0 // its decision, if any, may be forgotten: see the package's invariant 7
+	case k.State == 0 && k.Memory > 0 && (age >= k.Memory || begun < k.Memory):
+		return 0 // its decision, if any, may be forgotten, or lost: see the package's invariant 7
 	case k.State == 0:
 		return Rollback // forgotten since, or never begun: nobody will commit it
 	case !k.State.Decided() || k.Unfinished:

@@ -33,8 +33,24 @@ func TestJudgeKnown(t *testing.T) {
 		{Known{State: txn.RolledBack, Branch: b}, Rollback},
 		{Known{State: txn.RolledBack}, Rollback},
 	} {
-		if got := judgeKnown(c.known, 0); got != c.want {
+		if got := judgeKnown(c.known, 0, 0); got != c.want {
 			t.Errorf("%+v: %v, want %v", c.known, got, c.want)
+		}
+	}
+	const memory = time.Hour
+	for _, c := range []struct {
+		age, begun time.Duration
+		want       Verb
+	}{
+		{0, 2 * memory, Rollback},      // prepared late
+		{memory - 1, memory, Rollback}, // the same, some time ago
+		{memory, 2 * memory, 0},        // perhaps decided and forgotten
+		{time.Minute, memory - 1, 0},   // the log has lost it
+		{time.Minute, -time.Minute, 0}, // the same, and the clocks differ
+		{2 * memory, 2 * memory, 0},
+	} {
+		if got := judgeKnown(Known{Memory: memory}, c.age, c.begun); got != c.want {
+			t.Errorf("prepared for %v, begun %v ago: %v, want %v", c.age, c.begun, got, c.want)
 		}
 	}
 }

@@ -5,21 +5,25 @@
 //
 //  1. links: every relative link leads to a file, and its anchor to a heading;
 //     every page can be reached from README.md.
-//  2. names: a path or an exported Go name in inline code exists.
+//  2. names: a path, an exported Go name or a test's name in inline code exists.
 //  3. go: a block marked "go" compiles. A whole file, or declarations, or
 //     statements: these see ctx, and what with="name Type, ..." in the info
 //     string declares. What a fragment does not import is imported for it.
-//  4. commands: a line of a block marked "sh" or "console" that runs txmgr names
+//  4. examples: a block marked from="file function" is lines of that function,
+//     one behind the other.
+//  5. commands: a line of a block marked "sh" or "console" that runs txmgr names
 //     a command and flags that the program has.
-//  5. scripts: the blocks of a page that are marked "sh test=NAME" with the same
+//  6. scripts: the blocks of a page that are marked "sh test=NAME" with the same
 //     NAME run in their order as one bash script, in an empty folder, against a
 //     server of their own (TXMGR_ADDR): txmgr server, or with server=dev txmgr
-//     dev. With needs=postgres there is a private PostgreSQL, too, with the
-//     databases bank and shop, which psql finds without being told, and everybody
-//     else in BANK_DSN and SHOP_DSN. A block marked "text" behind one of them is
+//     dev. What else they need is named by needs, separated by commas: postgres, a
+//     private PostgreSQL with the databases bank and shop; mariadb, a private MariaDB
+//     with the database shop, instead of the other one; mailer, the example of a
+//     service. psql and mariadb find their servers without being told, everybody
+//     else finds them in BANK_DSN, SHOP_DSN and MAIL_URL. A block marked "text" behind one of them is
 //     what it prints: every line must be printed, in this order; "…" stands for
 //     anything.
-//  6. reference: the pages of reference name every command, error, code, call and
+//  7. reference: the pages of reference name every command, error, code, call and
 //     metric, and none that does not exist. The page of commands and the list of
 //     decisions are written by this test, with the flag -update.
 //

@@ -20,7 +20,7 @@ import (
 // them, by the name under which it does.
 var familiar = map[string]string{
 	"context": "context", "errors": "errors", "fmt": "fmt", "http": "net/http", "log": "log",
-	"os": "os", "sql": "database/sql", "time": "time",
+	"os": "os", "sql": "database/sql", "testing": "testing", "time": "time",
 	"pgx": "github.com/jackc/pgx/v5", "pgxpool": "github.com/jackc/pgx/v5/pgxpool",
 }
 

@@ -12,6 +12,7 @@ import (
 
 var (
 	goName   = regexp.MustCompile(`^\*?([a-z]\w*)\.([A-Z]\w*(?:\.[A-Z]\w*)?)(?:\(\))?$`)
+	testName = regexp.MustCompile(`^((?:Test|Example|Fuzz|Benchmark)(?:[A-Z_]\w*)?)(?:/.*)?$`)
 	pathName = regexp.MustCompile(`^(?:\./)?([\w-]+)/[\w./-]*[\w/]$`)
 	// dated pages tell of the past, and of plans: their names need not exist.
 	dated = regexp.MustCompile(`^(CHANGELOG\.md|docs/decisions/.*|docs/roadmap\.md)$`)
@@ -19,7 +20,7 @@ var (
 
 func checkNames(b *book) []string {
 	var findings []string
-	exported := exports(b.tree)
+	exported, tests := exports(b.tree), testFuncs(b.tree)
 	for _, p := range b.pages {
 		if dated.MatchString(p.path) {
 			continue
@@ -27,6 +28,9 @@ func checkNames(b *book) []string {
 		for _, s := range p.inline {
 			if m := goName.FindStringSubmatch(s.text); m != nil && exported[m[1]] != nil && !exported[m[1]][m[2]] {
 				findings = append(findings, fmt.Sprintf("%s:%d: package %s exports no %s", p.path, s.line, m[1], m[2]))
+			}
+			if m := testName.FindStringSubmatch(s.text); m != nil && !tests[m[1]] {
+				findings = append(findings, fmt.Sprintf("%s:%d: there is no test %s", p.path, s.line, m[1]))
 			}
 			if m := pathName.FindStringSubmatch(s.text); m != nil && isDir(b.fs, m[1]) {
 				if _, err := fs.Stat(b.fs, strings.Trim(strings.TrimPrefix(s.text, "./"), "/")); err != nil {
@@ -58,6 +62,21 @@ func exports(t *gosrc.Tree) map[string]map[string]bool {
 			for _, d := range f.AST.Decls {
 				if !f.Test {
 					addNames(all[p.Name], d)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// testFuncs gives the names of the functions in files of tests.
+func testFuncs(t *gosrc.Tree) map[string]bool {
+	all := map[string]bool{}
+	for _, p := range t.Packages {
+		for _, f := range p.Files {
+			for _, d := range f.AST.Decls {
+				if fn, ok := d.(*ast.FuncDecl); ok && f.Test && fn.Recv == nil {
+					all[fn.Name.Name] = true
 				}
 			}
 		}

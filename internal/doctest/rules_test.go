@@ -40,6 +40,7 @@ var rules = []rule{
 	{"links", checkLinks, false},
 	{"names", checkNames, false},
 	{"go", checkGo, false},
+	{"examples", checkExamples, false},
 	{"commands", checkCommands, true},
 }
 

@@ -16,7 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/txmgr/txmgr/internal/plantedtest"
-	"github.com/txmgr/txmgr/internal/testdb"
 )
 
 // scriptTime bounds one script with its servers.
@@ -132,78 +131,20 @@ func TestScripts(t *testing.T) {
 		t.Run(strings.ReplaceAll(s.page, "/", "_")+":"+s.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), scriptTime)
 			defer cancel()
-			env := append(os.Environ(), "HOME="+t.TempDir(), "NO_COLOR=1", "PATH="+filepath.Dir(txmgr(t))+":"+os.Getenv("PATH"))
-			switch s.needs {
-			case "":
-			case "postgres":
-				env = append(env, startPostgres(t)...)
-			default:
-				t.Fatalf("%s: script %s needs %q, which this test does not know", s.page, s.name, s.needs)
+			home := t.TempDir()
+			env := append(os.Environ(), "HOME="+home, "NO_COLOR=1", "PATH="+filepath.Dir(txmgr(t))+":"+os.Getenv("PATH"))
+			for _, need := range strings.FieldsFunc(s.needs, func(r rune) bool { return r == ',' }) {
+				start := beds[need]
+				if start == nil {
+					t.Fatalf("%s: script %s needs %q, which this test does not know", s.page, s.name, need)
+				}
+				env = append(env, start(ctx, t, home)...)
 			}
 			env = append(env, "TXMGR_ADDR="+startServer(ctx, t, env, s.server))
 			for _, problem := range s.run(ctx, t.TempDir(), env) {
 				t.Error(problem)
 			}
 		})
-	}
-}
-
-// startPostgres starts a PostgreSQL with two databases, and gives the environment
-// in which psql, and the server under test, find it.
-func startPostgres(t *testing.T) []string {
-	t.Helper()
-	pg := testdb.OpenPostgres(t, testdb.PostgresConfig{NoFsync: true})
-	env := []string{"PGHOST=127.0.0.1", fmt.Sprintf("PGPORT=%d", pg.Port()), "PGUSER=postgres"}
-	for _, name := range []string{"bank", "shop"} {
-		if err := pg.CreateDatabase(t.Context(), name); err != nil {
-			t.Fatal(err)
-		}
-		env = append(env, strings.ToUpper(name)+"_DSN="+pg.DSN(name))
-	}
-	return env
-}
-
-// startServer runs a command that serves, with a port of its own, and gives its
-// address. It ends with the test.
-func startServer(ctx context.Context, t *testing.T, env []string, command ...string) string {
-	t.Helper()
-	dir := t.TempDir()
-	file := filepath.Join(dir, "address")
-	args := append(command, "--data-dir", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--address-file", file)
-	cmd := exec.CommandContext(ctx, txmgr(t), args...)
-	var log bytes.Buffer
-	cmd.Env, cmd.Stdout, cmd.Stderr = env, &log, &log
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = 10 * time.Second
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	var problem error
-	go func() {
-		defer close(ended)
-		problem = cmd.Wait()
-	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-		<-ended
-		if t.Failed() {
-			t.Logf("the server said:\n%s", log.String())
-		}
-	})
-	look := time.NewTicker(20 * time.Millisecond)
-	defer look.Stop()
-	for {
-		if addr, err := os.ReadFile(file); err == nil && len(addr) > 0 {
-			return strings.TrimSpace(string(addr))
-		}
-		select {
-		case <-look.C:
-		case <-ended:
-			t.Fatalf("the server ended before it was ready: %v", problem)
-		case <-ctx.Done():
-			t.Fatalf("the server is not ready: %v", ctx.Err())
-		}
 	}
 }
 

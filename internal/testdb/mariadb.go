@@ -78,6 +78,12 @@ func StartMariaDB(ctx context.Context, c MariaDBConfig) (*MariaDB, error) {
 }
 
 func (m *MariaDB) create(ctx context.Context, c MariaDBConfig) error {
+	// Servers remove from their directory for temporary files what they take for
+	// their own: it is not to be shared.
+	temporary := filepath.Join(m.home.path, "tmp")
+	if err := errors.Join(os.Mkdir(temporary, 0o755), m.account.own(temporary)); err != nil {
+		return fmt.Errorf("configure MariaDB: %w", err)
+	}
 	if err := os.WriteFile(m.settingsFile(), []byte(m.settings(c)), 0o644); err != nil {
 		return fmt.Errorf("configure MariaDB: %w", err)
 	}
@@ -97,6 +103,7 @@ func (m *MariaDB) settings(c MariaDBConfig) string {
 	lines := []string{
 		"[mysqld]",
 		option("datadir", filepath.Join(m.home.path, "data")),
+		option("tmpdir", filepath.Join(m.home.path, "tmp")),
 		option("bind-address", loopback),
 		option("character-set-server", "utf8mb4"),
 		option("innodb-buffer-pool-size", "64M"),

@@ -5,46 +5,34 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 )
 
-// detach sees to it that no connection is bound to a prepared branch, nor on its
-// way out of the server with it: until it is gone, XA COMMIT from elsewhere can
-// be answered with success and lose the branch.
-func (t *task) detach(ctx context.Context) error {
-	if t.s.known() {
-		return t.r.end(ctx, t.s.Conn)
-	}
-	return t.r.unclaimed(ctx)
-}
-
-// end ends a connection, and returns when it has left the server.
+// end tells a connection to end. It may take its time.
 func (r *resource) end(ctx context.Context, conn uint64) error {
 	_, err := r.db.ExecContext(ctx, "KILL CONNECTION "+strconv.FormatUint(conn, 10))
 	switch numberOf(err) {
-	case 0:
 	case codeNoThread:
-		err = nil
+		return nil
 	case codeKillDenied:
 		return fmt.Errorf("%w (connection %d), which the coordinator's user may not end; run GRANT CONNECTION ADMIN ON *.* TO %s: %w", errStillOpen, conn, user(ctx, r.db), err)
 	}
-	if err != nil || r.hasty {
-		return err
+	return err
+}
+
+// release sees to it that a prepared branch is bound to no connection: until
+// then, XA COMMIT from elsewhere can be answered with success and lose the
+// branch. why is nil when it is so.
+func (t *task) release(ctx context.Context, c *census) (why, err error) {
+	switch {
+	case !t.s.known():
+		return nil, t.r.unclaimed(ctx)
+	case !c.holds(t.s):
+		return nil, nil
 	}
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for {
-		var there bool
-		err := r.db.QueryRowContext(ctx, fmt.Sprintf("SELECT EXISTS(SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = %d)", conn)).Scan(&there)
-		if err != nil || !there {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("connection %d has been told to end, and is still rolling back: %w", conn, ctx.Err())
-		case <-tick.C:
-		}
+	if err := t.r.end(ctx, t.s.Conn); err != nil {
+		return nil, err
 	}
+	return fmt.Errorf("it is prepared, and its connection %d has been told to end", t.s.Conn), nil
 }
 
 // unclaimed is for a branch of which it is not known which connection prepared

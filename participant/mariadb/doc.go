@@ -25,10 +25,12 @@
 // Only the connection that prepared a branch can end it at once. MariaDB answers
 // XA COMMIT from another with "unknown" while that one is there, and, while it is
 // on its way out, with a success that is none: the branch is then neither
-// committed nor listed, and its locks stay until the server is restarted. So
-// recovery ends that connection (KILL), waits until it has left the list of
-// connections, and only then finishes the branch; and it looks for the row
-// afterwards.
+// committed nor listed, and its locks stay until the server is restarted. That
+// the connection has left the list of connections is not enough: InnoDB lets go of
+// the branch after that. So recovery ends the connection (KILL), and finishes the
+// branch only when INNODB_TRX, read anew, has no transaction of that connection;
+// and it looks for the row afterwards. InnoDB gives news ten times a second, which
+// all branches that wait share.
 //
 // # Fencing
 //
@@ -41,8 +43,8 @@
 // # Invariants
 //
 //  1. XA COMMIT and XA ROLLBACK are sent by the connection that prepared, or when
-//     it is known to be gone. When it is not on record, every connection that had
-//     a transaction open is waited for.
+//     InnoDB has no transaction for it any more. When it is not on record, every
+//     transaction that was open in a connection is waited for.
 //  2. "Unknown XID" is never an end: the list of prepared branches, the row and
 //     its lock decide, read in this order.
 //  3. Only branches with the cluster's prefix are touched.
@@ -53,8 +55,8 @@
 //
 // # Who may do what
 //
-// The coordinator's user needs PROCESS, since the end of a connection that it
-// cannot see is no proof, CONNECTION ADMIN to end those of other users, and
+// The coordinator's user needs PROCESS, since a transaction that it may not see
+// is not known to have ended, CONNECTION ADMIN to end those of other users, and
 // SELECT, INSERT, UPDATE and DELETE on the table of proof. The application's user
 // needs the same on that table. Whoever comes first makes it, if he may CREATE.
 //

@@ -123,6 +123,40 @@ func TestPooledSessionAtOtherWorkIsNotKilled(t *testing.T) {
 	}
 }
 
+// TestSlowCoordinatorIsNotTakenForTheApplication: one that is still writing the
+// barrier holds the branch's row as the branch itself would. The branch's
+// connection is at somebody else's work by then.
+func TestSlowCoordinatorIsNotTakenForTheApplication(t *testing.T) {
+	bank := newBank(t)
+	r := bank.opened(t, nil)
+	br := newName()
+	w := bank.work(t, newName().XID, "REPLACE INTO account VALUES ('other work', 1)")
+	br.Session = w.session.String()
+	slow, err := bank.pool.Conn(t.Context())
+	check(t, err)
+	defer func() { check(t, slow.Close()) }()
+	run := func(statements ...string) {
+		for _, statement := range statements {
+			_, err := slow.ExecContext(t.Context(), statement)
+			check(t, err)
+		}
+	}
+	run("DO GET_LOCK('"+lockName(br.XID)+"', 0)", "BEGIN", "INSERT INTO txmgr_branch (xid, kind) VALUES ('"+br.XID+"', 2)")
+	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+	defer cancel()
+	if res, err := r.Rollback(ctx, br); !errors.Is(err, errBusy) {
+		t.Errorf("%v, %v", res, err)
+	}
+	run("COMMIT", "DO RELEASE_ALL_LOCKS()")
+	res, err := r.Rollback(t.Context(), br)
+	wantEnd(t, res, err, participant.RolledBack)
+	if vote, err := w.Prepare(t.Context()); vote != txn.VotePrepared {
+		t.Errorf("the session was ended: %v, %v", vote, err)
+	}
+	check(t, w.Rollback(t.Context()))
+	w.Release()
+}
+
 // TestConnectionIDOfAnEarlierServer: connections are counted anew, and this one
 // has nothing to do with the branch.
 func TestConnectionIDOfAnEarlierServer(t *testing.T) {

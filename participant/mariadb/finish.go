@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/txn"
 )
 
 // The statements that finish a branch.
@@ -24,12 +25,13 @@ const (
 
 // task is one call of Commit, Rollback or Settle.
 type task struct {
-	r       *resource
-	b       participant.Branch
-	s       Session // zero: none on record
-	n       xaName
-	settle  bool // drive it nowhere
-	blocked bool // at the last look the branch's row was in hands that are not ours
+	r      *resource
+	b      participant.Branch
+	s      Session // zero: none on record
+	n      xaName
+	settle bool // drive it nowhere
+	fenced bool // its session has been told to end
+	aged   bool // it was looked whether its session is of an earlier start of the server
 }
 
 func (r *resource) task(b participant.Branch) (*task, error) {
@@ -93,38 +95,57 @@ func (r *resource) Commit(ctx context.Context, b participant.Branch) (_ particip
 
 // commit looks once, and does what can be done now.
 func (t *task) commit(ctx context.Context) (result, error) {
-	l, err := t.r.look(ctx, t.b.XID, t.s)
+	row, err := t.r.row(ctx, t.b.XID)
 	if err != nil {
 		return result{}, &participant.NoEffectError{Err: err}
 	}
-	if l.row != rowNone {
-		return t.byRow(ctx, l)
+	if row != rowNone {
+		return t.byRow(ctx, row)
 	}
-	if l.there || !t.s.known() {
-		listed, err := t.r.listed(ctx, t.n)
-		if err == nil && listed {
-			err = t.detach(ctx)
-		}
+	old, err := t.old(ctx)
+	if err != nil {
+		return result{}, &participant.NoEffectError{Err: err}
+	}
+	if old || t.r.hasty {
+		return t.committed(ctx, t.finish(ctx, xaCommit))
+	}
+	c, err := t.r.census(ctx)
+	if err != nil {
+		return result{}, &participant.NoEffectError{Err: err}
+	}
+	if !c.has(t.n) {
+		res, err := t.gone(ctx, c)
 		if err != nil {
-			return result{}, &participant.NoEffectError{Err: err}
+			err = &participant.NoEffectError{Err: err} // it only asked
 		}
-		if !listed {
-			return t.commitGone(ctx)
+		return res, err
+	}
+	if why, err := t.release(ctx, c); why != nil || err != nil {
+		if err != nil {
+			err = &participant.NoEffectError{Err: err}
 		}
+		return result{why: why}, err
 	}
-	err = t.finish(ctx, xaCommit)
-	switch {
-	case err == nil:
-		return t.committed(ctx)
-	case numberOf(err) == codeNOTA || rolledBackBy(err):
-		return t.commitGone(ctx)
+	return t.committed(ctx, t.finish(ctx, xaCommit))
+}
+
+// old reports, once, whether the server was restarted since the session began:
+// then nothing is bound to a connection of that time, and there is no need to look.
+func (t *task) old(ctx context.Context) (bool, error) {
+	if t.aged || !t.s.known() || t.r.hasty {
+		return false, nil
 	}
-	return result{}, err
+	t.aged = true
+	start, err := t.r.start(ctx)
+	return start != t.s.Start, err
 }
 
 // byRow is the end that the row of proof tells.
-func (t *task) byRow(ctx context.Context, l look) (result, error) {
-	if l.row == rowBarrier {
+func (t *task) byRow(ctx context.Context, row int) (result, error) {
+	if row == rowBarrier {
+		if t.b.Vote == txn.VotePrepared && !t.s.proved() {
+			return ended(participant.Unknown, "it voted yes and is not prepared any more; "+t.noProof())
+		}
 		return ended(participant.RolledBack, "it was kept from beginning: a barrier is in "+string(t.r.proof))
 	}
 	switch err := t.r.confirm(ctx, t.b.XID); {
@@ -136,52 +157,52 @@ func (t *task) byRow(ctx context.Context, l look) (result, error) {
 	return ended(participant.Committed, "its row is in "+string(t.r.proof))
 }
 
-// committed looks whether a success of XA COMMIT was one.
-func (t *task) committed(ctx context.Context) (result, error) {
-	if t.s.proved() {
-		row, err := t.r.row(ctx, t.b.XID)
-		if err != nil {
-			return result{}, err
-		}
-		if row != rowWork {
-			return result{}, fmt.Errorf("XA COMMIT was answered with success, but the branch is not committed: %w", errGhost)
-		}
-	}
-	return ended(participant.Committed, xaCommit)
-}
-
-// commitGone finds out how a branch ended that XA COMMIT cannot find. The list is
-// read before the row: what is committed has its row before it leaves the list.
-func (t *task) commitGone(ctx context.Context) (result, error) {
-	res, err := t.gone(ctx)
-	if err != nil {
-		err = &participant.NoEffectError{Err: err} // it only asked
-	}
-	return res, err
-}
-
-func (t *task) gone(ctx context.Context) (result, error) {
-	listed, err := t.r.listed(ctx, t.n)
-	if err != nil {
+// committed looks what an answer to XA COMMIT means.
+func (t *task) committed(ctx context.Context, err error) (result, error) {
+	switch {
+	case numberOf(err) == codeNOTA, rolledBackBy(err):
+		return again(errElsewhere) // the next census tells
+	case err != nil:
 		return result{}, err
+	case !t.s.proved():
+		return ended(participant.Committed, xaCommit)
 	}
-	if listed {
-		return again(errors.New("it is prepared, but bound to a session: of somebody who is finishing it, or one that is not on record"))
-	}
-	l, err := t.r.look(ctx, t.b.XID, t.s)
+	row, err := t.r.row(ctx, t.b.XID)
 	switch {
 	case err != nil:
 		return result{}, err
-	case l.row != rowNone:
-		return t.byRow(ctx, l)
+	case row == rowWork:
+		return ended(participant.Committed, xaCommit)
+	}
+	if err := t.r.sameTable(ctx, t.s); err != nil {
+		return result{}, err
+	}
+	return result{}, fmt.Errorf("XA COMMIT was answered with success, but the branch is not committed: %w", errGhost)
+}
+
+// errElsewhere says why a prepared branch is not known to our session.
+var errElsewhere = errors.New("it is prepared, but bound to a session: of somebody who is finishing it, or one that is not on record")
+
+// gone finds out how a branch ended that is not prepared. The list was read
+// before the row: what is committed has its row before it leaves the list.
+func (t *task) gone(ctx context.Context, c *census) (result, error) {
+	row, err := t.r.row(ctx, t.b.XID)
+	switch {
+	case err != nil:
+		return result{}, err
+	case row != rowNone:
+		return t.byRow(ctx, row)
 	case !t.s.proved():
 		return ended(participant.Unknown, "it is not prepared; "+t.noProof())
+	}
+	if err := t.r.sameTable(ctx, t.s); err != nil {
+		return result{}, err
 	}
 	held, err := t.r.held(ctx, t.b.XID)
 	switch {
 	case err != nil:
 		return result{}, err
-	case held && l.there:
+	case held && c.holds(t.s):
 		return result{}, fmt.Errorf("it is not prepared, and %w (connection %d): its vote was wrong", errStillOpen, t.s.Conn)
 	case held:
 		return again(errGhost)

@@ -36,14 +36,14 @@ func fit(ctx context.Context, conn driver.Conn) error {
 	if on, err := text(ctx, conn, "SHOW VARIABLES WHERE Variable_name = 'wsrep_on'"); err == nil && strings.EqualFold(on, "ON") {
 		return &unfit{"Galera", "the server is part of a Galera cluster (wsrep_on is ON), which does not replicate XA transactions", "use a MariaDB without Galera"}
 	}
-	// A statement that asks for PROCESS and does nothing. Without it the list of
-	// connections shows only some, and says nothing of what it leaves out.
+	// A statement that asks for PROCESS and does nothing. Without it INNODB_TRX is
+	// empty, and does not say why.
 	_, err = text(ctx, conn, "SHOW ENGINE MEMORY STATUS")
 	switch {
 	case numberOf(err) == codeDenied:
 		who, _ := text(ctx, conn, "SELECT CURRENT_USER()") // the advice is understood without
 		return &unfit{
-			"privileges", "the user " + who + " has no PROCESS privilege: it cannot see whether the connection that prepared a branch has gone, and a commit before that can lose the branch",
+			"privileges", "the user " + who + " has no PROCESS privilege: it cannot see whether the connection that prepared a branch still has it, and a commit before it has let go can lose the branch",
 			"GRANT PROCESS, CONNECTION ADMIN ON *.* TO " + quoteUser(who),
 		}
 	case err != nil:

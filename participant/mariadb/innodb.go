@@ -17,6 +17,9 @@ type innodbTx struct {
 	conn               uint64 // 0: prepared, and its connection has gone
 }
 
+// maxTransactions is how many fit surely into the 16 MB of InnoDB's copy.
+const maxTransactions = 30_000
+
 // transactions reads INNODB_TRX as it is now, without our own transaction. InnoDB
 // answers from a copy that it makes at most every tenth of a second, and not at
 // all while others read it; a copy is new when it has the very query that reads
@@ -36,8 +39,13 @@ func (r *resource) transactions(ctx context.Context) (list []innodbTx, err error
 	defer tick.Stop()
 	for {
 		list, isNew, err := readTransactions(ctx, tx)
-		if err != nil || isNew {
-			return list, err
+		switch {
+		case err != nil:
+			return nil, err
+		case len(list) > maxTransactions:
+			return nil, fmt.Errorf("the server has %d transactions, of which InnoDB may not list all", len(list))
+		case isNew:
+			return list, nil
 		}
 		select {
 		case <-ctx.Done():

@@ -13,53 +13,36 @@ import (
 	"github.com/txmgr/txmgr/participant"
 )
 
-// look is what one query tells about a branch.
-type look struct {
-	row   int  // of the table of proof: one of rowNone, rowWork and rowBarrier
-	there bool // the connection that did its work still is, whatever it is at
-}
-
 // The reasons why a branch is not over yet.
 var (
 	errStillOpen = errors.New("its session still holds its work")
 	errGhost     = errors.New("the server holds its locks, but neither lists it as prepared nor has a connection for it: it is still rolling back after a crash; or a finish that came too early has lost the branch, then restart the server, which lists it again")
 )
 
-// look asks about a branch. The error is about the server or the registration:
-// nothing has been done.
-func (r *resource) look(ctx context.Context, xid string, s Session) (l look, err error) {
-	row, origin, there := "0", "NULL", "0"
-	if r.proof != "" {
-		row = "COALESCE((SELECT kind FROM " + r.proof.quoted() + " WHERE xid = " + bytesLiteral(xid) + "), 0)"
-		origin = "COALESCE(" + r.proof.originQuery() + ", '')"
-	}
-	if s.known() {
-		there = fmt.Sprintf("EXISTS(SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = %d) AND %s = %d", s.Conn, startQuery, s.Start)
-	}
-	query := "SELECT " + row + ", " + there + ", " + origin
-	var table *string
-	err = r.db.QueryRowContext(ctx, query).Scan(&l.row, &l.there, &table)
-	if numberOf(err) == codeNoTable {
-		if _, err = r.proof.ensure(ctx, r.db); err == nil {
-			err = r.db.QueryRowContext(ctx, query).Scan(&l.row, &l.there, &table)
-		}
-	}
-	if err != nil {
-		return look{}, err
-	}
-	if table != nil && s.proved() && *table != s.Table && l.row == rowNone {
-		return look{}, fmt.Errorf("the application keeps its proof in another table (%s; the one here is %s): register the database that it uses, and the same proof; or the table was dropped since, and with it the proof of what is not prepared any more", s.Table, *table)
-	}
-	return l, nil
-}
-
 // row reads a branch's row of proof.
 func (r *resource) row(ctx context.Context, xid string) (kind int, err error) {
+	if r.proof == "" {
+		return rowNone, nil
+	}
 	err = r.db.QueryRowContext(ctx, "SELECT kind FROM "+r.proof.quoted()+" WHERE xid = "+bytesLiteral(xid)).Scan(&kind)
+	if numberOf(err) == codeNoTable {
+		_, err = r.proof.ensure(ctx, r.db)
+		return rowNone, err
+	}
 	if errors.Is(err, sql.ErrNoRows) {
 		return rowNone, nil
 	}
 	return kind, err
+}
+
+// sameTable checks that the application writes its rows where we look for them.
+// Without that, nothing follows from a row that is not there.
+func (r *resource) sameTable(ctx context.Context, s Session) error {
+	origin, err := r.proof.origin(ctx, r.db)
+	if err == nil && origin != s.Table {
+		err = fmt.Errorf("the application keeps its proof in another table (%s; the one here is %s): register the database that it uses, and the same proof; or the table was dropped since, and with it the proof of what is not prepared any more", s.Table, origin)
+	}
+	return err
 }
 
 // held reports whether somebody's open or prepared transaction holds the

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
@@ -47,7 +48,11 @@ type resource struct {
 	db      *sql.DB
 	closing context.Context // ends with Close
 	closed  context.CancelCauseFunc
-	hasty   bool // does not wait for connections to be gone: what a test has to find wrong
+	hasty   bool // finishes at once, bound or not: what a test has to find wrong
+
+	mu       sync.Mutex // guards all below
+	next     *round     // nil: nobody waits for a census that has not begun
+	counting bool       // somebody takes one
 }
 
 // call bounds a call by the life of the resource, and names the resource in its

@@ -142,7 +142,8 @@ func TestTableThatIsNotOurs(t *testing.T) {
 	}
 }
 
-// TestProofThatIsNotOnDiskYet cannot be planted; that it is put there can be seen.
+// TestReadProofIsConfirmed: that a row is not on disk yet cannot be planted, but that
+// it is put there can be seen.
 func TestReadProofIsConfirmed(t *testing.T) {
 	bank := newBank(t)
 	r := bank.opened(t, nil)

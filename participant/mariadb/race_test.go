@@ -11,9 +11,6 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// raceWorkers prepare and recover at the same time.
-const raceWorkers = 6
-
 // prepareAndRecover prepares a branch, has its connection closed, and has it
 // committed by recovery at once.
 func (b *bank) prepareAndRecover(t *testing.T, r *resource, br *participant.Branch) error {
@@ -45,14 +42,15 @@ type failed struct {
 
 func (f failed) String() string { return f.branch.XID + ": " + f.err.Error() }
 
-// race has n branches prepared and recovered, and stops at the first failure.
-func (b *bank) race(t *testing.T, r *resource, n int64) (all []failed, done int64) {
+// race has n branches prepared and recovered by so many workers, and stops at the
+// first failure.
+func (b *bank) race(t *testing.T, r *resource, workers int, n int64) (all []failed, done int64) {
 	var begun, ended atomic.Int64
-	failures := make(chan failed, raceWorkers)
+	failures := make(chan failed, workers)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var wg sync.WaitGroup
-	for range raceWorkers {
+	for range workers {
 		wg.Go(func() {
 			for begun.Add(1) <= n && ctx.Err() == nil {
 				br := newName()
@@ -81,7 +79,7 @@ func TestCommitWithinAMillisecondOfThePreparersClose(t *testing.T) {
 	const n = 10_000
 	bank := newBank(t)
 	r := bank.opened(t, nil)
-	if failures, done := bank.race(t, r, n); done != n || len(failures) > 0 {
+	if failures, done := bank.race(t, r, 100, n); done != n || len(failures) > 0 {
 		t.Errorf("%d of %d were committed: %v", done, n, failures)
 	}
 	var rows int

@@ -17,6 +17,9 @@ func (r *resource) Rollback(ctx context.Context, b participant.Branch) (_ partic
 	if err != nil {
 		return participant.Result{}, err
 	}
+	if t.s.proved() {
+		return t.until(ctx, t.exclude)
+	}
 	return t.until(ctx, t.rollback)
 }
 
@@ -32,128 +35,159 @@ func (r *resource) Settle(ctx context.Context, b participant.Branch) (_ particip
 		return participant.Result{Ending: participant.Unknown, Detail: t.noProof()}, nil
 	}
 	t.settle = true
-	return t.until(ctx, t.rollback)
+	return t.until(ctx, t.exclude)
 }
 
-// rollback looks once, and does what can be done now.
-func (t *task) rollback(ctx context.Context) (result, error) {
-	l, err := t.r.look(ctx, t.b.XID, t.s)
+// exclude writes the barrier, and so finds out for sure whether the branch is
+// still in somebody's hands. If it is, its session is ended, and what it has
+// prepared is rolled back.
+func (t *task) exclude(ctx context.Context) (result, error) {
+	row, err := t.r.row(ctx, t.b.XID)
+	if err == nil && row == rowNone {
+		err = t.r.sameTable(ctx, t.s)
+	}
 	switch {
 	case err != nil:
 		return result{}, err
-	case l.row == rowWork, l.row == rowBarrier && t.s.proved():
-		return t.byRow(ctx, l)
-	case l.there && t.s.proved():
-		return t.exclude(ctx, l)
-	case l.there || !t.s.known():
-		listed, err := t.r.listed(ctx, t.n)
-		if err == nil && listed {
-			err = t.detach(ctx)
-		}
-		if err != nil {
-			return result{}, err
-		}
-		if !listed {
-			return t.never(ctx, l)
-		}
+	case row != rowNone:
+		return t.byRow(ctx, row)
 	}
-	if t.settle {
-		return t.exclude(ctx, l)
+	held, res, err := t.barrier(ctx)
+	if err != nil || !held {
+		return res, err
 	}
-	err = t.finish(ctx, xaRollback)
+	// The row was locked, by none of us. If it cannot be read even now, the branch
+	// itself has it.
+	row, err = t.r.row(ctx, t.b.XID)
 	switch {
-	case numberOf(err) == codeNOTA:
-		return t.never(ctx, l)
-	case err != nil && !rolledBackBy(err):
+	case err != nil:
+		return result{}, err
+	case row != rowNone:
+		return t.byRow(ctx, row)
+	}
+	old, err := t.old(ctx)
+	switch {
+	case err != nil:
+		return result{}, err
+	case old && !t.settle:
+		return t.rolledBack(ctx, t.finish(ctx, xaRollback))
+	case t.r.fenced && !t.fenced:
+		return t.fence(ctx)
+	}
+	c, err := t.r.census(ctx)
+	if err != nil {
 		return result{}, err
 	}
-	return t.rolledBack(ctx)
+	if c.has(t.n) {
+		return t.rollbackPrepared(ctx, c)
+	}
+	switch {
+	case !c.holds(t.s):
+		return again(errGhost)
+	case !t.r.fenced:
+		return ended(participant.RolledBack, "it is not prepared; its session is still open and not to be fenced off")
+	}
+	return again(fmt.Errorf("%w: connection %d has been told to end", errStillOpen, t.s.Conn))
 }
 
-// rolledBack looks whether a success of XA ROLLBACK was one.
-func (t *task) rolledBack(ctx context.Context) (result, error) {
-	if t.s.proved() {
-		held, err := t.r.held(ctx, t.b.XID)
-		if err != nil {
-			return result{}, err
-		}
-		if held {
-			return result{}, fmt.Errorf("XA ROLLBACK was answered with success, but the branch is not rolled back: %w", errGhost)
-		}
+// barrier writes the barrier. held is true when that has to wait; otherwise the
+// result says what is next.
+func (t *task) barrier(ctx context.Context) (held bool, _ result, err error) {
+	written, held, err := t.r.barrier(ctx, t.b.XID)
+	var res result
+	switch {
+	case errors.Is(err, errBusy):
+		res, err = again(err)
+	case err != nil || held:
+	case !written:
+		res, err = again(errors.New("its row has appeared")) // which the next look reads
+	case t.b.Vote == txn.VotePrepared && !t.s.proved():
+		res, err = ended(participant.Unknown, "it voted yes and is not prepared any more; "+t.noProof())
+	default:
+		res, err = ended(participant.RolledBack, "it is not prepared, and kept from beginning by a barrier in "+string(t.r.proof))
+	}
+	return held, res, err
+}
+
+// fence ends the session that holds the branch's row, if it is of this server and
+// the branch is not prepared: then it cannot be another one's.
+func (t *task) fence(ctx context.Context) (result, error) {
+	t.fenced = true
+	listed, err := t.r.listed(ctx, t.n)
+	if err != nil || listed {
+		return again2(errStillOpen, err)
+	}
+	start, err := t.r.start(ctx)
+	if err == nil && start == t.s.Start {
+		err = t.r.end(ctx, t.s.Conn)
+	}
+	return again2(fmt.Errorf("%w: connection %d has been told to end", errStillOpen, t.s.Conn), err)
+}
+
+// again2 is again, unless there is an error.
+func again2(why, err error) (result, error) {
+	if err != nil {
+		return result{}, err
+	}
+	return again(why)
+}
+
+// rollbackPrepared rolls back what is prepared, when nobody has it any more.
+func (t *task) rollbackPrepared(ctx context.Context, c *census) (result, error) {
+	if t.settle {
+		return result{}, errors.New("it is prepared, which a branch that is to be committed in one phase never is; somebody has to finish it by hand")
+	}
+	if why, err := t.release(ctx, c); why != nil || err != nil {
+		return again2(why, err)
+	}
+	return t.rolledBack(ctx, t.finish(ctx, xaRollback))
+}
+
+// rolledBack looks what an answer to XA ROLLBACK means.
+func (t *task) rolledBack(ctx context.Context, err error) (result, error) {
+	switch {
+	case numberOf(err) == codeNOTA:
+		return again(errElsewhere) // the next look tells
+	case err != nil && !rolledBackBy(err):
+		return result{}, err
+	case !t.s.proved():
+		return ended(participant.RolledBack, xaRollback)
+	}
+	held, err := t.r.held(ctx, t.b.XID)
+	switch {
+	case err != nil:
+		return result{}, err
+	case held:
+		return result{}, fmt.Errorf("XA ROLLBACK was answered with success, but the branch is not rolled back: %w", errGhost)
 	}
 	return ended(participant.RolledBack, xaRollback)
 }
 
-// never is the end of a branch that is not prepared: it is kept from beginning,
-// where that can be done.
-func (t *task) never(ctx context.Context, l look) (result, error) {
-	if t.r.proof != "" && l.row == rowNone {
-		return t.exclude(ctx, l)
+// rollback is for a branch of which no proof is on record.
+func (t *task) rollback(ctx context.Context) (result, error) {
+	c, err := t.r.census(ctx)
+	if err != nil {
+		return result{}, err
 	}
-	listed, err := t.r.listed(ctx, t.n)
+	if c.has(t.n) {
+		return t.rollbackPrepared(ctx, c)
+	}
+	row, err := t.r.row(ctx, t.b.XID)
 	switch {
 	case err != nil:
 		return result{}, err
-	case listed:
-		return again(errors.New("it is prepared, but bound to a session: of somebody who is finishing it, or one that is not on record"))
-	case t.b.Vote == txn.VotePrepared && l.row == rowNone:
+	case row != rowNone:
+		return t.byRow(ctx, row)
+	case t.r.proof != "":
+		held, res, err := t.barrier(ctx)
+		if held {
+			return again(fmt.Errorf("%w, and which one that is is not on record", errStillOpen))
+		}
+		return res, err
+	case t.b.Vote == txn.VotePrepared:
 		return ended(participant.Unknown, "it voted yes and is not prepared any more; "+t.noProof())
-	case l.there:
+	case c.holds(t.s):
 		return ended(participant.RolledBack, "it is not prepared; whether its session still has its work cannot be told without proof")
 	}
 	return ended(participant.RolledBack, "it is not prepared")
-}
-
-// exclude writes the barrier, and so finds out for sure whether the branch is
-// still in somebody's hands. If it is, its session is ended.
-func (t *task) exclude(ctx context.Context, l look) (result, error) {
-	if !t.blocked {
-		written, held, err := t.r.barrier(ctx, t.b.XID)
-		switch {
-		case errors.Is(err, errBusy):
-			return again(err)
-		case err != nil:
-			return result{}, err
-		case written:
-			return t.excluded()
-		case !held:
-			return again(errors.New("its row has appeared")) // which the next look reads
-		}
-		t.blocked = true
-		if t.s.known() && !l.there {
-			return again(errGhost)
-		}
-		return again(errStillOpen)
-	}
-	// The row was locked and is not there to be read: the branch itself has it.
-	t.blocked = false
-	listed, err := t.r.listed(ctx, t.n)
-	switch {
-	case err != nil:
-		return result{}, err
-	case listed && t.settle:
-		return result{}, errors.New("it is prepared, which a branch that is to be committed in one phase never is; somebody has to finish it by hand")
-	case !t.s.known() && listed:
-		return again(errors.New("it is being prepared"))
-	case !t.s.known():
-		return again(fmt.Errorf("%w, and which one that is is not on record", errStillOpen))
-	case !l.there && listed:
-		return again(errors.New("it has prepared meanwhile"))
-	case !l.there:
-		return again(errGhost)
-	case !listed && !t.r.fenced:
-		return ended(participant.RolledBack, "it is not prepared; its session is still open and not to be fenced off")
-	}
-	if err := t.r.end(ctx, t.s.Conn); err != nil {
-		return result{}, err
-	}
-	return again(fmt.Errorf("%w: connection %d has been ended", errStillOpen, t.s.Conn))
-}
-
-// excluded is the end of a branch that has no row but the barrier.
-func (t *task) excluded() (result, error) {
-	if t.b.Vote == txn.VotePrepared && !t.s.proved() {
-		return ended(participant.Unknown, "it voted yes and is not prepared any more; "+t.noProof())
-	}
-	return ended(participant.RolledBack, "it did not prepare, and is kept from beginning by a barrier in "+string(t.r.proof))
 }

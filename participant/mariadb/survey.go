@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/txmgr/txmgr/participant"
@@ -122,15 +121,17 @@ func (t *task) testimony(ctx context.Context) (w participant.Testimony, err erro
 	if w.Prepared, err = t.r.listed(ctx, t.n); err != nil {
 		return w, err
 	}
-	l, err := t.r.look(ctx, t.b.XID, t.s)
-	if err != nil {
-		return w, err
+	row, err := t.r.row(ctx, t.b.XID)
+	if err == nil && row == rowNone && t.s.proved() {
+		err = t.r.sameTable(ctx, t.s)
 	}
 	switch {
-	case l.row == rowWork:
+	case err != nil:
+		return w, err
+	case row == rowWork:
 		w.Prepared, w.Ending, w.Detail = false, participant.Committed, "its row is in "+string(t.r.proof)
 		return w, nil
-	case l.row == rowBarrier && t.s.proved():
+	case row == rowBarrier && !w.Prepared:
 		w.Ending, w.Detail = participant.RolledBack, "a barrier is in "+string(t.r.proof)
 		return w, nil
 	}
@@ -154,40 +155,27 @@ func (t *task) testimony(ctx context.Context) (w participant.Testimony, err erro
 		w.Detail = fmt.Sprintf("connection %d is at work", h.conn)
 	case t.s.proved():
 		w.Ending, w.Detail = participant.RolledBack, "it is not prepared, and no row in "+string(t.r.proof)+" says that it was committed"
-	case t.b.Vote == txn.VotePrepared || l.there:
+	case t.b.Vote == txn.VotePrepared || t.s.known():
 		w.Ending, w.Detail = participant.Unknown, "it is not prepared; "+t.noProof()
 	default:
 		w.Ending, w.Detail = participant.RolledBack, "it is not prepared"
 	}
-	state, err := t.r.connection(ctx, t.s, l)
+	state, err := t.r.connection(ctx, t.s)
 	w.Detail += state
 	return w, err
 }
 
 // connection says for people what the application's session is doing.
-func (r *resource) connection(ctx context.Context, s Session, l look) (string, error) {
+func (r *resource) connection(ctx context.Context, s Session) (string, error) {
 	if !s.known() {
 		return "; no session is on record", nil
 	}
-	if !l.there {
-		return "; its connection " + strconv.FormatUint(s.Conn, 10) + " has gone", nil
+	found, err := r.texts(ctx, fmt.Sprintf("SELECT CONCAT('; its ', %s, ' is at ', COMMAND, ' for ', TIME, ' s') FROM information_schema.PROCESSLIST WHERE ID = %d AND %s = %d",
+		whoQuery, s.Conn, startQuery, s.Start))
+	if err != nil || len(found) == 0 {
+		return fmt.Sprintf("; its connection %d has gone", s.Conn), err
 	}
-	var who, command string
-	var seconds int64
-	rows, err := r.db.QueryContext(ctx, "SELECT "+whoQuery+", COMMAND, TIME FROM information_schema.PROCESSLIST WHERE ID = "+strconv.FormatUint(s.Conn, 10))
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = rows.Close() }() // Err has what went wrong
-	for rows.Next() {
-		if err := rows.Scan(&who, &command, &seconds); err != nil {
-			return "", err
-		}
-	}
-	if command == "" {
-		return "; its connection has gone just now", rows.Err()
-	}
-	return fmt.Sprintf("; its %s is at %s for %d s", who, command, seconds), rows.Err()
+	return found[0], nil
 }
 
 // whoQuery names a connection of PROCESSLIST for people. What it runs is not

@@ -133,7 +133,7 @@ func TestLostBranchIsSeenEverywhere(t *testing.T) {
 	bank := newBankOn(t, s)
 	r := bank.opened(t, nil)
 	r.hasty = true
-	lost, done := bank.race(t, r, 30_000)
+	lost, done := bank.race(t, r, 6, 60_000)
 	r.hasty = false
 	if len(lost) == 0 {
 		t.Fatalf("no branch was lost in %d", done)

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -112,46 +111,59 @@ func (db *DB) begin(ctx context.Context, enlist txn.Enlister) (_ *branch, err er
 	return b, nil
 }
 
+// sessionKey is under what a connection keeps which session it was last.
+const sessionKey = "txmgr.session"
+
 // identify asks a transaction which session it is, and makes the server give it
-// its number.
-func identify(ctx context.Context, tx pgx.Tx) (s Session, err error) {
+// its number. All but the number stays the same as long as the backend lives, and
+// comes from files and from the list of all sessions, so a backend is asked for it
+// once. Another one, behind a pooler that shares out connections, is asked anew.
+func identify(ctx context.Context, tx pgx.Tx) (Session, error) {
+	kept := tx.Conn().PgConn().CustomData()
+	if s, known := kept[sessionKey].(Session); known {
+		var pid int32
+		var xid string
+		if err := tx.QueryRow(ctx, "SELECT pg_backend_pid(), pg_current_xact_id()::text").Scan(&pid, &xid); err != nil {
+			return Session{}, err
+		}
+		if s.PID == uint32(pid) {
+			return s.at(xid)
+		}
+	}
+	s, err := identifyBackend(ctx, tx)
+	if err == nil && !s.Recovered.IsZero() { // which becomes known some time after the server's start
+		kept[sessionKey] = s
+	}
+	return s, err
+}
+
+// identifyBackend asks for everything. The view of the archiver would leave a lock
+// on itself in the branch; the function does not.
+func identifyBackend(ctx context.Context, tx pgx.Tx) (s Session, err error) {
 	var pid int32
 	var xid, system string
+	var recovered *time.Time
 	err = tx.QueryRow(ctx, `
-		SELECT pid, backend_start, pg_current_xact_id()::text, (SELECT system_identifier::text FROM pg_control_system())
-		FROM pg_stat_get_activity(pg_backend_pid())`).Scan(&pid, &s.Start, &xid, &system)
+		SELECT pid, backend_start, pg_current_xact_id()::text, (SELECT system_identifier::text FROM pg_control_system()),
+			(SELECT stats_reset FROM pg_stat_get_archiver())
+		FROM pg_stat_get_activity(pg_backend_pid())`).Scan(&pid, &s.Start, &xid, &system, &recovered)
 	if err != nil {
 		return Session{}, err
 	}
 	s.PID = uint32(pid)
-	var errXID, errSystem, errLife error
-	s.XID, errXID = strconv.ParseUint(xid, 10, 64)
-	s.System, errSystem = strconv.ParseUint(system, 10, 64)
-	s.Recovered, errLife = life(ctx, tx, s)
-	return s, errors.Join(errXID, errSystem, errLife)
+	if recovered != nil {
+		s.Recovered = *recovered
+	}
+	if s.System, err = strconv.ParseUint(system, 10, 64); err != nil {
+		return Session{}, err
+	}
+	return s.at(xid)
 }
 
-// lifeKey is under what a connection keeps what life asked last.
-const lifeKey = "txmgr.life"
-
-// life gives [Session.Recovered]. It is the same as long as the backend lives, so
-// it is asked once for each: before PostgreSQL 15 the answer comes from a file. The
-// view would leave a lock on itself in the branch.
-func life(ctx context.Context, tx pgx.Tx, s Session) (time.Time, error) {
-	known := tx.Conn().PgConn().CustomData()
-	if last, ok := known[lifeKey].(Session); ok && last.PID == s.PID && last.Start.Equal(s.Start) {
-		return last.Recovered, nil
-	}
-	var recovered *time.Time
-	if err := tx.QueryRow(ctx, "SELECT stats_reset FROM pg_stat_get_archiver()").Scan(&recovered); err != nil {
-		return time.Time{}, err
-	}
-	if recovered == nil {
-		return time.Time{}, nil
-	}
-	s.Recovered = *recovered
-	known[lifeKey] = s
-	return s.Recovered, nil
+// at is the session at work on another transaction.
+func (s Session) at(xid string) (_ Session, err error) {
+	s.XID, err = strconv.ParseUint(xid, 10, 64)
+	return s, err
 }
 
 // failed is a row that could not be asked for.

@@ -62,6 +62,56 @@ func TestSessionAskedForBySQL(t *testing.T) {
 	}
 }
 
+// TestABackendIsIdentifiedOnce: what is remembered of a connection is true of its
+// next transaction, and is not believed of another backend.
+func TestABackendIsIdentifiedOnce(t *testing.T) {
+	conn, err := newBank(t).pool.Acquire(t.Context())
+	check(t, err)
+	defer conn.Release()
+	ask := func() (s Session) {
+		t.Helper()
+		tx, err := conn.Begin(t.Context())
+		check(t, err)
+		defer func() { check(t, tx.Rollback(context.Background())) }()
+		s, err = identify(t.Context(), tx)
+		check(t, err)
+		return s
+	}
+	first := ask()
+	kept := conn.Conn().PgConn().CustomData()
+	if first.XID == 0 || kept[sessionKey] != first {
+		t.Fatalf("remembered %v of %v", kept[sessionKey], first)
+	}
+	want := first
+	want.XID++
+	if second := ask(); second != want {
+		t.Errorf("the next transaction is of %v, want %v", second, want)
+	}
+	another := first
+	another.PID++
+	another.System++
+	kept[sessionKey] = another
+	want.XID++
+	if third := ask(); third != want || kept[sessionKey] != third {
+		t.Errorf("after another backend %v, and remembered %v; want %v", third, kept[sessionKey], want)
+	}
+}
+
+// BenchmarkIdentify is what a branch costs before its work.
+func BenchmarkIdentify(b *testing.B) {
+	conn, err := newBank(b).pool.Acquire(b.Context())
+	check(b, err)
+	defer conn.Release()
+	tx, err := conn.Begin(b.Context())
+	check(b, err)
+	defer func() { check(b, tx.Rollback(context.Background())) }()
+	for b.Loop() {
+		if _, err := identify(b.Context(), tx); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 func TestParseSessionTakesNoOtherForm(t *testing.T) {
 	for _, text := range []string{
 		"",
