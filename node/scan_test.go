@@ -51,8 +51,11 @@ func TestScanGoesOn(t *testing.T) {
 				t.Fatalf("%+v, %v", fs, err)
 			}
 			for i, want := range []struct{ name, verdict, text string }{
-				{"a", "rollback", ""}, {"dead", "unseen", "dial postgres://app:***@db/x: refused"},
-				{"hung", "unseen", "no answer within 10s"}, {"hung2", "unseen", "no answer within 10s"}, {"z", "rollback", ""},
+				{"a", "rollback", ""},
+				{"dead", "unseen", "dial postgres://app:***@db/x: refused"},
+				{"hung", "unseen", "no answer within 10s"},
+				{"hung2", "unseen", "no answer within 10s"},
+				{"z", "rollback", ""},
 			} {
 				f := fs[i]
 				if f.Participant != want.name || f.Verdict != want.verdict || !strings.Contains(f.Error, want.text) || (f.Error == "") != (want.text == "") {
