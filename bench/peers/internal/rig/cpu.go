@@ -3,6 +3,7 @@ package rig
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -23,25 +24,64 @@ func OwnCPU() (time.Duration, error) {
 
 // CPUOf is the processor time of another process so far.
 func CPUOf(pid int) (time.Duration, error) {
+	n, err := stat(pid, statUser, statSystem)
+	if err != nil {
+		return 0, fmt.Errorf("processor time: %w", err)
+	}
+	return time.Duration(n[0]+n[1]) * clockTick, nil
+}
+
+// CPUOfTree is that of a process and of its children so far, those that have ended included: of a server with a process
+// for each connection.
+func CPUOfTree(pid int) (time.Duration, error) {
+	n, err := stat(pid, statUser, statSystem, statEndedUser, statEndedSystem)
+	if err != nil {
+		return 0, fmt.Errorf("processor time: %w", err)
+	}
+	sum := n[0] + n[1] + n[2] + n[3]
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return 0, fmt.Errorf("processor time: list processes: %w", err)
+	}
+	for _, dir := range dirs {
+		child, err := strconv.Atoi(filepath.Base(dir))
+		if err != nil {
+			continue
+		}
+		n, err := stat(child, statParent, statUser, statSystem)
+		if err == nil && n[0] == int64(pid) { // otherwise it has ended meanwhile
+			sum += n[1] + n[2]
+		}
+	}
+	return time.Duration(sum) * clockTick, nil
+}
+
+// The places of figures in a process's stat, counted from behind its name.
+const (
+	statParent      = 1
+	statUser        = 11
+	statSystem      = 12
+	statEndedUser   = 13
+	statEndedSystem = 14
+)
+
+func stat(pid int, places ...int) ([]int64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return 0, fmt.Errorf("processor time of process %d: %w", pid, err)
+		return nil, err
 	}
 	// The name, in parentheses, may hold anything.
 	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
-	const user, system = 11, 12
-	var ticks int64
-	for _, f := range []int{user, system} {
+	out := make([]int64, len(places))
+	for i, f := range places {
 		if f >= len(fields) {
-			return 0, fmt.Errorf("processor time of process %d: only %d fields", pid, len(fields))
+			return nil, fmt.Errorf("process %d: only %d fields", pid, len(fields))
 		}
-		n, err := strconv.ParseInt(fields[f], 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("processor time of process %d: %w", pid, err)
+		if out[i], err = strconv.ParseInt(fields[f], 10, 64); err != nil {
+			return nil, fmt.Errorf("process %d: %w", pid, err)
 		}
-		ticks += n
 	}
-	return time.Duration(ticks) * clockTick, nil
+	return out, nil
 }
 
 // Written is how many bytes this process has caused to be written to disks so far.

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/txmgr/txmgr/bench/peers/internal/rig"
+)
+
+// The ways to do the work.
+const (
+	handWay       = "hand"
+	handAtOnceWay = "hand-at-once"
+	serverWay     = "server"
+	embeddedWay   = "embedded"
+
+	pgWay         = "pg"
+	pgServerWay   = "pg-server"
+	pgEmbeddedWay = "pg-embedded"
+
+	myWay         = "mariadb"
+	myServerWay   = "mariadb-server"
+	myEmbeddedWay = "mariadb-embedded"
+)
+
+// ways says what each is called, and beside what it is measured. Who is measured beside nobody is what others are.
+var ways = []struct{ key, name, beside string }{
+	{handWay, "by hand, one after the other", ""},
+	{handAtOnceWay, "by hand, both at once", handWay},
+	{serverWay, "txmgr server", handWay},
+	{embeddedWay, "txmgr embedded", handWay},
+	{pgWay, "PostgreSQL, plain COMMIT", ""},
+	{pgServerWay, "PostgreSQL, txmgr server", pgWay},
+	{pgEmbeddedWay, "PostgreSQL, txmgr embedded", pgWay},
+	{myWay, "MariaDB, plain COMMIT", ""},
+	{myServerWay, "MariaDB, txmgr server", myWay},
+	{myEmbeddedWay, "MariaDB, txmgr embedded", myWay},
+}
+
+func keys() (out []string) {
+	for _, w := range ways {
+		out = append(out, w.key)
+	}
+	return out
+}
+
+// contender is one of the ways, with what it needs.
+type contender struct {
+	Key  string `json:"key"`
+	Name string `json:"name"`
+
+	beside string
+	pair   func(ctx context.Context, worker int) error
+	m      *timed       // nil without a coordinator
+	server *rig.Process // nil unless the coordinator is a process
+}
+
+// field is everybody who is measured, and what is there for all of them.
+type field struct {
+	databases
+	contenders []*contender
+	pools      []*pools
+	closers    []io.Closer // in the order of opening
+}
+
+// closing lets a method be an io.Closer.
+type closing func() error
+
+func (c closing) Close() error { return c() }
+
+// gather starts databases and coordinators. It gives what it has started even when it fails.
+func gather(ctx context.Context, dir string, o options) (f *field, err error) {
+	f = new(field)
+	for _, k := range o.only {
+		if !slices.Contains(keys(), k) {
+			return f, fmt.Errorf("-only %s: want some of %s", k, strings.Join(keys(), ", "))
+		}
+	}
+	say("building txmgr")
+	program, err := build(ctx, dir)
+	if err != nil {
+		return f, err
+	}
+	say("starting the databases")
+	f.databases, err = startDatabases(ctx, dir, 200)
+	f.closers = append(f.closers, closing(f.databases.close))
+	if err != nil {
+		return f, err
+	}
+	workers := slices.Max(o.workers)
+	for _, add := range []func() error{
+		func() error { return f.addHand(ctx, workers) },
+		func() error {
+			s, err := serve(ctx, program, filepath.Join(dir, "server"))
+			if err != nil {
+				return err
+			}
+			f.closers = append(f.closers, s)
+			return f.addManaged(ctx, "server", s, s.process, workers, serverWay, pgServerWay, myServerWay)
+		},
+		func() error {
+			n, err := embed(ctx, filepath.Join(dir, "embedded"))
+			if err != nil {
+				return err
+			}
+			f.closers = append(f.closers, n)
+			return f.addManaged(ctx, "embedded", n, nil, workers, embeddedWay, pgEmbeddedWay, myEmbeddedWay)
+		},
+	} {
+		if err := add(); err != nil {
+			return f, err
+		}
+	}
+	f.contenders = slices.DeleteFunc(f.contenders, func(c *contender) bool { return len(o.only) > 0 && !slices.Contains(o.only, c.Key) })
+	return f, nil
+}
+
+func (f *field) open(ctx context.Context, name string, workers int) (*pools, error) {
+	p, err := f.databases.open(ctx, name, workers+1) // one for this program itself
+	f.closers = append(f.closers, closing(p.close))
+	f.pools = append(f.pools, p)
+	return p, err
+}
+
+func (f *field) addHand(ctx context.Context, workers int) error {
+	p, err := f.open(ctx, "hand", workers)
+	if err != nil {
+		return err
+	}
+	h, err := newHand(ctx, p, workers)
+	if err != nil {
+		return err
+	}
+	f.closers = append(f.closers, closing(h.close))
+	f.add(handWay, &contender{pair: h.inTurn})
+	f.add(handAtOnceWay, &contender{pair: h.atOnce})
+	f.add(pgWay, &contender{pair: h.plainPG})
+	f.add(myWay, &contender{pair: h.plainMy})
+	return nil
+}
+
+func (f *field) addManaged(ctx context.Context, name string, m manager, p *rig.Process, workers int, pair, pg, my string) error {
+	own, err := f.open(ctx, name, workers)
+	if err != nil {
+		return err
+	}
+	if err := register(ctx, m, own); err != nil {
+		return err
+	}
+	a := newManaged(m, own)
+	f.add(pair, &contender{pair: a.pair, m: a.m, server: p})
+	f.add(pg, &contender{pair: a.onlyPG, m: a.m, server: p})
+	f.add(my, &contender{pair: a.onlyMy, m: a.m, server: p})
+	return nil
+}
+
+func (f *field) add(key string, c *contender) {
+	for _, w := range ways {
+		if w.key == key {
+			c.Key, c.Name, c.beside = key, w.name, w.beside
+		}
+	}
+	f.contenders = append(f.contenders, c)
+}
+
+// tidied waits until the coordinators have cleared away what transactions left in MariaDB, so that nobody else pays for it.
+func (f *field) tidied(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for _, p := range f.pools {
+		for left := true; left; {
+			err := p.my.QueryRowContext(ctx, "SELECT EXISTS(SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'txmgr_branch')").Scan(&left)
+			if err == nil && left {
+				err = p.my.QueryRowContext(ctx, "SELECT EXISTS(SELECT 1 FROM txmgr_branch)").Scan(&left)
+			}
+			if err != nil {
+				return fmt.Errorf("wait for rows of proof to be cleared away in database %s: %w", p.name, err)
+			}
+			if left {
+				<-tick.C
+			}
+		}
+	}
+	return nil
+}
+
+// close ends everything, the last first.
+func (f *field) close() error {
+	var errs []error
+	for _, c := range slices.Backward(f.closers) {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,313 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/txmgr/txmgr/bench/peers/internal/rig"
+	"github.com/txmgr/txmgr/participant/mariadb"
+	"github.com/txmgr/txmgr/participant/postgres"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// The goal: rollbacks beside a participant that hangs, to those without it.
+const goalHung = 1.2
+
+// makers is how many connections prepare what is to expire.
+const makers = 16
+
+// hungReport is what a run with -hung has found out.
+type hungReport struct {
+	Condition rig.Condition `json:"condition"`
+	Due       int           `json:"due"`
+	Cases     []*hungCase   `json:"cases"`
+}
+
+// hungCase is one combination, in all rounds.
+type hungCase struct {
+	Name string `json:"name"`
+	// Others is how many transactions of the hung participant alone expire at the same time; with Same the transactions of
+	// PostgreSQL have a branch there, too.
+	Others int          `json:"others"`
+	Same   bool         `json:"same"`
+	Rounds []expiration `json:"rounds"`
+}
+
+// expiration is what was seen of one crowd of transactions.
+type expiration struct {
+	Span     time.Duration `json:"span_ns"`      // from the deadline until nothing is prepared at PostgreSQL
+	First    time.Duration `json:"first_ns"`     // until the first one was gone
+	Most     time.Duration `json:"most_ns"`      // until 99 of 100 were
+	Undone   int           `json:"undone"`       // transactions that wait for the hung participant then
+	Deaf     int           `json:"calls"`        // connections that it had accepted until then
+	Coord    time.Duration `json:"cpu_ns"`       // of the coordinator, from the deadline on
+	Postgres time.Duration `json:"pg_cpu_ns"`    // the same
+	Prepared int           `json:"prepared"`     // at the deadline
+	Making   time.Duration `json:"preparing_ns"` // how long it took to make them
+}
+
+func measureHung(ctx context.Context, o options) (err error) {
+	dir, err := scratch(o.dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	r := hungReport{Condition: rig.Note(dir).Named("go -C bench/peers run ./cmd/overhead"), Due: o.due, Cases: []*hungCase{
+		{Name: "alone"},
+		{Name: "beside as many of a participant that hangs", Others: o.due},
+		{Name: "with a branch each at one that hangs", Same: true},
+	}}
+	say("building txmgr")
+	program, err := build(ctx, dir)
+	if err != nil {
+		return err
+	}
+	d, err := startDatabases(ctx, dir, o.due+100)
+	defer func() { err = errors.Join(err, d.close()) }()
+	if err != nil {
+		return err
+	}
+	if err := d.pg.CreateDatabase(ctx, bankName); err != nil {
+		return err
+	}
+	for n := range o.rounds {
+		for _, i := range rand.Perm(len(r.Cases)) {
+			c := r.Cases[i]
+			b := brink{program: program, dir: filepath.Join(dir, fmt.Sprintf("hung-%d-%d", n, i)), databases: d, due: o.due, lead: o.lead, hungCase: c}
+			e, err := b.run(ctx)
+			if err != nil {
+				return fmt.Errorf("%s: %w", c.Name, err)
+			}
+			say("round %d of %d: %-43s %d rolled back %v after the deadline (99 of 100: %v), %d calls hung; prepared in %v", n+1, o.rounds, c.Name,
+				e.Prepared, e.Span.Round(time.Millisecond), e.Most.Round(time.Millisecond), e.Deaf, e.Making.Round(time.Millisecond))
+			c.Rounds = append(c.Rounds, e)
+		}
+	}
+	r.Condition.End()
+	return r.print(os.Stdout, o.output)
+}
+
+// brink is a crowd of transactions that are about to expire, with a coordinator of its own.
+type brink struct {
+	*hungCase
+	databases
+	program string
+	dir     string
+	due     int
+	lead    time.Duration
+
+	server *server
+	deaf   *deaf
+	until  time.Time // the deadline of all
+}
+
+const deafName = "deaf"
+
+func (b *brink) run(ctx context.Context) (e expiration, err error) {
+	if b.deaf, err = newDeaf(); err != nil {
+		return e, err
+	}
+	defer func() { err = errors.Join(err, b.deaf.Close()) }()
+	if b.server, err = serve(ctx, b.program, b.dir); err != nil {
+		return e, err
+	}
+	defer func() { err = errors.Join(err, b.server.Close()) }()
+	err = b.server.AddParticipant(ctx, txn.Participant{Name: bankName, Kind: postgres.Kind, Settings: map[string]string{"dsn": b.pg.DSN(bankName)}})
+	if err == nil && (b.Others > 0 || b.Same) {
+		err = b.server.AddParticipant(ctx, txn.Participant{Name: deafName, Kind: mariadb.Kind, Settings: map[string]string{"dsn": b.deaf.dsn()}})
+	}
+	if err != nil {
+		return e, err
+	}
+	b.until = time.Now().Add(b.lead)
+	began := time.Now()
+	if err := b.fill(ctx); err != nil {
+		return e, err
+	}
+	e.Making = time.Since(began)
+	if left := time.Until(b.until); left < 0 {
+		return e, fmt.Errorf("it took %v to prepare %d: a longer -lead helps", e.Making, b.due)
+	}
+	return b.watch(ctx, e)
+}
+
+// fill prepares the branches, from connections that have ended before the deadline: their application has died.
+func (b *brink) fill(ctx context.Context) error {
+	pool, err := pgxpool.New(ctx, fmt.Sprintf("%s&pool_max_conns=%d", b.pg.DSN(bankName), makers))
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	if _, err := pool.Exec(ctx, "DROP TABLE IF EXISTS account; CREATE TABLE account (id int PRIMARY KEY, balance bigint NOT NULL)", pgx.QueryExecModeSimpleProtocol); err != nil {
+		return err
+	}
+	if _, err := pool.Exec(ctx, "INSERT INTO account SELECT i, 0 FROM generate_series(1, $1) i", b.due); err != nil {
+		return err
+	}
+	err = inParallel(b.due, func(i int) error { return b.abandon(ctx, pool, i) })
+	if err == nil && b.Others > 0 {
+		err = inParallel(b.Others, func(int) error {
+			_, err := b.server.Begin(ctx, txn.Options{Timeout: time.Until(b.until), Branches: []txn.Enlistment{{Participant: deafName}}})
+			return err
+		})
+	}
+	return err
+}
+
+// inParallel does something so many times, some at once, until one fails.
+func inParallel(times int, do func(i int) error) error {
+	var wg sync.WaitGroup
+	errs := make([]error, makers)
+	for m := range makers {
+		wg.Go(func() {
+			for i := m; i < times && errs[m] == nil; i += makers {
+				errs[m] = do(i)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// sessionQuery asks which session this is, as docs/start.md does.
+const sessionQuery = `
+	SELECT format('pid=%s start=%s xid=%s system=%s', pid, to_char(backend_start AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+		pg_current_xact_id(), (SELECT system_identifier FROM pg_control_system()))
+	FROM pg_stat_get_activity(pg_backend_pid())`
+
+// abandon makes a transaction, does its work, prepares it, and says no more.
+func (b *brink) abandon(ctx context.Context, pool *pgxpool.Pool, i int) error {
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	if _, err := conn.Exec(ctx, "BEGIN"); err != nil {
+		return err
+	}
+	var session string
+	if err := conn.QueryRow(ctx, sessionQuery).Scan(&session); err != nil {
+		return err
+	}
+	branches := []txn.Enlistment{{Participant: bankName, Session: session}}
+	if b.Same {
+		branches = append(branches, txn.Enlistment{Participant: deafName})
+	}
+	begun, err := b.server.Begin(ctx, txn.Options{Timeout: time.Until(b.until), Branches: branches})
+	if err != nil {
+		return err
+	}
+	if _, err := conn.Exec(ctx, "UPDATE account SET balance = 1 WHERE id = $1", i+1); err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, "PREPARE TRANSACTION '"+begun.Branches[0].XID+"'")
+	return err
+}
+
+// watch sees them go.
+func (b *brink) watch(ctx context.Context, e expiration) (expiration, error) {
+	conn, err := pgx.Connect(ctx, b.pg.DSN(bankName))
+	if err != nil {
+		return e, err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	prepared := func() (n int, err error) {
+		err = conn.QueryRow(ctx, "SELECT count(*) FROM pg_prepared_xact()").Scan(&n)
+		return n, err
+	}
+	if e.Prepared, err = prepared(); err != nil || e.Prepared != b.due {
+		return e, fmt.Errorf("%d branches are prepared before the deadline, and not %d: %w", e.Prepared, b.due, err)
+	}
+	select {
+	case <-time.After(time.Until(b.until)):
+	case <-ctx.Done():
+		return e, ctx.Err()
+	}
+	server, errServer := b.server.process.CPU()
+	pg, _, errPG := b.databases.cpu()
+	if err := errors.Join(errServer, errPG); err != nil {
+		return e, err
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for left := e.Prepared; left > 0; {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return e, ctx.Err()
+		}
+		if left, err = prepared(); err != nil {
+			return e, err
+		}
+		e.Span = time.Since(b.until)
+		if left < e.Prepared && e.First == 0 {
+			e.First = e.Span
+		}
+		if left <= e.Prepared/100 && e.Most == 0 {
+			e.Most = e.Span
+		}
+		if e.Span > 5*time.Minute {
+			return e, fmt.Errorf("%d branches are still prepared %v after the deadline", left, e.Span)
+		}
+	}
+	e.Deaf = b.deaf.called()
+	serverNow, errServer := b.server.process.CPU()
+	pgNow, _, errPG := b.databases.cpu()
+	e.Coord, e.Postgres = serverNow-server, pgNow-pg
+	s, errStatus := b.server.Status(ctx)
+	e.Undone = s.Undone
+	return e, errors.Join(errServer, errPG, errStatus)
+}
+
+func (r *hungReport) print(w io.Writer, format string) error {
+	if format == "json" {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(r)
+	}
+	if err := r.Condition.Print(w); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "%d transactions, each prepared at PostgreSQL, expire at once; medians of %d rounds\n\n", r.Due, len(r.Cases[0].Rounds))
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "PostgreSQL's\tall rolled back after\t\t× alone\t\tfirst after\t99 of 100 after\tcalls that hung\tundone then\tCPU s: coordinator\tPostgreSQL")
+	var met bool
+	for _, c := range r.Cases {
+		span := func(e expiration) float64 { return e.Span.Seconds() }
+		all := rig.Of(c.Rounds, span)
+		times := make([]float64, len(all))
+		for i := range all {
+			times[i] = all[i] / r.Cases[0].Rounds[i].Span.Seconds()
+		}
+		fmt.Fprintf(t, "%s\t%.2f s\t(%.2f to %.2f)\t%.2f\t(%.2f to %.2f)\t%.2f s\t%.2f s\t%d\t%d\t%.1f\t%.1f\n", c.Name, rig.Median(all), slices.Min(all), slices.Max(all),
+			rig.Median(times), slices.Min(times), slices.Max(times), rig.Median(rig.Of(c.Rounds, func(e expiration) float64 { return e.First.Seconds() })),
+			rig.Median(rig.Of(c.Rounds, func(e expiration) float64 { return e.Most.Seconds() })),
+			rig.Median(rig.Of(c.Rounds, func(e expiration) int { return e.Deaf })), rig.Median(rig.Of(c.Rounds, func(e expiration) int { return e.Undone })),
+			rig.Median(rig.Of(c.Rounds, func(e expiration) float64 { return e.Coord.Seconds() })), rig.Median(rig.Of(c.Rounds, func(e expiration) float64 { return e.Postgres.Seconds() })))
+		if c == r.Cases[1] {
+			met = rig.Median(times) <= goalHung
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	verdict := "met"
+	if !met {
+		verdict = "MISSED"
+	}
+	_, err := fmt.Fprintf(w, "\nrollbacks beside a participant that hangs, to those without: goal ≤ %.1f: %s\n", goalHung, verdict)
+	return err
+}

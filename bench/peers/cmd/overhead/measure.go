@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"github.com/txmgr/txmgr/bench/peers/internal/rig"
+)
+
+// measure compares the ways, and prints what it found.
+func measure(ctx context.Context, o options) (err error) {
+	dir, err := scratch(o.dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	r := report{Condition: rig.Note(dir).Named("go -C bench/peers run ./cmd/overhead")}
+	f, err := gather(ctx, dir, o)
+	defer func() { err = errors.Join(err, f.close()) }()
+	if err != nil {
+		return err
+	}
+	if err := r.measure(ctx, f, dir, o); err != nil {
+		return err
+	}
+	for _, p := range f.pools {
+		n, err := p.moved(ctx)
+		if err != nil {
+			return err
+		}
+		r.Moved = append(r.Moved, fmt.Sprintf("%s %d", p.name, n))
+	}
+	r.Condition.End()
+	return r.print(os.Stdout, o.output)
+}
+
+// scratch makes a directory that the databases' accounts can reach, too.
+func scratch(parent string) (string, error) {
+	dir, err := os.MkdirTemp(parent, "txmgr-overhead-")
+	if err == nil {
+		err = os.Chmod(dir, 0o755)
+	}
+	return dir, err
+}
+
+// row is one contender with one number of workers, in all rounds.
+type row struct {
+	*contender
+	Workers int     `json:"workers"`
+	Rounds  []round `json:"rounds"`
+}
+
+// round is what was seen of a contender once. Everything but the sample is for each transaction.
+type round struct {
+	rig.Sample
+	Mean time.Duration `json:"mean_ns"` // workers by throughput
+	CPU  usage         `json:"cpu"`
+	// Waited is how much of a transaction's time went into each call of the coordinator, Calls how many there were of all.
+	Waited map[string]time.Duration `json:"waited_ns,omitempty"`
+	// Entries and Syncs are log entries of the coordinator and disk synchronisations for them.
+	Entries float64 `json:"entries,omitempty"`
+	Syncs   float64 `json:"syncs,omitempty"`
+}
+
+// usage is processor time.
+type usage struct {
+	Client      time.Duration `json:"client_ns"` // with an embedded coordinator
+	Coordinator time.Duration `json:"coordinator_ns"`
+	PostgreSQL  time.Duration `json:"postgresql_ns"`
+	MariaDB     time.Duration `json:"mariadb_ns"`
+}
+
+func (u usage) all() time.Duration { return u.Client + u.Coordinator + u.PostgreSQL + u.MariaDB }
+
+func (r *report) measure(ctx context.Context, f *field, dir string, o options) error {
+	for _, c := range f.contenders {
+		for _, w := range o.workers {
+			r.Rows = append(r.Rows, &row{contender: c, Workers: w})
+		}
+	}
+	span := time.Duration(o.seconds * float64(time.Second))
+	for n := range o.rounds {
+		flush, err := rig.Flushes(dir, 300)
+		if err != nil {
+			return err
+		}
+		r.Flushes = append(r.Flushes, flush)
+		say("round %d of %d: the disk makes a page durable in %v, 99 of 100 in %v", n+1, o.rounds, flush.P50, flush.P99)
+		// A new order each round: nobody always comes after the same neighbour.
+		for _, i := range rand.Perm(len(r.Rows)) {
+			row := r.Rows[i]
+			if err := f.tidied(ctx); err != nil {
+				return err
+			}
+			m, err := row.round(ctx, f, span)
+			if err != nil {
+				return fmt.Errorf("%s, %d workers: %w", row.Name, row.Workers, err)
+			}
+			say("round %d of %d: %-28s %2d workers: %6.0f tx/s, p50 %v, p99 %v", n+1, o.rounds, row.Name, row.Workers, m.PerSecond,
+				m.P50.Round(10*time.Microsecond), m.P99.Round(10*time.Microsecond))
+			row.Rounds = append(row.Rounds, m)
+		}
+	}
+	return nil
+}
+
+// reading is the state of all meters at one moment.
+type reading struct {
+	usage
+	spent          spent
+	entries, syncs uint64
+}
+
+func (r *row) read(ctx context.Context, f *field) (m reading, err error) {
+	var errs [4]error
+	m.Client, errs[0] = rig.OwnCPU()
+	m.PostgreSQL, m.MariaDB, errs[1] = f.cpu()
+	if r.server != nil {
+		m.Coordinator, errs[2] = r.server.CPU()
+	}
+	if r.m != nil {
+		m.spent = r.m.read()
+		s, err := r.m.Status(ctx)
+		m.entries, m.syncs, errs[3] = s.Entries, uint64(s.Syncs), err
+	}
+	return m, errors.Join(errs[:]...)
+}
+
+func (r *row) round(ctx context.Context, f *field, span time.Duration) (m round, err error) {
+	var at [2]reading
+	var failed error
+	n := 0
+	meter := func() {
+		var err error
+		at[n], err = r.read(ctx, f)
+		failed = errors.Join(failed, err)
+		n++
+	}
+	m.Sample, err = rig.Load{Callers: r.Workers, Warm: span / 5, Span: span, Pair: r.pair, Meter: meter}.Run(ctx)
+	if err = errors.Join(err, failed); err != nil {
+		return m, err
+	}
+	each := func(before, after time.Duration) time.Duration { return (after - before) / time.Duration(m.Pairs) }
+	m.Mean = time.Duration(float64(r.Workers) / m.PerSecond * float64(time.Second))
+	m.CPU = usage{
+		Client: each(at[0].Client, at[1].Client), Coordinator: each(at[0].Coordinator, at[1].Coordinator),
+		PostgreSQL: each(at[0].PostgreSQL, at[1].PostgreSQL), MariaDB: each(at[0].MariaDB, at[1].MariaDB),
+	}
+	if r.m != nil {
+		m.Waited = map[string]time.Duration{}
+		for i, name := range callNames {
+			m.Waited[name] = each(at[0].spent[i], at[1].spent[i])
+		}
+		m.Entries = float64(at[1].entries-at[0].entries) / float64(m.Pairs)
+		m.Syncs = float64(at[1].syncs-at[0].syncs) / float64(m.Pairs)
+	}
+	return m, nil
+}
