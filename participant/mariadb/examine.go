@@ -178,6 +178,10 @@ const oldAge = time.Hour
 // for those that the server has lost.
 func examineForgotten(ctx context.Context, r *resource) []participant.Diagnosis {
 	const subject = "prepared branches"
+	before, err := r.detached(ctx)
+	if err != nil {
+		return blind(subject, err)
+	}
 	held, err := r.Survey(ctx)
 	if err != nil {
 		return blind(subject, err)
@@ -191,9 +195,17 @@ func examineForgotten(ctx context.Context, r *resource) []participant.Diagnosis 
 			foreign = append(foreign, h.XID)
 		}
 	}
-	oldest, detached, err := r.detached(ctx)
+	after, err := r.detached(ctx)
 	if err != nil {
 		return blind(subject, err)
+	}
+	// Those that were there all the time were there when the prepared were listed.
+	stayed, oldest := 0, time.Duration(0)
+	for id, age := range after {
+		if _, there := before[id]; there {
+			stayed++
+			oldest = max(oldest, age)
+		}
 	}
 	all := []participant.Diagnosis{{Level: participant.Fine, Subject: subject, Found: fmt.Sprintf("%d, of which %d are not of this cluster", len(held)-len(lost), len(foreign))}}
 	if len(foreign) > 0 && oldest > oldAge {
@@ -201,7 +213,7 @@ func examineForgotten(ctx context.Context, r *resource) []participant.Diagnosis 
 		all[0].Found += fmt.Sprintf(" (%s); the oldest that is left to itself has held its locks for %v", clip(strings.Join(foreign, " ")), oldest.Round(time.Minute))
 		all[0].Fix = "find out whose they are: XA RECOVER FORMAT='SQL'; and finish them there, or with XA ROLLBACK"
 	}
-	if unlisted := detached - (len(held) - len(lost)); len(lost) > 0 || unlisted > 0 {
+	if unlisted := stayed - (len(held) - len(lost)); len(lost) > 0 || unlisted > 0 {
 		all = append(all, participant.Diagnosis{
 			Level: participant.Failure, Subject: "lost branches",
 			Found: fmt.Sprintf("%d transactions hold locks for no connection, and are not listed as prepared (%s)", max(len(lost), unlisted), clip(strings.Join(lost, " "))),
@@ -211,15 +223,14 @@ func examineForgotten(ctx context.Context, r *resource) []participant.Diagnosis 
 	return all
 }
 
-// detached counts the transactions that belong to no connection, and says how old
-// the oldest is.
-func (r *resource) detached(ctx context.Context) (oldest time.Duration, n int, err error) {
+// detached gives the transactions that belong to no connection, with their ages.
+func (r *resource) detached(ctx context.Context) (map[string]time.Duration, error) {
 	all, err := r.transactions(ctx)
+	ages := map[string]time.Duration{}
 	for _, x := range all {
 		if x.conn == 0 && x.state != "ROLLING BACK" {
-			n++
-			oldest = max(oldest, x.age)
+			ages[x.id] = x.age
 		}
 	}
-	return oldest, n, err
+	return ages, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"strings"
@@ -23,22 +24,37 @@ const maxTransactions = 30_000
 // transactions reads INNODB_TRX as it is now, without our own transaction. InnoDB
 // answers from a copy that it makes at most every tenth of a second, and not at
 // all while others read it; a copy is new when it has the very query that reads
-// it.
+// it. So that coordinators, and participants that share a server, do not keep each
+// other from news for ever, they take turns.
 func (r *resource) transactions(ctx context.Context) (list []innodbTx, err error) {
-	tx, err := r.db.BeginTx(ctx, nil)
+	conn, err := r.db.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = tx.Rollback() }() // it has only read
+	defer func() {
+		if err == nil {
+			_, err = conn.ExecContext(ctx, "ROLLBACK") // it has only read
+		}
+		if err == nil {
+			_, err = conn.ExecContext(ctx, "DO RELEASE_LOCK("+turnLock+")")
+		}
+		if err != nil { // whose turn it is, is not left to the pool
+			_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+		}
+		_ = conn.Close()
+	}()
+	if err := turn(ctx, conn); err != nil {
+		return nil, err
+	}
 	// Only what has begun in InnoDB is listed there.
-	if _, err := tx.ExecContext(ctx, "START TRANSACTION WITH CONSISTENT SNAPSHOT"); err != nil {
+	if _, err := conn.ExecContext(ctx, "START TRANSACTION WITH CONSISTENT SNAPSHOT"); err != nil {
 		return nil, err
 	}
 	const copyAge = 110 * time.Millisecond
 	tick := time.NewTicker(copyAge)
 	defer tick.Stop()
 	for {
-		list, isNew, err := readTransactions(ctx, tx)
+		list, isNew, err := readTransactions(ctx, conn)
 		switch {
 		case err != nil:
 			return nil, err
@@ -55,9 +71,22 @@ func (r *resource) transactions(ctx context.Context) (list []innodbTx, err error
 	}
 }
 
-func readTransactions(ctx context.Context, tx *sql.Tx) (list []innodbTx, isNew bool, err error) {
+// turnLock names the server's lock that whoever reads INNODB_TRX holds.
+const turnLock = "'txmgr reads INNODB_TRX'"
+
+// turn waits until nobody else of ours reads INNODB_TRX.
+func turn(ctx context.Context, conn *sql.Conn) error {
+	var got sql.NullInt64
+	err := conn.QueryRowContext(ctx, fmt.Sprintf("SELECT GET_LOCK(%s, %d)", turnLock, int(censusTime/time.Second))).Scan(&got)
+	if err == nil && got.Int64 != 1 {
+		err = errors.New("others read information_schema.INNODB_TRX all the time")
+	}
+	return err
+}
+
+func readTransactions(ctx context.Context, conn *sql.Conn) (list []innodbTx, isNew bool, err error) {
 	mark := rand.Text()
-	rows, err := tx.QueryContext(ctx, "SELECT /* "+mark+` */ trx_id, trx_state, trx_started, TIMESTAMPDIFF(SECOND, trx_started, NOW()), trx_mysql_thread_id,
+	rows, err := conn.QueryContext(ctx, "SELECT /* "+mark+` */ trx_id, trx_state, trx_started, TIMESTAMPDIFF(SECOND, trx_started, NOW()), trx_mysql_thread_id,
 		trx_mysql_thread_id = CONNECTION_ID(), COALESCE(trx_query, '')
 		FROM information_schema.INNODB_TRX`)
 	if err != nil {

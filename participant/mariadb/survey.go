@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
@@ -48,7 +49,41 @@ func (r *resource) Survey(ctx context.Context) (list []participant.Held, err err
 		h := held[p.XID]
 		list = append(list, participant.Held{Prepared: p, Locks: h.locks, Waiters: h.waiters})
 	}
-	return append(list, ghosts(open, held)...), nil
+	lost, err := r.confirmed(ctx, ghosts(open, held))
+	return append(list, lost...), err
+}
+
+// confirmation is how much later a ghost has to be there still: one that is not
+// was on its way from one state to the next.
+const confirmation = 300 * time.Millisecond
+
+// confirmed keeps the ghosts that are neither finished nor prepared a moment later.
+func (r *resource) confirmed(ctx context.Context, ghosts []participant.Held) ([]participant.Held, error) {
+	if len(ghosts) == 0 {
+		return nil, nil
+	}
+	moment := time.NewTimer(confirmation)
+	defer moment.Stop()
+	select {
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-moment.C:
+	}
+	open, err := r.unfinished(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names, err := r.recovered(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range names {
+		delete(open, n.text())
+	}
+	return slices.DeleteFunc(ghosts, func(h participant.Held) bool {
+		_, still := open[h.XID]
+		return !still
+	}), nil
 }
 
 // worthTracing chooses whose locks are looked for: first of what may be lost, the

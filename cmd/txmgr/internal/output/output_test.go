@@ -207,7 +207,7 @@ func TestFailureForPrograms(t *testing.T) {
 	if status := p.Fail(err); status != 6 {
 		t.Errorf("exit code %d", status)
 	}
-	want := `{"error":{"code":"CONFLICT","message":"commit: transaction is not active","cause":"d","state":"committed: applied on every participant","next":""}}` + "\n"
+	want := `{"error":{"code":"CONFLICT","message":"commit: transaction is not active","cause":"d","state":"committed","next":""}}` + "\n"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Error(diff)
 	}
