@@ -1,0 +1,205 @@
+package bank
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/txmgr/txmgr/client"
+)
+
+// TestBank: see the package's documentation.
+func TestBank(t *testing.T) {
+	d, seed := stormTime(t), *flagSeed
+	if seed == 0 {
+		seed = rand.Uint64N(1_000_000) + 1
+	}
+	t.Logf("a storm of %v; to repeat: go test ./internal/bank -run TestBank -bank.time %v -bank.seed %d", d, d, seed)
+	b := newBed(t, seed)
+	defer b.tell()
+	b.open()
+	b.prepareForeign()
+	t.Logf("set up in %v; the vault keeps its things in PostgreSQL: %v", time.Since(b.begun).Round(time.Millisecond), b.vaultPostgres)
+	b.weather(d)
+	b.settle()
+	b.audit()
+	b.ask()
+	b.calledOnce()
+	b.plantsStand()
+	b.hazards()
+	b.tidied()
+	b.traffic(d)
+	t.Logf("transfers: %s", sums(b.ledger.tally(byOutcome)))
+	t.Logf("by kind: %s", sums(b.ledger.tally(func(e *entry) string { return e.Kind })))
+	t.Logf("faults: %s", b.log.counts())
+	hazards := b.plants.count(func(p planted) bool { return p.want != 0 })
+	gaps := b.plants.count(func(p planted) bool { return p.gap })
+	t.Logf("ended by hand: %d branches, %d of them between decision and phase two; hazards: %d", len(b.plants.all), gaps, hazards)
+	t.Logf("locks of those who hang were free after the deadline by: %s", &b.squats)
+}
+
+// weather is the storm, and the calm after it: everything is up again, and the tellers
+// have gone home.
+func (b *bed) weather(d time.Duration) {
+	b.log.start = time.Now()
+	for _, p := range b.tellers {
+		b.must(p.start(b.t.Context()))
+	}
+	ctx, cancel := context.WithCancel(b.t.Context())
+	var busy sync.WaitGroup
+	busy.Go(func() { b.garden(ctx, max(time.Second, d/60)) })
+	busy.Go(func() { b.squat(ctx, inBank) })
+	busy.Go(func() { b.squat(ctx, inSavings) })
+	b.storm(d)
+	cancel()
+	busy.Wait()
+	b.log.note("the storm is over")
+	var ending sync.WaitGroup
+	for _, p := range b.tellers {
+		ending.Go(func() {
+			if err := p.stop(patience); err != nil {
+				b.t.Error(err)
+			}
+		})
+	}
+	ending.Wait()
+	b.log.note("the tellers have gone home")
+}
+
+// traffic fails a storm in which too little has happened.
+func (b *bed) traffic(d time.Duration) {
+	if never := b.log.missing(faultNames()); len(never) > 0 {
+		b.t.Errorf("these faults never struck: %s", strings.Join(never, "; "))
+	}
+	outcomes := b.ledger.tally(byOutcome)
+	if least := int(d.Seconds()) * leastPerSecond; outcomes[saidOK] < least {
+		b.t.Errorf("only %d transfers were committed, too few to show anything: want %d", outcomes[saidOK], least)
+	}
+	done := b.ledger.tally(func(e *entry) string { return e.Kind + " " + byOutcome(e) })
+	for _, must := range []string{
+		kindPlain + " " + saidOK, kindAway + " " + saidOK, kindRead + " " + saidOK, kindPlain + " " + saidRolledBack,
+		kindOverdraw + " " + saidRolledBack, kindAbandon + " " + saidRolledBack, kindPanic + " " + saidPanicked, kindHasty + " " + saidInDoubt,
+	} {
+		if done[must] == 0 {
+			b.t.Errorf("no transfer was %q; there were: %s", must, sums(done))
+		}
+	}
+	planted := map[string]int{}
+	for _, p := range b.plants.all {
+		planted[p.kind]++
+	}
+	if len(planted) != len(plantKinds) {
+		b.t.Errorf("not every kind of hazard was planted: %s", sums(planted))
+	}
+	for _, place := range places[:2] {
+		if why := b.squats.check(place, d); why != "" {
+			b.t.Errorf("%s: %s", place, why)
+		}
+	}
+}
+
+// leastPerSecond is how many transfers a busy machine commits in any case.
+const leastPerSecond = 5
+
+func faultNames() (names []string) {
+	for _, f := range faults {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// calledOnce looks at the callbacks of the vault: the table takes each phase of a
+// branch once, and no branch may have both ends.
+func (b *bed) calledOnce() {
+	wrong, err := b.texts(b.vaultDB, `SELECT xid FROM called GROUP BY xid HAVING
+		sum(CASE WHEN phase = 'prepare' THEN 1 ELSE 0 END) <> 1 OR count(*) > 2`)
+	if err != nil || len(wrong) > 0 {
+		b.t.Errorf("the vault was called back wrongly for %q: %v", wrong, err)
+	}
+	held, err := b.number(b.vaultDB, "SELECT coalesce(sum(held), 0) FROM account WHERE id < 1000")
+	if err != nil || held != 0 {
+		b.t.Errorf("the vault still holds %d: %v", held, err)
+	}
+}
+
+// plantsStand looks whether what was done by hand was left so, and who was faster in
+// the gap.
+func (b *bed) plantsStand() {
+	for i := range b.plants.all {
+		p := &b.plants.all[i]
+		db, mark := b.bank, "$1"
+		if p.place == inSavings {
+			db, mark = b.savings, "?"
+		} else if p.place == inVault {
+			continue
+		}
+		n, err := b.number(db, "SELECT count(*) FROM plant WHERE tx = "+mark, p.id.String())
+		switch {
+		case err == nil && p.gap:
+			p.done, p.want = n == 1, hazardOf(n == 1, true)
+		case err != nil || (n == 1) != p.done:
+			b.t.Errorf("%s, %v: %d rows, %v", p.kind, p.id, n, err)
+		}
+	}
+}
+
+// count counts the plants of which something is true.
+func (p *plants) count(is func(planted) bool) (n int) {
+	for _, one := range p.all {
+		if is(one) {
+			n++
+		}
+	}
+	return n
+}
+
+// tidied waits until no evidence is left of branches that have ended.
+func (b *bed) tidied() {
+	ctx, cancel := context.WithTimeout(b.t.Context(), settlePatience)
+	defer cancel()
+	b.eventually(ctx, "the evidence has been cleared away", func() error {
+		n, err := b.number(b.savings, "SELECT count(*) FROM txmgr_branch")
+		if err == nil && n > 0 {
+			err = fmt.Errorf("%d rows of proof are left", n)
+		}
+		return err
+	})
+}
+
+// tell prints what is needed to find out what went wrong.
+func (b *bed) tell() {
+	if !b.t.Failed() {
+		return
+	}
+	b.t.Logf("seed %d; what happened:\n%s", b.seed, &b.log)
+	if b.coordinator == nil {
+		return
+	}
+	b.t.Logf("the coordinator: %s", &b.coordinator.said)
+	if text, err := os.ReadFile(b.errorLog); err == nil {
+		b.t.Logf("MariaDB: %s", text[max(0, len(text)-16<<10):])
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	m, err := client.Dial("http://" + b.desk)
+	if err != nil {
+		return
+	}
+	defer m.Close()
+	doubts, err := m.Doubts(ctx)
+	if err != nil {
+		b.t.Logf("no doubts can be told: %v", err)
+	}
+	for _, d := range doubts[:min(len(doubts), 5)] {
+		b.t.Logf("in doubt: %v since %v: %s", d.ID, d.Since, d.Why)
+		b.explain(ctx, m, d.ID)
+	}
+	if *flagLogs != "" { // what was it doing? the log has it
+		b.coordinator.dump()
+	}
+}

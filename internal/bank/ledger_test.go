@@ -1,0 +1,98 @@
+package bank
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// ledger is what the tellers have reported.
+type ledger struct {
+	mu    sync.Mutex // guards all below
+	known map[txn.ID]*entry
+	order []*entry
+}
+
+type entry struct {
+	transfer
+	outcome string // empty: its teller did not live to tell
+	detail  string
+}
+
+func newLedger() *ledger { return &ledger{known: map[txn.ID]*entry{}} }
+
+// hear takes a line of a teller.
+func (l *ledger) hear(line string) error {
+	var r report
+	if err := json.Unmarshal([]byte(line), &r); err != nil {
+		return fmt.Errorf("line %q: %w", line, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case r.Begin != nil && l.known[r.Begin.ID] == nil:
+		e := &entry{transfer: *r.Begin}
+		l.known[e.ID] = e
+		l.order = append(l.order, e)
+	case r.End != nil && l.known[r.End.ID] != nil && l.known[r.End.ID].outcome == "":
+		e := l.known[r.End.ID]
+		e.outcome, e.detail = r.End.Outcome, r.End.Detail
+	default:
+		return fmt.Errorf("line %q does not follow from those before", line)
+	}
+	return nil
+}
+
+// all gives the entries in the order of their begins. It is for when the tellers are
+// silent.
+func (l *ledger) all() []*entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.order
+}
+
+// pick gives a transfer that suits and has ended, if there is one: of the 400 latest, the
+// one at which to begin is told by luck.
+func (l *ledger) pick(luck int, suits func(*entry) bool) (entry, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	latest := l.order[max(0, len(l.order)-400):]
+	for i := range latest {
+		if e := latest[(i+luck)%len(latest)]; e.outcome != "" && suits(e) {
+			return *e, true
+		}
+	}
+	return entry{}, false
+}
+
+// tally counts outcomes, by kind of transfer or all together.
+func (l *ledger) tally(by func(*entry) string) map[string]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := map[string]int{}
+	for _, e := range l.order {
+		n[by(e)]++
+	}
+	return n
+}
+
+func byOutcome(e *entry) string {
+	if e.outcome == "" {
+		return "no word of it"
+	}
+	return e.outcome
+}
+
+// sums writes counts in the order of their names.
+func sums(n map[string]int) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(n)) {
+		parts = append(parts, fmt.Sprintf("%s %d", name, n[name]))
+	}
+	return strings.Join(parts, ", ")
+}

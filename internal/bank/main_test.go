@@ -1,0 +1,117 @@
+package bank
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+)
+
+var (
+	flagTime = flag.Duration("bank.time", 0, "how long the storm lasts (default $TXMGR_BANK_TIME, or 1m)")
+	flagSeed = flag.Uint64("bank.seed", 0, "the seed of the storm (default a new one)")
+	flagLogs = flag.String("bank.logs", "", "a directory for what the processes say")
+)
+
+// The roles in which this program is started by itself.
+const (
+	roleVariable   = "TXMGR_BANK_ROLE"
+	configVariable = "TXMGR_BANK_CONFIG"
+	roleTeller     = "teller"
+	roleVault      = "vault"
+)
+
+func TestMain(m *testing.M) {
+	switch role := os.Getenv(roleVariable); role {
+	case "":
+		os.Exit(m.Run())
+	case roleTeller:
+		os.Exit(inRole(role, runTeller))
+	case roleVault:
+		os.Exit(inRole(role, runVault))
+	default:
+		fmt.Fprintf(os.Stderr, "%s is %q: want %s or %s\n", roleVariable, role, roleTeller, roleVault)
+		os.Exit(2)
+	}
+}
+
+func inRole(role string, run func(config string) error) int {
+	if err := run(os.Getenv(configVariable)); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", role, err)
+		return 1
+	}
+	return 0
+}
+
+// stormTime is how long the storm lasts.
+func stormTime(t *testing.T) time.Duration {
+	d, err := time.ParseDuration(cmp.Or(os.Getenv("TXMGR_BANK_TIME"), "1m"))
+	if err != nil {
+		t.Fatalf("TXMGR_BANK_TIME: %v", err)
+	}
+	return cmp.Or(*flagTime, d)
+}
+
+// chance gives numbers that are the same for the same seed and purpose.
+func chance(seed uint64, purpose ...uint64) *rand.Rand {
+	stream := uint64(1)
+	for _, p := range purpose {
+		stream = stream*1_000_003 + p
+	}
+	return rand.New(rand.NewPCG(seed, stream))
+}
+
+// between draws a duration.
+func between(r *rand.Rand, least, most time.Duration) time.Duration {
+	return least + time.Duration(r.Int64N(int64(most-least)+1))
+}
+
+// pause waits, and reports whether ctx is still going on.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// until repeats try until it succeeds. The error is the last one of try, but not that
+// ctx has ended, if there was another one before.
+func until(ctx context.Context, try func() error) (last error) {
+	for {
+		err := try()
+		if err == nil {
+			return nil
+		}
+		if last == nil || ctx.Err() == nil {
+			last = err
+		}
+		if !pause(ctx, 50*time.Millisecond) {
+			return last
+		}
+	}
+}
+
+// freeAddress gives an address of this machine that nobody listens on, with a port
+// that no outgoing connection takes while its server is down.
+func freeAddress() (string, error) {
+	var last error
+	for range 100 {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(20000+rand.IntN(12000)))
+		l, err := net.Listen("tcp", address)
+		if err == nil {
+			return address, l.Close()
+		}
+		last = err
+	}
+	return "", fmt.Errorf("no free port: %w", last)
+}

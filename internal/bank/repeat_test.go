@@ -1,0 +1,93 @@
+package bank
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/txmgr/txmgr/participant/web"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// answersTo are those that a service has to give to copies of requests for a branch
+// that has ended.
+var answersTo = map[txn.BranchState]map[string]int{
+	txn.BranchCommitted:  {"prepare": http.StatusOK, "commit": http.StatusOK, "rollback": http.StatusConflict},
+	txn.BranchRolledBack: {"prepare": http.StatusConflict, "commit": http.StatusConflict, "rollback": http.StatusOK},
+}
+
+// repeatRequests sends the vault requests for branches that have ended, as a network
+// does that kept copies. A prepare among them would hold money for ever.
+func repeatRequests(ctx context.Context, b *bed, r *rand.Rand) (string, error) {
+	sent := 0
+	for range 6 {
+		outcome := []string{saidOK, saidRolledBack}[r.IntN(2)]
+		e, found := b.ledger.pick(r.IntN(400), func(e *entry) bool { return e.outcome == outcome && len(e.at(inVault)) > 0 })
+		if !found {
+			continue
+		}
+		info, err := b.m.Get(ctx, e.ID)
+		if err != nil {
+			continue
+		}
+		for _, branch := range info.Branches {
+			// A hazard, or an end that is not known, has other answers.
+			if expected := answersTo[branch.State]; branch.Participant == inVault && expected != nil && branch.Vote != txn.VoteNo {
+				n, err := b.repeat(ctx, &e, branch, expected)
+				if sent += n; err != nil {
+					b.log.note("a copy for %v was lost: %v", e.ID, err)
+				}
+			}
+		}
+	}
+	if sent == 0 {
+		return "", errors.New("no branch was found, or the vault could not be reached")
+	}
+	return fmt.Sprintf("%d copies", sent), nil
+}
+
+func (b *bed) repeat(ctx context.Context, e *entry, branch txn.BranchInfo, expected map[string]int) (sent int, err error) {
+	for _, phase := range []string{"prepare", "commit", "rollback"} {
+		status, err := b.call(ctx, phase, e.ID, branch.Name, branch.XID, order{Legs: e.at(inVault)})
+		switch {
+		case err != nil:
+			return sent, err
+		case status >= 500: // its database is down
+			continue
+		case status != expected[phase]:
+			b.t.Errorf("a copy of %s for a branch that is %v was answered by %d, want %d: %s", phase, branch.State, status, expected[phase], branch.XID)
+		}
+		sent++
+	}
+	return sent, nil
+}
+
+// call calls the vault as a coordinator does.
+func (b *bed) call(ctx context.Context, phase string, id txn.ID, branch, xid string, o order) (status int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	body, err := json.Marshal(o)
+	if err != nil {
+		return 0, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+b.service+"/txmgr/"+phase, bytes.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	request.Header.Set(web.HeaderTransaction, id.String())
+	request.Header.Set(web.HeaderBranch, branch)
+	request.Header.Set(web.HeaderXID, xid)
+	request.Header.Set(web.HeaderPhase, phase)
+	request.Header.Set(web.HeaderDeadline, "4000")
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	_ = answer.Body.Close() // the status says all
+	return answer.StatusCode, nil
+}

@@ -1,0 +1,126 @@
+package bank
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/txmgr/txmgr/participant/mariadb"
+	"github.com/txmgr/txmgr/participant/postgres"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// squats measures how late locks are free of applications that hang for ever.
+type squats struct {
+	mu   sync.Mutex // guards late
+	late map[string][]time.Duration
+}
+
+const (
+	squatTime = 2 * time.Second
+	// squatLimit is how late a lock may be free although everything is being killed,
+	// squatMedian how late when nothing special happens, and squatEvery how seldom it
+	// may be seen.
+	squatLimit  = 30 * time.Second
+	squatMedian = 3 * time.Second
+	squatEvery  = 12 * time.Second
+)
+
+// squat locks a row in one place again and again, never lets go by itself, and looks
+// when somebody else gets it.
+func (b *bed) squat(ctx context.Context, place string) {
+	pool, err := pgxpool.New(ctx, b.postgres.DSN(inBank))
+	if err != nil {
+		b.t.Error(err)
+		return
+	}
+	defer pool.Close()
+	db, err := openMariaDB(b.mariadb.DSN(inSavings))
+	if err != nil {
+		b.t.Error(err)
+		return
+	}
+	defer db.Close()
+	bank, savings := postgres.New(inBank, pool), mariadb.New(inSavings, db)
+	update := "UPDATE squat SET n = n + 1 WHERE id = 1"
+	for pause(ctx, 500*time.Millisecond) {
+		opening, cancel := context.WithTimeout(ctx, squatTime)
+		tx, err := txn.Start(opening, b.m, txn.Options{Name: "squat in " + place, Timeout: squatTime})
+		cancel()
+		if err != nil {
+			continue // the coordinator is down
+		}
+		begun := time.Now()
+		working, cancel := context.WithTimeout(ctx, squatTime)
+		if place == inBank {
+			_, err = bank.Exec(working, tx, update)
+		} else {
+			_, err = savings.Exec(working, tx, update)
+		}
+		cancel()
+		if err == nil {
+			b.await(ctx, place, begun.Add(squatTime))
+		}
+		_ = tx.Rollback(ctx, "the squatter goes home") // it was rolled back long ago
+	}
+}
+
+// await waits for the row.
+func (b *bed) await(ctx context.Context, place string, due time.Time) {
+	other, locks := b.bank, "SELECT n FROM squat WHERE id = 1 FOR UPDATE"
+	if place == inSavings {
+		other, locks = b.savings, "SET STATEMENT innodb_lock_wait_timeout = 30 FOR "+locks
+	}
+	waiting, cancel := context.WithDeadline(ctx, due.Add(squatLimit))
+	defer cancel()
+	err := until(waiting, func() error {
+		var n int
+		return query(waiting, other, locks, &n)
+	})
+	late := time.Since(due)
+	switch {
+	case ctx.Err() != nil && late < squatLimit: // the storm is over
+	case err != nil:
+		b.t.Errorf("%s: a row was not free %v after the deadline of the session that had locked it: %v", place, late.Round(time.Millisecond), err)
+	default:
+		b.squats.mu.Lock()
+		defer b.squats.mu.Unlock()
+		if b.squats.late == nil {
+			b.squats.late = map[string][]time.Duration{}
+		}
+		b.squats.late[place] = append(b.squats.late[place], late)
+	}
+}
+
+// query asks for one value, in a transaction that ends with it.
+func query(ctx context.Context, db *sql.DB, text string, into any, args ...any) error {
+	return db.QueryRowContext(ctx, text, args...).Scan(into)
+}
+
+// check says what is wrong in one place; empty when nothing is.
+func (s *squats) check(place string, storm time.Duration) string {
+	late := slices.Sorted(slices.Values(s.late[place]))
+	switch {
+	case len(late) == 0 || len(late) < int(storm/squatEvery):
+		return fmt.Sprintf("only %d times was it seen whether a lock is free at the deadline", len(late))
+	case late[len(late)/2] > squatMedian:
+		return fmt.Sprintf("a lock is usually free %v after the deadline; want at most %v", late[len(late)/2], squatMedian)
+	}
+	return ""
+}
+
+func (s *squats) String() string {
+	text := ""
+	for _, place := range places[:2] {
+		late := slices.Sorted(slices.Values(s.late[place]))
+		if len(late) > 0 {
+			text += fmt.Sprintf("%s: %d times, median %v, worst %v; ", place, len(late), late[len(late)/2].Round(time.Millisecond), late[len(late)-1].Round(time.Millisecond))
+		}
+	}
+	return text
+}

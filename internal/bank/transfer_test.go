@@ -1,0 +1,181 @@
+package bank
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// The places where money is, which are the participants' names.
+const (
+	inBank    = "bank"
+	inSavings = "savings"
+	inVault   = "vault"
+)
+
+var places = []string{inBank, inSavings, inVault}
+
+// Accounts are numbered from 1 in each place. Those from outside on belong to what is
+// planted, and are no part of the sum.
+const (
+	accounts = 150
+	opening  = 1000
+	outside  = 1000
+)
+
+// leg is what a transfer does to one account.
+type leg struct {
+	Place   string `json:"place"`
+	Account int    `json:"account"`
+	Delta   int64  `json:"delta"`
+}
+
+// transfer is a transaction as a teller announces it, before it begins.
+type transfer struct {
+	ID      txn.ID        `json:"id"`
+	Kind    string        `json:"kind"`
+	Timeout time.Duration `json:"timeout"`
+	Legs    []leg         `json:"legs"`
+	// Reads are places that take part and change nothing.
+	Reads []string `json:"reads,omitempty"`
+	// Away is the place whose legs another teller is asked to do.
+	Away string `json:"away,omitempty"`
+}
+
+// The kinds of transfers.
+const (
+	kindPlain    = "plain"
+	kindRead     = "read-only"
+	kindOverdraw = "overdraw" // some account has not so much
+	kindAbandon  = "abandon"  // hangs with its locks until its time is over
+	kindPanic    = "panic"
+	kindAway     = "away"  // another process votes, too
+	kindHasty    = "hasty" // its caller goes away in the middle
+)
+
+// kinds says how often in a hundred each comes.
+var kinds = []struct {
+	kind  string
+	share int
+}{
+	{kindPlain, 56}, {kindAway, 18}, {kindHasty, 6}, {kindRead, 8}, {kindOverdraw, 8}, {kindPanic, 3}, {kindAbandon, 1},
+}
+
+// draw makes a transfer up.
+func draw(r *rand.Rand, id txn.ID) transfer {
+	tr := transfer{ID: id, Kind: drawKind(r), Timeout: between(r, 2*time.Second, 5*time.Second)}
+	if tr.Kind != kindAbandon && r.IntN(10) < 3 {
+		tr.Timeout = between(r, 8*time.Second, 12*time.Second)
+	}
+	route := drawRoute(r)
+	if tr.Kind == kindAway && !slices.ContainsFunc(route, func(p string) bool { return p != inVault }) {
+		route = []string{inBank, inSavings}
+	}
+	if tr.Kind == kindRead {
+		tr.Reads = route
+		return tr
+	}
+	tr.Legs = drawLegs(r, route)
+	switch {
+	case tr.Kind == kindOverdraw:
+		tr.Legs[0].Delta -= 100 * opening
+		tr.Legs[1].Delta += 100 * opening
+	case tr.Kind == kindAway:
+		for _, l := range tr.Legs {
+			if l.Place != inVault {
+				tr.Away = l.Place
+			}
+		}
+	case r.IntN(5) == 0:
+		for _, p := range places {
+			if !slices.Contains(route, p) {
+				tr.Reads = append(tr.Reads, p)
+			}
+		}
+	}
+	return tr
+}
+
+func drawKind(r *rand.Rand) string {
+	n := r.IntN(100)
+	for _, k := range kinds {
+		if n -= k.share; n < 0 {
+			return k.kind
+		}
+	}
+	return kindPlain
+}
+
+// drawRoute chooses one to three places.
+func drawRoute(r *rand.Rand) []string {
+	route := slices.Clone(places)
+	r.Shuffle(len(route), func(i, k int) { route[i], route[k] = route[k], route[i] })
+	switch n := r.IntN(100); {
+	case n < 25:
+		return route[:1]
+	case n < 75:
+		return route[:2]
+	}
+	return route
+}
+
+// drawLegs moves an amount along a route. Money that stays in one place changes
+// accounts there.
+func drawLegs(r *rand.Rand, route []string) []leg {
+	amount := 1 + r.Int64N(20)
+	at := func(place string, delta int64) leg { return leg{place, 1 + r.IntN(accounts), delta} }
+	switch len(route) {
+	case 1:
+		from, to := at(route[0], -amount), at(route[0], amount)
+		to.Account = 1 + (from.Account+r.IntN(accounts-1))%accounts // another one
+		return []leg{from, to}
+	case 2:
+		return []leg{at(route[0], -amount), at(route[1], amount)}
+	}
+	part := r.Int64N(amount) + 1
+	return []leg{at(route[0], -amount-part), at(route[1], amount), at(route[2], part)}
+}
+
+// at gives the legs in one place.
+func (tr *transfer) at(place string) (legs []leg) {
+	for _, l := range tr.Legs {
+		if l.Place == place {
+			legs = append(legs, l)
+		}
+	}
+	return legs
+}
+
+// takesPart gives the places where the transfer has a branch.
+func (tr *transfer) takesPart() (in []string) {
+	for _, p := range places {
+		if len(tr.at(p)) > 0 || slices.Contains(tr.Reads, p) {
+			in = append(in, p)
+		}
+	}
+	return in
+}
+
+// The outcomes of transfers, as tellers report them.
+const (
+	saidOK          = "ok"
+	saidRolledBack  = "rolled back"
+	saidInDoubt     = "in doubt"
+	saidUnavailable = "unavailable" // it has not begun
+	saidPanicked    = "panicked"
+	saidOther       = "other"
+)
+
+// report is a line of a teller: a transfer that is about to begin, or one's end.
+type report struct {
+	Begin *transfer `json:"begin,omitempty"`
+	End   *end      `json:"end,omitempty"`
+}
+
+type end struct {
+	ID      txn.ID `json:"id"`
+	Outcome string `json:"outcome"`
+	Detail  string `json:"detail,omitempty"`
+}
