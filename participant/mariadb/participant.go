@@ -63,7 +63,11 @@ func (r *resource) call(ctx context.Context, what string) (_ context.Context, fa
 	return ctx, func(err *error) {
 		if *err != nil {
 			*err = fmt.Errorf("mariadb %s: %s: %w", r.name, what, *err)
-			if cause := context.Cause(ctx); cause != nil && !errors.Is(*err, cause) {
+			cause := context.Cause(ctx)
+			if cause == nil {
+				cause = context.Cause(r.closing) // which others may have heard of before
+			}
+			if cause != nil && !errors.Is(*err, cause) {
 				*err = fmt.Errorf("%w: %w", *err, cause)
 			}
 		}
