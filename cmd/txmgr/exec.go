@@ -206,7 +206,7 @@ func (a *app) openSides(ctx context.Context, c *client.Client, s script, dsns []
 		name, dsn, ok := strings.Cut(word, "=")
 		p, registered := known[name]
 		if !ok || !registered {
-			return nil, output.Usage("write it as --dsn NAME=DSN", "--dsn %q names no participant", word)
+			return nil, output.Usage("write it as --dsn NAME=DSN", "--dsn names no participant that is registered (it is not shown because it may hold a password)")
 		}
 		if p.Settings["dsn"]+p.Settings["dsn_env"]+p.Settings["dsn_file"] == "" {
 			return nil, output.Usage("", "--dsn %s: a participant of kind %s has no address of a database", name, p.Kind)

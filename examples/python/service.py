@@ -59,6 +59,7 @@ def parse_mail(payload):
     try:
         mail = json.loads(payload)
         to, subject, body = mail["to"], mail.get("subject", ""), mail.get("body", "")
+        (to + subject + body).encode()  # half a surrogate pair could not be written at commit
     except (ValueError, TypeError, KeyError, AttributeError):
         raise No("not a mail") from None
     if not all(isinstance(text, str) for text in (to, subject, body)):

@@ -155,7 +155,7 @@ func (s settings) config() (*mysql.Config, error) {
 	// is waited for: that one is held is an answer.
 	for name, value := range map[string]string{
 		"autocommit": "1", "tx_isolation": "'READ-COMMITTED'", "tx_read_only": "0", "sql_mode": "'STRICT_ALL_TABLES'",
-		"time_zone": "'+00:00'", "innodb_lock_wait_timeout": "0", "lock_wait_timeout": "2",
+		"time_zone": "'+00:00'", "innodb_lock_wait_timeout": "0", "lock_wait_timeout": "2", "max_statement_time": "0",
 	} {
 		c.Params[name] = value
 	}

@@ -18,8 +18,9 @@ const MinAge = time.Hour
 // What age is safe? A row of an ended branch is needed for two things.
 //
 // The answer to a repeated commit or rollback: the coordinator repeats until it
-// has seen an answer. Once the row is gone the answer to commit is 404, which is
-// shown as a hazard although all is well. So olderThan has to be longer than the
+// has seen an answer. Once the row is gone the answer to commit is 404, and that to
+// a rollback says that the branch was never prepared: both are shown as hazards of
+// a branch that voted yes, although all is well. So olderThan has to be longer than the
 // longest time in which the coordinator cannot reach the service, or is down,
 // and has not given up: a week is a good value.
 //
