@@ -84,7 +84,7 @@ func (n *Node) inspect(ctx context.Context, name string, b participant.Branch) (
 			return participant.Testimony{Prepared: true, Since: h.Since, Detail: h.Owner}, nil
 		}
 	}
-	return participant.Testimony{Detail: "it is not prepared there, and participants of this kind cannot say more"}, nil
+	return participant.Testimony{Ending: participant.Unknown, Detail: "it is not prepared there, and participants of this kind cannot say more"}, nil
 }
 
 // within calls fn and gives it at most d. A panic is an error. An fn that does not

@@ -85,6 +85,9 @@ func objection(t *machine.Transaction, q *txn.BranchInquiry, commit bool) string
 	if q.Prepared {
 		return where + " is prepared there: the coordinator can end it: txmgr doubt retry " + t.ID.String()
 	}
+	if q.Error == "" && q.Ending == "" {
+		return where + " has not ended there (" + oneLine(q.Detail) + "): when it has, txmgr doubt retry " + t.ID.String() + " finds out how"
+	}
 	end, proved := provedEnd(q)
 	unfinished := !t.Branches[id-1].State.Finished()
 	if proved && (unfinished || commit != (end == txn.BranchCommitted)) {

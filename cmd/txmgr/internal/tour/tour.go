@@ -171,8 +171,12 @@ func (t *tour) held() bool {
 	return true
 }
 
-// audit compares the databases with what they must hold.
+// audit compares the databases with what they must hold, when the coordinator has
+// told everybody: a service hears of a decision after the application.
 func (t *tour) audit(ctx context.Context) error {
+	if err := t.settle(ctx); err != nil {
+		return err
+	}
 	var wrong, left []string
 	for i, db := range t.dbs {
 		got, err := db.balances(ctx)
