@@ -136,7 +136,8 @@ func (t *tour) playAll(ctx context.Context) error {
 			t.now().OK = false
 			return fmt.Errorf("scene %d, %s: %w", i+1, s.title, err)
 		}
-		if err := t.audit(ctx); err != nil {
+		// A service hears of a decision after the application.
+		if err := errors.Join(t.settle(ctx), t.audit(ctx)); err != nil {
 			t.now().OK = false
 			return fmt.Errorf("scene %d, %s: %w", i+1, s.title, err)
 		}
@@ -171,12 +172,8 @@ func (t *tour) held() bool {
 	return true
 }
 
-// audit compares the databases with what they must hold, when the coordinator has
-// told everybody: a service hears of a decision after the application.
+// audit compares the databases with what they must hold.
 func (t *tour) audit(ctx context.Context) error {
-	if err := t.settle(ctx); err != nil {
-		return err
-	}
 	var wrong, left []string
 	for i, db := range t.dbs {
 		got, err := db.balances(ctx)
