@@ -22,7 +22,7 @@ NESTED = $(filter-out ./tools,$(patsubst %/go.mod,%,$(wildcard ./*/go.mod ./*/*/
 # What runs goroutines, and so is worth the race detector's time: everything but
 # the core, which starts none, the tests of source and documentation, and the bank and
 # crash tests, whose server is a program of its own.
-RACE = $(shell $(GO) list ./... | grep -vE '/(timeout(/.*)?|txn/machine|internal/(archtest|bank|crash|doctest|gosrc|plantedtest))$$')
+RACE = $(shell $(GO) list ./... | grep -vE '/(timeout(/.*)?|txn/machine|cmd/txmgr|internal/(archtest|bank|crash|doctest|gosrc|plantedtest))$$')
 
 .PHONY: help demo build test check unit race fuzz bench generate generated deps nested clean
 .DEFAULT_GOAL := help

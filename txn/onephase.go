@@ -62,6 +62,8 @@ func (tx *Tx) commitAlone(ctx context.Context, mb *member) error {
 	err = fmt.Errorf("%s: %w", mb.participant, err)
 	info, waited := tx.m.Wait(ctx, tx.ID(), DecidedGoal)
 	switch {
+	case waited == nil && info.Hazard != 0:
+		return fmt.Errorf("%w: %w", &Error{Op: "commit", ID: tx.ID(), State: info.State, Err: ErrHazard, Detail: "nobody can know how its branch ended; look at the data"}, err)
 	case waited == nil && info.State.Commits():
 		tx.settle(Committing)
 		return nil

@@ -98,6 +98,12 @@ func TestASingleBranchIsCommittedInOnePhase(t *testing.T) {
 			stage: &stage{info: txn.Info{ID: theID, State: txn.Committed}}, end: unknownEnd,
 			story: "delegate b1\nbank commits alone\nbank releases\nwait",
 		},
+		"the answer is lost, and nobody can ever know": {
+			stage: &stage{info: txn.Info{ID: theID, State: txn.RolledBack, Cause: txn.CauseVoteNo, Hazard: txn.HazardUnknown}}, end: unknownEnd,
+			want:  []error{txn.ErrHazard, errOut},
+			not:   []error{txn.ErrRolledBack},
+			story: "delegate b1\nbank commits alone\nbank releases\nwait",
+		},
 		"the answer is lost, and it was rolled back": {
 			stage: &stage{info: txn.Info{ID: theID, State: txn.RolledBack, Cause: txn.CauseVoteNo}}, end: unknownEnd,
 			want:  []error{txn.ErrRolledBack, txn.ErrVotedNo, errOut},

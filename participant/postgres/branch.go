@@ -26,6 +26,7 @@ type branch struct {
 	session  Session
 	xid      string
 	readOnly bool
+	onePhase bool        // wanted; see [DB.OnePhase]
 	over     atomic.Bool // no more work
 	end      branchEnd
 }

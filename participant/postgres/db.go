@@ -25,6 +25,13 @@ type DB struct {
 	// the first use. Defaults to what the server does.
 	TxOptions pgx.TxOptions
 
+	// OnePhase lets a branch that is its transaction's only one be committed without
+	// a prepare, which saves two round trips of the server's disk. How it ended is
+	// proved by the server, unless the server crashes in the moment of the commit:
+	// then the transaction ends as a hazard of unknown end, for a person to look at.
+	// Not to be changed after the first use. Defaults to false: two phases.
+	OnePhase bool
+
 	name string
 	pool *pgxpool.Pool
 }
@@ -85,7 +92,7 @@ func (db *DB) begin(ctx context.Context, enlist txn.Enlister) (_ *branch, err er
 	if err != nil {
 		return nil, fmt.Errorf("postgres %s: take a connection: %w", db.name, unsaid(err))
 	}
-	b := &branch{name: db.name, conn: conn, readOnly: db.TxOptions.AccessMode == pgx.ReadOnly}
+	b := &branch{name: db.name, conn: conn, readOnly: db.TxOptions.AccessMode == pgx.ReadOnly, onePhase: db.OnePhase}
 	defer func() {
 		if err != nil {
 			b.Release() // nothing was done in it yet

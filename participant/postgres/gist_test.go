@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -38,12 +39,13 @@ func FuzzGist(f *testing.F) {
 		if len(got) > maxGist || !utf8.ValidString(got) {
 			t.Errorf("%q became %q", before, got)
 		}
-		quoted, err := literal(text)
-		if err != nil || len(text) < 4 || strings.ContainsAny(before, `"'$-/`) {
+		secret := fmt.Sprintf("zq9%x", text)
+		quoted, err := literal(secret)
+		if err != nil || strings.ContainsAny(before, `"'$-/`) || strings.Contains(before, "zq9") {
 			return // something may be open before it
 		}
-		if got := gist("SELECT " + before + quoted); strings.Contains(got, text) && !strings.Contains(before, text) && !strings.Contains("SELECT '...'", text) {
-			t.Errorf("%q shows %q", got, text)
+		if got := gist("SELECT " + before + quoted); strings.Contains(got, "zq9") {
+			t.Errorf("%q shows %q", got, secret)
 		}
 	})
 }

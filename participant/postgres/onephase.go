@@ -15,7 +15,7 @@ var _ txn.OnePhaser = (*branch)(nil)
 // OnePhase implements [txn.OnePhaser]. What only reads has nothing to prove, and
 // without [Session.Recovered] a number proves nothing that was not prepared.
 func (b *branch) OnePhase() bool {
-	return !b.readOnly && b.end == endOpen && b.session.XID != 0 && !b.session.Recovered.IsZero()
+	return b.onePhase && !b.readOnly && b.end == endOpen && b.session.XID != 0 && !b.session.Recovered.IsZero()
 }
 
 // CommitOnePhase implements [txn.OnePhaser].

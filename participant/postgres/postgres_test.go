@@ -97,7 +97,9 @@ func (b *bank) through(t testing.TB, dsn string) *bank {
 	pool, err := pgxpool.New(t.Context(), dsn)
 	check(t, err)
 	t.Cleanup(pool.Close)
-	return &bank{name: b.name, dsn: b.dsn, pool: pool, db: New("bank", pool)}
+	db := New("bank", pool)
+	db.OnePhase = true
+	return &bank{name: b.name, dsn: b.dsn, pool: pool, db: db}
 }
 
 // open opens the coordinator's side with further settings.
