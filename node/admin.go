@@ -58,7 +58,7 @@ func (n *Node) Scan(ctx context.Context, participant string, apply bool) ([]txn.
 		return n.scanAll(ctx, look)
 	}
 	if _, ok := n.registration(participant); !ok {
-		return nil, &txn.Error{Op: "recover scan", Err: txn.ErrNotFound, Detail: notRegistered(participant)}
+		return nil, &txn.Error{Op: "recover scan", Err: txn.ErrNotFound, Detail: machine.NotRegistered(participant)}
 	}
 	found, err := look(ctx, participant)
 	if err != nil {

@@ -40,7 +40,7 @@ func (n *Node) awaitVotes(ctx context.Context, id txn.ID) (txn.Outcome, error) {
 		case o.State.Commits():
 			return o, nil
 		case o.State.Decided():
-			return o, n.withReason(refused("commit", id, machine.Result{Code: machine.Decided, State: o.State, Cause: o.Cause}))
+			return o, n.withReason(machine.Result{Code: machine.Decided, State: o.State, Cause: o.Cause}.Refusal("commit", id))
 		}
 		select {
 		case <-w.poke:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
 )
 
 const (
@@ -27,7 +28,7 @@ func (n *Node) Doctor(ctx context.Context, name string) ([]txn.Diagnosis, error)
 	}
 	if name != "" {
 		if _, ok := n.registration(name); !ok {
-			return nil, &txn.Error{Op: "doctor", Err: txn.ErrNotFound, Detail: notRegistered(name)}
+			return nil, &txn.Error{Op: "doctor", Err: txn.ErrNotFound, Detail: machine.NotRegistered(name)}
 		}
 		return n.examine(ctx, name), nil
 	}

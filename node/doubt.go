@@ -261,7 +261,7 @@ func (n *Node) transaction(op string, id txn.ID) (t machine.Transaction, err err
 	var ok bool
 	n.fsm.View(func(m *machine.Machine) { t, ok = m.Get(id) })
 	if !ok {
-		return t, refused(op, id, machine.Result{Code: machine.NotFound})
+		return t, machine.Result{Code: machine.NotFound}.Refusal(op, id)
 	}
 	return t, nil
 }

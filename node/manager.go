@@ -42,7 +42,7 @@ func (n *Node) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
 	}
 	res, err := n.callThen(ctx, "begin", o.ID, c, over)
 	if err != nil {
-		return txn.Begun{}, n.explainBegin(err, o, res)
+		return txn.Begun{}, res.ExplainBegin(err, o)
 	}
 	b := txn.Begun{ID: o.ID, Timeout: res.Timeout, SurvivalIndex: res.Survival, ExpiryTick: uint64(res.Expiry)}
 	if len(o.Branches) > 0 {
@@ -109,7 +109,7 @@ func (n *Node) Enlist(ctx context.Context, id txn.ID, e txn.Enlistment) (txn.Bra
 	}
 	res, err := n.callThen(ctx, "enlist", id, machine.Enlist{ID: id, Branch: machine.Branch(e)}, over)
 	if err != nil {
-		return txn.Branch{}, explainEnlist(err, e.Participant, res)
+		return txn.Branch{}, res.ExplainEnlist(err, e.Participant)
 	}
 	return txn.Branch{ID: res.Branch, Participant: e.Participant, XID: txn.XID(n.cluster(), id, res.Branch)}, nil
 }

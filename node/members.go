@@ -48,7 +48,7 @@ func newMembers(c Config, cluster func() string, lookup func(string) (txn.Partic
 func (s *members) get(ctx context.Context, name string) (participant.Participant, error) {
 	p, ok := s.lookup(name)
 	if !ok {
-		return nil, fmt.Errorf("%w: %s", txn.ErrNotFound, notRegistered(name))
+		return nil, fmt.Errorf("%w: %s", txn.ErrNotFound, machine.NotRegistered(name))
 	}
 	s.mu.Lock()
 	m := s.open[name]
@@ -182,7 +182,7 @@ func (n *Node) register(ctx context.Context, p txn.Participant) error {
 	case res.Code == machine.Conflict:
 		return &txn.Error{Op: "participant add", Err: txn.ErrConflict, Detail: fmt.Sprintf("%q is registered with another kind; remove it first", p.Name)}
 	case res.Code != machine.OK:
-		return refused("participant add", txn.ID{}, res)
+		return res.Refusal("participant add", txn.ID{})
 	}
 	return nil
 }
@@ -206,9 +206,9 @@ func (n *Node) RemoveParticipant(ctx context.Context, name string) error {
 	case err != nil:
 		return txn.Wrap("participant remove", txn.ID{}, err)
 	case res.Code == machine.NoParticipant:
-		return &txn.Error{Op: "participant remove", Err: txn.ErrNotFound, Detail: notRegistered(name)}
+		return &txn.Error{Op: "participant remove", Err: txn.ErrNotFound, Detail: machine.NotRegistered(name)}
 	case res.Code != machine.OK:
-		return refused("participant remove", txn.ID{}, res)
+		return res.Refusal("participant remove", txn.ID{})
 	}
 	return n.members.drop(name)
 }

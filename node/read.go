@@ -25,7 +25,7 @@ func (n *Node) Get(_ context.Context, id txn.ID) (txn.Info, error) {
 	var ok bool
 	n.fsm.View(func(m *machine.Machine) { t, ok = m.Get(id) })
 	if !ok {
-		return txn.Info{}, refused("get", id, machine.Result{Code: machine.NotFound})
+		return txn.Info{}, machine.Result{Code: machine.NotFound}.Refusal("get", id)
 	}
 	return n.info(&t, true), nil
 }

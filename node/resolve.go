@@ -10,8 +10,6 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-const opResolve = "doubt resolve"
-
 // Resolve records a person's word about a transaction in doubt. Before that the
 // participants of the branches that it is about are asked: what one of them holds
 // prepared, or can prove, is not for a person to say.
@@ -20,18 +18,18 @@ const opResolve = "doubt resolve"
 // participants know better, a branch is not in doubt, or the transaction is not
 // decided and can only be rolled back.
 func (n *Node) Resolve(ctx context.Context, id txn.ID, r txn.Resolution) (txn.Outcome, error) {
-	reason, err := reasonOf(opResolve, id, r.Reason)
+	reason, err := reasonOf(machine.OpResolve, id, r.Reason)
 	if err != nil {
 		return txn.Outcome{}, err
 	}
-	t, err := n.transaction(opResolve, id)
+	t, err := n.transaction(machine.OpResolve, id)
 	if err != nil {
 		return txn.Outcome{}, err
 	}
 	if t.State.Decided() {
 		for _, q := range n.inquire(ctx, &t, targets(&t, r.Branch)) {
 			if why := objection(&t, &q, r.Commit); why != "" {
-				return outcomeNow(&t), &txn.Error{Op: opResolve, ID: id, State: t.State, Cause: t.Cause, Err: txn.ErrConflict, Detail: why}
+				return outcomeNow(&t), &txn.Error{Op: machine.OpResolve, ID: id, State: t.State, Cause: t.Cause, Err: txn.ErrConflict, Detail: why}
 			}
 		}
 	}
@@ -39,7 +37,7 @@ func (n *Node) Resolve(ctx context.Context, id txn.ID, r txn.Resolution) (txn.Ou
 	if r.Commit {
 		c.Ending = txn.BranchCommitted
 	}
-	res, err := n.call(ctx, opResolve, id, c)
+	res, err := n.call(ctx, machine.OpResolve, id, c)
 	return outcomeOf(res), err
 }
 

@@ -9,13 +9,13 @@ import (
 	"io"
 	"log"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -28,36 +28,16 @@ const (
 
 // settings is a registration, read.
 type settings struct {
-	source string // for people: where the connection string comes from
-	dsn    func() (string, error)
-	fence  bool
-	proof  table
+	reference participant.Reference
+	fence     bool
+	proof     table
 }
 
 func readSettings(p txn.Participant) (s settings, err error) {
 	s = settings{fence: true, proof: ProofTable}
 	for key, value := range p.Settings {
-		source := key + " " + value
 		switch key {
-		case "dsn":
-			source = "its settings"
-			if holdsPassword(value) {
-				return s, fmt.Errorf("%w: mariadb %s: dsn holds a password (or cannot be read), and settings are replicated and shown; put the connection string into a file on each node and give dsn_file", txn.ErrInvalid, p.Name)
-			}
-			s.add(source, func() (string, error) { return value, nil })
-		case "dsn_file":
-			s.add(source, func() (string, error) {
-				b, err := os.ReadFile(value)
-				return strings.TrimSpace(string(b)), err
-			})
-		case "dsn_env":
-			s.add(source, func() (string, error) {
-				dsn, found := os.LookupEnv(value)
-				if !found {
-					return "", fmt.Errorf("environment variable %s is not set", value)
-				}
-				return dsn, nil
-			})
+		case "dsn", "dsn_file", "dsn_env":
 		case "fence":
 			if value != "on" && value != "off" {
 				return s, fmt.Errorf("%w: mariadb %s: fence is %q: want on or off", txn.ErrInvalid, p.Name, clip(value))
@@ -71,18 +51,14 @@ func readSettings(p txn.Participant) (s settings, err error) {
 			return s, fmt.Errorf("%w: mariadb %s: unknown setting %q: want one of dsn_file, dsn_env, dsn; and fence, proof", txn.ErrInvalid, p.Name, clip(key))
 		}
 	}
-	if s.dsn == nil || s.source == "" {
-		return s, fmt.Errorf("%w: mariadb %s: want exactly one of the settings dsn_file, dsn_env and dsn", txn.ErrInvalid, p.Name)
-	}
-	return s, nil
+	s.reference, err = participant.ReadReference(p, holdsPassword, isConnectionString)
+	return s, err
 }
 
-// add takes a source; a second one makes none.
-func (s *settings) add(source string, dsn func() (string, error)) {
-	if s.dsn != nil {
-		source = ""
-	}
-	s.source, s.dsn = source, dsn
+// isConnectionString reports whether somebody gave a connection string where its
+// place was asked for. It must not be shown. One with a password begins with a user.
+func isConnectionString(value string) bool {
+	return !strings.HasPrefix(value, "/") && strings.ContainsAny(value, "@(")
 }
 
 // errMalformed stands for everything that is wrong with a connection string.
@@ -129,16 +105,16 @@ func holdsPassword(dsn string) bool {
 // config reads the connection string anew. What is wrong with it is not shown:
 // the text that the parser complains of may hold the password.
 func (s settings) config() (*mysql.Config, error) {
-	dsn, err := s.dsn()
+	dsn, err := s.reference.Read()
 	if err != nil {
 		return nil, fmt.Errorf("connection string: %w", err)
 	}
 	c, err := parse(dsn)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the connection string in %s is malformed (it is not shown because it may hold a password); want one like user:password@tcp(host:3306)/database", txn.ErrInvalid, s.source)
+		return nil, fmt.Errorf("%w: the connection string in %s is malformed (it is not shown because it may hold a password); want one like user:password@tcp(host:3306)/database", txn.ErrInvalid, s.reference.Place)
 	}
 	if c.DBName == "" {
-		return nil, fmt.Errorf("%w: the connection string in %s names no database", txn.ErrInvalid, s.source)
+		return nil, fmt.Errorf("%w: the connection string in %s names no database", txn.ErrInvalid, s.reference.Place)
 	}
 	if c.Timeout == 0 || c.Timeout > connectTimeout {
 		c.Timeout = connectTimeout
@@ -182,7 +158,7 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 	inner, err := mysql.NewConnector(config)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the connection string in %s does not fit together (it is not shown because it may hold a password)", txn.ErrInvalid, c.source)
+		return nil, fmt.Errorf("%w: the connection string in %s does not fit together (it is not shown because it may hold a password)", txn.ErrInvalid, c.reference.Place)
 	}
 	conn, err := inner.Connect(ctx)
 	if err != nil {

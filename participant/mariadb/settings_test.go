@@ -32,6 +32,8 @@ func TestSettingsAreRefused(t *testing.T) {
 		"password":           {map[string]string{"dsn": "me:s3cret@tcp(host:3306)/bank"}, "give dsn_file"},
 		"password parameter": {map[string]string{"dsn": "me@tcp(host:3306)/bank?Password=s3cret"}, "give dsn_file"},
 		"no slash":           {map[string]string{"dsn": "me:s3cret@tcp(host:3306)"}, "give dsn_file"},
+		"string as file":     {map[string]string{"dsn_file": "me:s3cret@tcp(host:3306)/bank"}, "the path of a file"},
+		"string as variable": {map[string]string{"dsn_env": "me:s3cret@/bank"}, "the name of an environment variable"},
 		"unclosed":           {map[string]string{"dsn": "me:s3cret@tcp(host:3306/bank"}, "give dsn_file"},
 		"bad parameter":      {map[string]string{"dsn": "me@tcp(host:3306)/bank?timeout=s3cret"}, "give dsn_file"},
 	} {

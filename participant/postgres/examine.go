@@ -17,7 +17,7 @@ func (r *resource) Examine(ctx context.Context) []participant.Diagnosis {
 	if err != nil {
 		return []participant.Diagnosis{{
 			Level: participant.Failure, Subject: "connection", Found: err.Error(),
-			Fix: "try the connection string in " + r.settings.source + " with psql",
+			Fix: "try the connection string in " + r.settings.reference.Place + " with psql",
 		}}
 	}
 	list := []participant.Diagnosis{

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"os"
 	"regexp"
 	"strings"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -24,41 +24,15 @@ const (
 
 // settings is a registration, read.
 type settings struct {
-	source string // for people: where the connection string comes from
-	dsn    func() (string, error)
-	fence  bool
+	reference participant.Reference
+	fence     bool
 }
 
-func readSettings(p txn.Participant) (settings, error) {
-	s := settings{fence: true}
+func readSettings(p txn.Participant) (s settings, err error) {
+	s = settings{fence: true}
 	for key, value := range p.Settings {
-		source := key + " " + value
 		switch key {
-		case "dsn":
-			source = "its settings"
-			if holdsPassword(value) {
-				return s, fmt.Errorf("%w: postgres %s: dsn holds a password, and settings are replicated and shown; put the connection string into a file on each node and give dsn_file", txn.ErrInvalid, p.Name)
-			}
-			s.add(source, func() (string, error) { return value, nil })
-		case "dsn_file":
-			if isConnectionString(value) {
-				return s, misplaced(p, key, "the path of a file that holds it")
-			}
-			s.add(source, func() (string, error) {
-				b, err := os.ReadFile(value)
-				return strings.TrimSpace(string(b)), err
-			})
-		case "dsn_env":
-			if isConnectionString(value) {
-				return s, misplaced(p, key, "the name of an environment variable that holds it")
-			}
-			s.add(source, func() (string, error) {
-				dsn, found := os.LookupEnv(value)
-				if !found {
-					return "", fmt.Errorf("environment variable %s is not set", value)
-				}
-				return dsn, nil
-			})
+		case "dsn", "dsn_file", "dsn_env":
 		case "fence":
 			if value != "on" && value != "off" {
 				return s, fmt.Errorf("%w: postgres %s: fence is %q: want on or off", txn.ErrInvalid, p.Name, value)
@@ -68,28 +42,14 @@ func readSettings(p txn.Participant) (settings, error) {
 			return s, fmt.Errorf("%w: postgres %s: unknown setting %q: want one of dsn_file, dsn_env, dsn; and fence", txn.ErrInvalid, p.Name, key)
 		}
 	}
-	if s.dsn == nil || s.source == "" {
-		return s, fmt.Errorf("%w: postgres %s: want exactly one of the settings dsn_file, dsn_env and dsn", txn.ErrInvalid, p.Name)
-	}
-	return s, nil
-}
-
-// add takes a source; a second one makes none.
-func (s *settings) add(source string, dsn func() (string, error)) {
-	if s.dsn != nil {
-		source = ""
-	}
-	s.source, s.dsn = source, dsn
+	s.reference, err = participant.ReadReference(p, holdsPassword, isConnectionString)
+	return s, err
 }
 
 // isConnectionString reports whether somebody gave a connection string where its
 // place was asked for. It must not be shown.
 func isConnectionString(value string) bool {
 	return strings.Contains(value, "://") || strings.Contains(value, "=")
-}
-
-func misplaced(p txn.Participant, key, want string) error {
-	return fmt.Errorf("%w: postgres %s: %s is a connection string (not shown because it may hold a password); want %s", txn.ErrInvalid, p.Name, key, want)
 }
 
 var passwordWord = regexp.MustCompile(`(?i)(^|\s)(ssl)?password\s*=`)
@@ -131,13 +91,13 @@ func fallsApart(dsn string) bool {
 // config reads the connection string anew. What is wrong with it is not shown:
 // the text that the parser complains of may hold the password.
 func (s settings) config() (*pgx.ConnConfig, error) {
-	dsn, err := s.dsn()
+	dsn, err := s.reference.Read()
 	if err != nil {
 		return nil, fmt.Errorf("connection string: %w", err)
 	}
 	c, err := pgxpool.ParseConfig(dsn) // which knows pool_... words that a copied string may have
 	if err != nil || fallsApart(dsn) {
-		return nil, fmt.Errorf("%w: the connection string in %s is malformed (it is not shown because it may hold a password); try it with psql", txn.ErrInvalid, s.source)
+		return nil, fmt.Errorf("%w: the connection string in %s is malformed (it is not shown because it may hold a password); try it with psql", txn.ErrInvalid, s.reference.Place)
 	}
 	conn := c.ConnConfig
 	if conn.ConnectTimeout == 0 || conn.ConnectTimeout > connectTimeout {

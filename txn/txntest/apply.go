@@ -117,7 +117,7 @@ func (m *Manager) callLocked(op string, id txn.ID, c machine.Command) (machine.R
 	if res.Code == machine.OK {
 		return res, nil
 	}
-	return res, refused(op, id, res)
+	return res, res.Refusal(op, id)
 }
 
 // registerLocked makes a participant known. One that is known stays as it is.
@@ -157,7 +157,7 @@ func (m *Manager) look(id txn.ID) (info txn.Info, changed <-chan struct{}, err e
 	}
 	t, ok := m.machine.Get(id)
 	if !ok {
-		return txn.Info{}, nil, refused("get", id, machine.Result{Code: machine.NotFound})
+		return txn.Info{}, nil, machine.Result{Code: machine.NotFound}.Refusal("get", id)
 	}
 	if m.watched[id] == nil {
 		m.watched[id] = make(chan struct{})

@@ -113,7 +113,7 @@ func (m *Manager) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
 		_, known := m.machine.Lookup(o.ID)
 		res, err := m.callLocked("begin", o.ID, c)
 		if err != nil {
-			return b, explainBegin(err, o, res)
+			return b, res.ExplainBegin(err, o)
 		}
 		if !known {
 			m.begun = append(m.begun, o.ID)
@@ -153,7 +153,7 @@ func (m *Manager) Enlist(ctx context.Context, id txn.ID, e txn.Enlistment) (txn.
 		m.registerLocked(e.Participant, false)
 		res, err := m.callLocked("enlist", id, machine.Enlist{ID: id, Branch: machine.Branch(e)})
 		if err != nil {
-			return b, explainEnlist(err, e.Participant, res)
+			return b, res.ExplainEnlist(err, e.Participant)
 		}
 		return txn.Branch{ID: res.Branch, Participant: e.Participant, XID: txn.XID(cluster, id, res.Branch)}, nil
 	})
@@ -177,7 +177,7 @@ func (m *Manager) Commit(ctx context.Context, id txn.ID, c txn.Commitment) (txn.
 			e.State = out.State
 			return out, e
 		case !out.State.Commits():
-			return out, m.withReason(refused("commit", id, machine.Result{Code: machine.Decided, State: out.State, Cause: out.Cause}))
+			return out, m.withReason(machine.Result{Code: machine.Decided, State: out.State, Cause: out.Cause}.Refusal("commit", id))
 		}
 		return out, nil
 	})

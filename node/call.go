@@ -1,0 +1,35 @@
+package node
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/txmgr/txmgr/internal/failpoint"
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// call proposes a command on one transaction and turns a refusal into an error.
+func (n *Node) call(ctx context.Context, op string, id txn.ID, c machine.Command) (machine.Result, error) {
+	return n.callThen(ctx, op, id, c, nil)
+}
+
+// callThen is call, and over as in [batcher.proposeThen].
+func (n *Node) callThen(ctx context.Context, op string, id txn.ID, c machine.Command, over func()) (machine.Result, error) {
+	if id.IsZero() {
+		return machine.Result{}, &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: "no transaction id given"}
+	}
+	failpoint.Hit(op + " received")
+	res, err := n.batcher.proposeThen(ctx, c, over)
+	failpoint.Hit(op + " applied")
+	if err != nil {
+		if p := n.failed.Load(); p != nil {
+			err = fmt.Errorf("%w: the log has failed: %w", txn.ErrInDoubt, *p)
+		}
+		return res, txn.Wrap(op, id, err)
+	}
+	if res.Code == machine.OK {
+		return res, nil
+	}
+	return res, res.Refusal(op, id)
+}

@@ -1,0 +1,36 @@
+package txntest
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// withReason adds to an error about a rollback why it was rolled back, where
+// somebody has said so.
+func (m *Manager) withReason(err error) error {
+	var e *txn.Error
+	if !errors.As(err, &e) || e.Err != txn.ErrRolledBack || e.Cause == txn.CauseTimeout {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if t, ok := m.machine.Get(e.ID); ok && t.Reason != "" && !t.State.Commits() {
+		e.Detail = t.Reason + "; " + e.Detail
+	}
+	return err
+}
+
+func tooLong(op string, id txn.ID, bytes int) error {
+	return &txn.Error{Op: op, ID: id, Err: txn.ErrInvalid, Detail: fmt.Sprintf("reason has %d bytes; at most %d", bytes, txn.MaxReason)}
+}
+
+func over(op string, id txn.ID) error {
+	return &txn.Error{Op: op, ID: id, Err: txn.ErrUnavailable, Detail: "the coordinator is stopping"}
+}
+
+func outcomeOf(r machine.Result) txn.Outcome {
+	return txn.Outcome{State: r.State, Cause: r.Cause, Hazard: r.Hazard}
+}
