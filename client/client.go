@@ -25,6 +25,7 @@ type Client struct {
 	conns          *conns
 	unary, streams *http.Transport
 	pipe           *pipe
+	secret         *secret
 
 	ctx   context.Context // ends with Close
 	close context.CancelFunc
@@ -36,12 +37,15 @@ var _ txn.Manager = (*Client)(nil)
 // HTTP/2 connection; the others use HTTP/1.1, which costs both sides less.
 type endpoint struct {
 	base         string
+	health       health
 	transactions txmgrv1connect.TransactionServiceClient
 	streams      txmgrv1connect.TransactionServiceClient
 	participants txmgrv1connect.ParticipantServiceClient
 	timeouts     txmgrv1connect.TimeoutServiceClient
 	doubts       txmgrv1connect.DoubtServiceClient
 	cluster      txmgrv1connect.ClusterServiceClient
+	backup       txmgrv1connect.ClusterServiceClient // over HTTP/2
+	tokens       txmgrv1connect.TokenServiceClient
 }
 
 const (
@@ -67,8 +71,16 @@ func Open(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	secret, err := newSecret(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.TLS, err = cfg.tls(); err != nil {
+		return nil, err
+	}
+	secret.warn(bases)
 	conns := newConns()
-	c := &Client{cfg: cfg, conns: conns, unary: transport(cfg, conns, false), streams: transport(cfg, conns, true)}
+	c := &Client{cfg: cfg, conns: conns, unary: transport(cfg, conns, false), streams: transport(cfg, conns, true), secret: secret}
 	c.ctx, c.close = context.WithCancel(context.Background())
 	for _, base := range bases {
 		c.endpoints = append(c.endpoints, c.endpoint(base))
@@ -108,16 +120,17 @@ func (c *Client) endpoint(base string) *endpoint {
 		connect.WithReadMaxBytes(maxAnswer),
 		connect.WithAcceptCompression("gzip", nil, nil),
 	}
-	unary, streams := &http.Client{Transport: c.unary}, &http.Client{Transport: frames{c.streams}}
-	return &endpoint{
-		base:         base,
-		transactions: txmgrv1connect.NewTransactionServiceClient(unary, base, options...),
-		streams:      txmgrv1connect.NewTransactionServiceClient(streams, base, options...),
-		participants: txmgrv1connect.NewParticipantServiceClient(unary, base, options...),
-		timeouts:     txmgrv1connect.NewTimeoutServiceClient(unary, base, options...),
-		doubts:       txmgrv1connect.NewDoubtServiceClient(unary, base, options...),
-		cluster:      txmgrv1connect.NewClusterServiceClient(unary, base, options...),
-	}
+	e := &endpoint{base: base}
+	unary, streams := &http.Client{Transport: &door{c.unary, c, e}}, &http.Client{Transport: &door{frames{c.streams}, c, e}}
+	e.transactions = txmgrv1connect.NewTransactionServiceClient(unary, base, options...)
+	e.streams = txmgrv1connect.NewTransactionServiceClient(streams, base, options...)
+	e.participants = txmgrv1connect.NewParticipantServiceClient(unary, base, options...)
+	e.timeouts = txmgrv1connect.NewTimeoutServiceClient(unary, base, options...)
+	e.doubts = txmgrv1connect.NewDoubtServiceClient(unary, base, options...)
+	e.cluster = txmgrv1connect.NewClusterServiceClient(unary, base, options...)
+	e.backup = txmgrv1connect.NewClusterServiceClient(streams, base, options...)
+	e.tokens = txmgrv1connect.NewTokenServiceClient(unary, base, options...)
+	return e
 }
 
 // Close ends every call that is running, and the connections. Calls that come
@@ -130,15 +143,6 @@ func (c *Client) Close() error {
 	c.streams.CloseIdleConnections()
 	return nil
 }
-
-// at is the endpoint to use now, and its number for [Client.leave].
-func (c *Client) at() (*endpoint, uint32) {
-	n := c.current.Load()
-	return c.endpoints[int(n)%len(c.endpoints)], n
-}
-
-// leave goes on to the next endpoint, once for however many calls failed at n.
-func (c *Client) leave(n uint32) { c.current.CompareAndSwap(n, n+1) }
 
 func newID() txn.ID {
 	var chance [10]byte

@@ -130,6 +130,30 @@ func story(ctx context.Context, c server.Coordinator, f *servertest.Fake) []any 
 	note(c.Doctor(ctx, ""))
 	note(c.Doctor(ctx, "bank"))
 	note(c.Doctor(ctx, "nobody"))
+	note(c.Join(ctx, "10.0.0.2:7461", "ann"))
+	note(c.Join(ctx, "10.0.0.2:7461", "ann"))
+	note(c.Status(ctx))
+	note(c.TransferLeader(ctx, "n2"))
+	note(c.TransferLeader(ctx, "n99"))
+	note(c.TransferLeader(ctx, ""))
+	note(c.Remove(ctx, "n2", "ann", "its disk is gone"))
+	note(c.Remove(ctx, "n2", "ann", "its disk is gone"))
+	note(c.Leave(ctx, "ann"))
+	f.SetHeld(true)
+	note(c.Resume(ctx, "ann", "looked at"))
+	note(c.Resume(ctx, "ann", "looked at"))
+	made, secret, err := c.CreateToken(ctx, txn.TokenRequest{Name: "app", Role: txn.RoleClient, Rate: 7, TTL: time.Hour, By: "ann"})
+	found, known := f.Bearer(secret)
+	note(made.Name, made.Role, made.Rate, made.Made, made.Expires, made.By, err, known, found.ID == made.ID)
+	note(c.CreateToken(ctx, txn.TokenRequest{Name: "app"}))
+	all, err := c.Tokens(ctx)
+	note(len(all), err)
+	note(c.RevokeToken(ctx, "app", "ann", "lost"))
+	note(c.RevokeToken(ctx, "app", "ann", "lost"))
+	var copied strings.Builder
+	note(c.Backup(ctx, &copied))
+	note(copied.String())
+	note(c.Audit(ctx, txn.AuditFilter{}))
 	note(c.Status(ctx))
 	return notes
 }
@@ -138,6 +162,10 @@ func story(ctx context.Context, c server.Coordinator, f *servertest.Fake) []any 
 type ready struct{ *client.Client }
 
 func (ready) Ready() error { return nil }
+
+func (ready) Leader() (api string, here bool) { return "", true }
+
+func (ready) Bearer(string) (txn.Token, bool) { return txn.Token{}, false }
 
 // A coordinator over the network answers as it does in the process, whichever
 // way the calls take: all methods, values and errors.

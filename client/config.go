@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/tls"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"strings"
 	"time"
@@ -17,8 +18,8 @@ const DefaultAddress = "http://127.0.0.1:7460"
 // Config is valid when zero.
 type Config struct {
 	// Address is the URL of a server, or of several, separated by commas: any of
-	// them takes any call, and the next one is used when one fails. Defaults to
-	// [DefaultAddress].
+	// them takes any call, the next one is used when one fails, and the leader of
+	// the cluster when it is among them. Defaults to [DefaultAddress].
 	Address string
 	// RequestTimeout is the time of a call whose context has no deadline, all
 	// tries together. Defaults to 10s.
@@ -34,8 +35,18 @@ type Config struct {
 	// connection has ever been made: for command lines, where somebody is
 	// waiting for the answer. Otherwise it is tried until the context ends.
 	FailFast bool
-	// TLS is used for https addresses. Defaults to the system's certificates.
+	// TLS is used for https addresses. Defaults to the system's certificates, or to
+	// what the following files say.
 	TLS *tls.Config
+	// CACertFile is a PEM file with the certificates that servers are trusted by.
+	// CertFile and KeyFile, both or none, are what this client shows of itself;
+	// they are read again for every connection. Not together with TLS.
+	CACertFile, CertFile, KeyFile string
+	// Token is the secret of the token that admits this client. TokenFile is the
+	// file that holds it, read again when it changes; at most one of the two.
+	Token, TokenFile string
+	// Log receives warnings about these settings. Defaults to slog.Default().
+	Log *slog.Logger
 }
 
 func (c Config) withDefaults() (Config, []string, error) {
@@ -47,6 +58,7 @@ func (c Config) withDefaults() (Config, []string, error) {
 	}
 	c.RequestTimeout = cmp.Or(c.RequestTimeout, 10*time.Second)
 	c.AskTimeout = cmp.Or(c.AskTimeout, 2*time.Minute)
+	c.Log = cmp.Or(c.Log, slog.Default())
 	var bases []string
 	for a := range strings.SplitSeq(c.Address, ",") {
 		base, err := parseAddress(strings.TrimSpace(a))

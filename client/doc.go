@@ -16,7 +16,9 @@
 //  2. A connection that is lost, a node that is not ready and load that was shed
 //     are tried again, elsewhere if there are several addresses, with full
 //     jitter, not before the time that the server asked for, and never after the
-//     context has ended.
+//     context has ended. The few calls that cannot be repeated, CreateToken,
+//     TransferLeader and Leave, are tried again only when they surely have not
+//     been carried out.
 //  3. A commit, vote or delegation that may have arrived and has no answer is
 //     [txn.ErrInDoubt], with the id; one that surely has not is
 //     [txn.ErrUnavailable]. No other call is ever in doubt: all of them may simply
@@ -24,6 +26,17 @@
 //  4. Errors are *[txn.Error] with the sentinels that the coordinator gave, and
 //     those of the context that ended the call.
 //  5. After [Client.Close] no goroutine and no connection is left.
+//  6. A caller who is not admitted is told so at once: [txn.ErrDenied] is never
+//     tried again.
+//
+// # Clusters
+//
+// Any node takes any call and passes it on to the leader. Answers that were passed
+// on name the leader; when its URL is among the addresses, calls go there directly
+// from then on, and the Pipe moves there as soon as the commands in flight are
+// answered. A leader that this client cannot reach is left to the other nodes for
+// a second, and longer each time. With [txn.AllowStale] reads are answered by the
+// node in use, which may lag behind, and say nothing about where to go.
 //
 // # Concurrency
 //
@@ -38,6 +51,6 @@
 //
 // # What it does not do
 //
-// It does not use proxies from the environment, cache, or choose the leader: any
-// node takes any call.
+// It does not use proxies from the environment, does not cache, and does not look
+// for nodes beyond the addresses it was given.
 package client

@@ -105,3 +105,55 @@ func TestTake(t *testing.T) {
 		}
 	}
 }
+
+// A hint leads to the leader, but not to one that does not answer here.
+func TestFollow(t *testing.T) {
+	c, err := Open(Config{Address: "http://a:1,http://b:2/base/,http://c:3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	at := func(want string) {
+		t.Helper()
+		if e, _ := c.at(); e.base != want {
+			t.Errorf("at %s, want %s", e.base, want)
+		}
+	}
+	at("http://a:1")
+	c.follow("http://c:3/")
+	at("http://c:3")
+	c.follow("http://b:2/base")
+	at("http://b:2/base")
+	c.follow("http://stranger:1")
+	at("http://b:2/base")
+	_, n := c.at()
+	c.follow("http://a:1")
+	c.leave(n) // of a call that failed before: no reason to leave a
+	at("http://a:1")
+
+	c.endpoints[2].health.note(false, time.Now())
+	c.follow("http://c:3")
+	at("http://a:1")
+	c.endpoints[2].health.note(true, time.Now())
+	c.follow("http://c:3")
+	at("http://c:3")
+}
+
+func TestHealth(t *testing.T) {
+	var h health
+	now := time.Now()
+	for _, want := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
+		h.note(false, now)
+		if until := want * time.Second; !h.shunned(now.Add(until-1)) || h.shunned(now.Add(until)) {
+			t.Errorf("shunned until %v, want %v", h.until.Sub(now), until)
+		}
+	}
+	h.note(true, now)
+	if h.shunned(now) {
+		t.Error("shunned though it answers")
+	}
+}

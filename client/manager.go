@@ -139,9 +139,10 @@ func (c *Client) Done(ctx context.Context, id txn.ID, acks ...txn.Ack) error {
 	return err
 }
 
-// Get looks a transaction up. See [txn.Manager].
+// Get looks a transaction up. See [txn.Manager]; with [txn.AllowStale] the server
+// that is asked answers itself.
 func (c *Client) Get(ctx context.Context, id txn.ID) (txn.Info, error) {
-	if c.cfg.Unary {
+	if c.cfg.Unary || txn.StaleAllowed(ctx) {
 		return c.getUnary(ctx, id)
 	}
 	r, err := c.do(ctx, "get", id, 0, &txmgrv1.Command{Call: &txmgrv1.Command_Get{Get: &txmgrv1.GetCall{}}})

@@ -4,12 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
-	"strings"
 	"sync"
 	"time"
-
-	"connectrpc.com/connect"
 
 	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
 	"github.com/txmgr/txmgr/api/wire"
@@ -27,8 +23,14 @@ const (
 	maxCommandBytes = 1000 << 10
 	// commandOverhead is what a command weighs that carries nothing.
 	commandOverhead = 64
-	// lastWord is how long the reason for the end of a stream may take to arrive.
+	// lastWord is how long the reason for the end of a stream may take to arrive,
+	// and the replies on a stream that is about to be left.
 	lastWord = time.Second
+	// moveEvery is the least time between two moves because of what was replied.
+	moveEvery = 500 * time.Millisecond
+	// maxHops is how many streams in a row may be left for another server before
+	// they have carried anything: what servers say of each other may be out of date.
+	maxHops = 2
 )
 
 // pipe is the client's side of the stream of command batches. One goroutine
@@ -45,6 +47,8 @@ type pipe struct {
 	seq     uint64
 	started bool
 	closed  bool
+	moving  bool      // a reply says that this stream leads to nobody who decides
+	moved   time.Time // when one said so last
 }
 
 // call is one command on its way. Calls are used again.
@@ -185,16 +189,25 @@ func (p *pipe) fail(base string, err error, arrived bool) {
 	defer p.mu.Unlock()
 	for seq, k := range p.pending {
 		delete(p.pending, seq)
-		p.finishLocked(k, nil, &lostError{base: base, sent: arrived, err: err})
+		p.failLocked(k, base, err, arrived)
 	}
 	if !arrived {
 		p.failQueueLocked(base, err)
 	}
 }
 
+// failLocked ends a call without a reply. That nobody is admitted is an answer, and
+// final.
+func (p *pipe) failLocked(k *call, base string, err error, arrived bool) {
+	if arrived || !errors.Is(err, txn.ErrDenied) {
+		err = &lostError{base: base, sent: arrived, err: err}
+	}
+	p.finishLocked(k, nil, err)
+}
+
 func (p *pipe) failQueueLocked(base string, err error) {
 	for _, k := range p.queue {
-		p.finishLocked(k, nil, &lostError{base: base, err: err})
+		p.failLocked(k, base, err, false)
 	}
 	clear(p.queue)
 	p.queue = p.queue[:0]
@@ -212,134 +225,6 @@ func (p *pipe) close() {
 	p.failQueueLocked(p.c.cfg.Address, errClosed)
 }
 
-// run keeps a connection for as long as there are calls to be sent.
-func (p *pipe) run() {
-	for failures := 0; p.await(nil); {
-		e, n := p.c.at()
-		started := time.Now()
-		opened, err := p.connection(e)
-		if p.c.ctx.Err() != nil {
-			err = errClosed
-		}
-		p.fail(e.base, err, opened)
-		p.c.leave(n)
-		// Callers have their own patience; this one keeps a server that refuses,
-		// or drops, connections from being dialled by each of them.
-		if opened && time.Since(started) > maxBackoff {
-			failures = 0
-			continue
-		}
-		p.c.sleep(p.c.ctx, backoff(failures, err))
-		failures++
-	}
-}
-
-// await waits until there is something to send. It is false when there will be
-// nothing any more: closed, or broken has ended.
-func (p *pipe) await(broken <-chan struct{}) bool {
-	for {
-		p.mu.Lock()
-		some, closed := len(p.queue) > 0, p.closed
-		p.mu.Unlock()
-		if closed || some {
-			return !closed
-		}
-		select {
-		case <-p.wake:
-		case <-broken:
-			return false
-		}
-	}
-}
-
-// connection serves one stream until it breaks. opened is false when the stream
-// was never there, or was refused: then nothing has been carried out.
-func (p *pipe) connection(e *endpoint) (opened bool, err error) {
-	ctx, cancel := context.WithCancel(p.c.ctx)
-	defer cancel()
-	impatience := time.AfterFunc(dialTimeout, cancel)
-	defer impatience.Stop()
-	stream, err := e.streams.Pipe(ctx)
-	if err != nil {
-		return false, err
-	}
-	if !strings.HasPrefix(stream.ResponseHeader().Get("Content-Type"), "application/connect+") {
-		_, err := stream.Receive() // does not block: there is an error
-		return false, err
-	}
-	if !impatience.Stop() {
-		return false, fmt.Errorf("no answer within %v", dialTimeout)
-	}
-	p.c.reached.CompareAndSwap(false, true)
-	// net/http does not look at the context while it waits for more of the body.
-	defer context.AfterFunc(ctx, func() { _, _ = stream.CloseRequest(), stream.CloseResponse() })()
-
-	received := make(chan error, 1)
-	go func() {
-		defer cancel()
-		received <- p.receive(stream)
-	}()
-	if p.sendBatches(ctx, stream) {
-		cancel()
-	} else {
-		// The stream is over, and what comes last says why: a refusal must not
-		// look like a loss.
-		defer time.AfterFunc(lastWord, cancel).Stop()
-	}
-	err = <-received
-	if refusal := refused(err); refusal != nil {
-		return false, refusal
-	}
-	return true, err
-}
-
-// refused is the server's reason for not serving a stream at all, before it read
-// any of it; nil for every other end. It is the only failure of a whole Pipe
-// that a server calls "unavailable".
-func refused(err error) error {
-	if err = wire.FromConnect(err); txn.CodeOf(err) == txn.CodeUnavailable {
-		if e := (*txn.Error)(nil); errors.As(err, &e) { // of a txmgr server, not of a proxy
-			return err
-		}
-	}
-	return nil
-}
-
-type stream = *connect.BidiStreamForClientSimple[txmgrv1.Batch, txmgrv1.ReplyBatch]
-
-// sendBatches sends what is in the queue until ctx or the pipe ends. It is false
-// when the stream took no more before that.
-func (p *pipe) sendBatches(ctx context.Context, s stream) bool {
-	var batch txmgrv1.Batch
-	for p.await(ctx.Done()) && ctx.Err() == nil {
-		p.mu.Lock()
-		// Callers that are about to queue do so first, for as long as more come: a
-		// fuller message for the price of a few turns, and none when nobody else
-		// wants to run.
-		for had, turns := 0, 0; turns < maxTurns && len(p.queue) > had; turns++ {
-			had = len(p.queue)
-			p.mu.Unlock()
-			runtime.Gosched()
-			p.mu.Lock()
-		}
-		n := take(p.queue)
-		batch.Commands = batch.Commands[:0]
-		for _, k := range p.queue[:n] {
-			k.place = sent
-			p.pending[k.command.Seq] = k
-			batch.Commands = append(batch.Commands, k.command)
-		}
-		rest := copy(p.queue, p.queue[n:])
-		clear(p.queue[rest:])
-		p.queue = p.queue[:rest]
-		p.mu.Unlock()
-		if err := s.Send(&batch); err != nil {
-			return false
-		}
-	}
-	return true
-}
-
 // take says how many calls go into the next message.
 func take(queue []*call) int {
 	n, size := 0, 0
@@ -348,24 +233,6 @@ func take(queue []*call) int {
 		n++
 	}
 	return n
-}
-
-// receive hands replies out until the stream ends.
-func (p *pipe) receive(s stream) error {
-	for {
-		batch, err := s.Receive()
-		if err != nil {
-			return err
-		}
-		p.mu.Lock()
-		for _, r := range batch.GetReplies() {
-			if k := p.pending[r.GetSeq()]; k != nil {
-				delete(p.pending, r.GetSeq())
-				p.finishLocked(k, r, nil)
-			}
-		}
-		p.mu.Unlock()
-	}
 }
 
 // tooLarge is the error of a command that no server would read.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"strings"
 	"syscall"
 	"time"
 
@@ -41,6 +43,9 @@ func (e *lostError) Unwrap() error { return e.err }
 // lost tells a try without an answer from an answer that is an error. What comes
 // back is a lostError or the error that the server meant.
 func lost(base string, sent bool, err error) error {
+	if certificateRefused(err) {
+		return fmt.Errorf("%w: %s does not accept the certificate of this client, or its lack of one: %w", txn.ErrDenied, base, err)
+	}
 	var ce *connect.Error
 	if errors.As(err, &ce) && ce.Meta().Get(wire.HeaderCode) == "" {
 		switch ce.Code() {
@@ -62,6 +67,13 @@ func isLost(err error) bool {
 func hopeless(err error) bool {
 	certificate, record := (*tls.CertificateVerificationError)(nil), tls.RecordHeaderError{}
 	return errors.As(err, &certificate) || errors.As(err, &record)
+}
+
+// certificateRefused reports whether the other side ended the handshake because of
+// what this one showed. Then nothing was read.
+func certificateRefused(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "remote error" && strings.Contains(op.Err.Error(), "certificate")
 }
 
 // retry makes a call until it has an answer that is final, or ctx ends. The

@@ -14,8 +14,8 @@ import (
 )
 
 // Participants shows the registered participants and how they fare here.
-func (n *Node) Participants(context.Context) ([]txn.ParticipantStatus, error) {
-	if err := n.Ready(); err != nil {
+func (n *Node) Participants(ctx context.Context) ([]txn.ParticipantStatus, error) {
+	if err := n.readable(ctx); err != nil {
 		return nil, txn.Wrap("participant list", txn.ID{}, err)
 	}
 	out := []txn.ParticipantStatus{}
@@ -86,7 +86,7 @@ func (n *Node) scanAll(ctx context.Context, look func(context.Context, string) (
 	}
 	wg.Wait()
 	all := append([]txn.Finding{}, slices.Concat(found...)...)
-	err := n.Ready()
+	err := n.serves()
 	if ctx.Err() != nil {
 		err = fmt.Errorf("%w: %w before all participants had answered", txn.ErrUnavailable, context.Cause(ctx))
 	}
@@ -112,17 +112,22 @@ func (n *Node) Status(ctx context.Context) (txn.Status, error) {
 	n.fsm.View(func(m *machine.Machine) {
 		boot, _ := m.Bootstrap()
 		c := m.Counts()
+		s.Incarnation, s.Held = m.Incarnation(), m.Held()
 		s.Cluster, s.Interval = boot.Cluster, txn.Duration(boot.Interval)
 		s.Open, s.Undone, s.Finished, s.Hazards = c.Open, c.Undone, c.Finished, c.Hazards
 		s.Committed, s.RolledBack, s.TimedOut = c.Committed, c.RolledBack, c.TimedOut
 	})
+	s.Members = n.Members()
+	if w := n.waiting.Load(); w != nil {
+		s.Waiting = *w
+	}
 	stats, err := n.storage.log.Stats()
 	if err != nil {
 		return s, txn.Wrap("status", txn.ID{}, err)
 	}
 	s.Syncs, s.LogBytes = 2*stats.Commits, stats.FileBytes
 	if s.Leader {
-		if s.Participants, err = n.Participants(ctx); err != nil {
+		if s.Participants, err = n.Participants(txn.AllowStale(ctx)); err != nil {
 			return s, err
 		}
 	}

@@ -13,8 +13,8 @@ const maxAudit = 1000
 
 // Audit lists what people did to transactions and participants, oldest first: the
 // newest that fit, of the newest 10,000 that the log keeps.
-func (n *Node) Audit(_ context.Context, f txn.AuditFilter) ([]txn.AuditRecord, error) {
-	if err := n.Ready(); err != nil {
+func (n *Node) Audit(ctx context.Context, f txn.AuditFilter) ([]txn.AuditRecord, error) {
+	if err := n.readable(ctx); err != nil {
 		return nil, txn.Wrap("audit list", txn.ID{}, err)
 	}
 	limit := f.Limit

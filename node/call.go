@@ -19,17 +19,26 @@ func (n *Node) callThen(ctx context.Context, op string, id txn.ID, c machine.Com
 	if id.IsZero() {
 		return machine.Result{}, &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: "no transaction id given"}
 	}
+	if err := n.serves(); err != nil {
+		return machine.Result{}, txn.Wrap(op, id, n.unless(err))
+	}
 	failpoint.Hit(op + " received")
 	res, err := n.batcher.proposeThen(ctx, c, over)
 	failpoint.Hit(op + " applied")
 	if err != nil {
-		if p := n.failed.Load(); p != nil {
-			err = fmt.Errorf("%w: the log has failed: %w", txn.ErrInDoubt, *p)
-		}
-		return res, txn.Wrap(op, id, err)
+		return res, txn.Wrap(op, id, n.unless(err))
 	}
 	if res.Code == machine.OK {
 		return res, nil
 	}
 	return res, res.Refusal(op, id)
+}
+
+// unless gives err, unless the log has failed: then nobody knows what became of the
+// call.
+func (n *Node) unless(err error) error {
+	if p := n.failed.Load(); p != nil {
+		return fmt.Errorf("%w: the log has failed: %w", txn.ErrInDoubt, *p)
+	}
+	return err
 }

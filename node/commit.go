@@ -56,7 +56,7 @@ func (n *Node) awaitVotes(ctx context.Context, id txn.ID) (txn.Outcome, error) {
 
 // standing is where a transaction is whose commit was asked for.
 func (n *Node) standing(id txn.ID) (o txn.Outcome, err error) {
-	if err := n.Ready(); err != nil {
+	if err := n.serves(); err != nil {
 		return o, undecided(id, o, err.Error())
 	}
 	var known bool

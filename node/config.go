@@ -6,6 +6,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/txmgr/txmgr/internal/bed"
+	"github.com/txmgr/txmgr/internal/certs"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/recovery"
 	"github.com/txmgr/txmgr/txn"
@@ -44,6 +46,10 @@ type Config struct {
 	// Participants are embedded in this process, by name; they are registered as
 	// kind "embedded".
 	Participants map[string]participant.Participant
+	// Cluster makes this node one of several. Nil: it is alone.
+	Cluster *Cluster
+	// Bed is ground of the simulation, instead of DataDir and Cluster.
+	Bed *bed.Bed
 	// Recovery tunes phase two and the sweep. Its zero value is right for most.
 	Recovery recovery.Config
 	// Logger receives what operators should see. Defaults to slog.Default().
@@ -56,8 +62,37 @@ type Config struct {
 	wall     func() time.Time // the wall clock, for tests; nil means time.Now
 }
 
+// Cluster is how a node finds the others, and they it. Every field but Listen may be
+// zero.
+type Cluster struct {
+	// Listen is the address for the other nodes, for example 10.0.0.1:7461.
+	Listen string
+	// Advertise is the address at which they reach it; defaults to Listen's.
+	Advertise string
+	// API is the URL at which clients, and nodes that forward calls, reach this
+	// node's server.
+	API string
+	// Name is for people; defaults to the host's name.
+	Name string
+	// Expect is how many nodes form a new cluster together: they wait for one another
+	// at the addresses in Join. 0 and 1: none waits.
+	Expect int
+	// Join are addresses of other nodes, own ones included or not. A node with an
+	// empty log asks them to be added, when they have a cluster already.
+	Join []string
+	// CertFile, KeyFile and CAFile are PEM files of mutual TLS between the nodes, all
+	// three or none. They are read again when they change. The certificate has to say
+	// that it is a peer's, and of which cluster: txmgr config init makes such.
+	CertFile, KeyFile, CAFile string
+	// Insecure allows to listen beyond loopback without TLS.
+	Insecure bool
+}
+
 func (c Config) withDefaults() (Config, error) {
-	if c.DataDir == "" {
+	if c.Bed != nil && c.Bed.Wall != nil {
+		c.wall = c.Bed.Wall
+	}
+	if c.DataDir == "" && c.Bed == nil {
 		return c, fmt.Errorf("%w: no data directory given", txn.ErrInvalid)
 	}
 	if c.Interval != 0 && (c.Interval < time.Millisecond || c.Interval > time.Minute) {
@@ -79,6 +114,14 @@ func (c Config) withDefaults() (Config, error) {
 		if *d.v == 0 {
 			*d.v = d.def
 		}
+	}
+	if c.Cluster != nil {
+		own := *c.Cluster
+		c.Cluster = &own
+		if err := own.check(); err != nil {
+			return c, err
+		}
+		own.Name = orElse(own.Name, hostName())
 	}
 	if c.MaxOpen == 0 {
 		c.MaxOpen = 4_000_000
@@ -103,4 +146,34 @@ func (c Config) withDefaults() (Config, error) {
 		}
 	}
 	return c, nil
+}
+
+// maxNodes is how many nodes a cluster may have. More than seven voters make every
+// decision slower, and none safer.
+const maxNodes = 9
+
+func (c *Cluster) check() error {
+	switch {
+	case c.Listen == "":
+		return fmt.Errorf("%w: no address for the other nodes given: want for example 10.0.0.1:7461", txn.ErrInvalid)
+	case c.Expect < 0 || c.Expect > maxNodes:
+		return fmt.Errorf("%w: %d nodes expected; want 0 to %d", txn.ErrInvalid, c.Expect, maxNodes)
+	case len(c.Join) > 4*maxNodes:
+		return fmt.Errorf("%w: %d addresses to join; at most %d", txn.ErrInvalid, len(c.Join), 4*maxNodes)
+	case c.Expect > 1 && len(c.Join) < c.Expect-1:
+		return fmt.Errorf("%w: %d nodes expected, and addresses of %d given: name all of them", txn.ErrInvalid, c.Expect, len(c.Join))
+	case (c.CertFile == "") != (c.KeyFile == "") || (c.CertFile == "") != (c.CAFile == ""):
+		return fmt.Errorf("%w: certificate, key and CA of the nodes belong together: give all three", txn.ErrInvalid)
+	case len(c.Name) > 64 || len(c.API) > 256:
+		return fmt.Errorf("%w: the node's name has %d bytes, its URL %d; at most 64 and 256", txn.ErrInvalid, len(c.Name), len(c.API))
+	}
+	return nil
+}
+
+// files are those of TLS between the nodes; nil without.
+func (c *Cluster) files() *certs.Files {
+	if c.CertFile == "" {
+		return nil
+	}
+	return &certs.Files{Cert: c.CertFile, Key: c.KeyFile, CA: c.CAFile}
 }

@@ -23,7 +23,7 @@ const (
 // the name is empty, at the coordinator and all its participants. It changes nothing.
 // What cannot be looked at is a finding, not an error.
 func (n *Node) Doctor(ctx context.Context, name string) ([]txn.Diagnosis, error) {
-	if err := n.Ready(); err != nil && name != "" {
+	if err := n.serves(); err != nil && name != "" {
 		return nil, txn.Wrap("doctor", txn.ID{}, err)
 	}
 	if name != "" {

@@ -25,8 +25,8 @@ const (
 // oldest first: those with a hazard that nobody has forgotten; those that are
 // decided, or whose decision is delegated and whose time is over, and that have not
 // come to their end within 5 seconds, or of which an attempt has failed.
-func (n *Node) Doubts(context.Context) ([]txn.Doubt, error) {
-	if err := n.Ready(); err != nil {
+func (n *Node) Doubts(ctx context.Context) ([]txn.Doubt, error) {
+	if err := n.readable(ctx); err != nil {
 		return nil, txn.Wrap("doubt list", txn.ID{}, err)
 	}
 	found := n.doubtful()
@@ -201,13 +201,16 @@ func (n *Node) Retry(ctx context.Context, id txn.ID) error {
 	if r == nil {
 		return &txn.Error{Op: "doubt retry", ID: id, Err: txn.ErrUnavailable, Detail: "this node does not lead"}
 	}
+	if n.onHold() {
+		return &txn.Error{Op: "doubt retry", ID: id, Err: txn.ErrUnavailable, Detail: machine.RestoredDetail}
+	}
 	if id.IsZero() {
 		for _, t := range n.doubtful() {
 			r.Retry(t.ID)
 		}
 		return nil
 	}
-	t, err := n.transaction("doubt retry", id)
+	t, err := n.transaction(ctx, "doubt retry", id)
 	if err != nil {
 		return err
 	}
@@ -254,8 +257,8 @@ func reportOf(t *machine.Transaction, id txn.BranchID, end txn.BranchState, deta
 }
 
 // transaction gives a transaction to a call of a person.
-func (n *Node) transaction(op string, id txn.ID) (t machine.Transaction, err error) {
-	if err := n.Ready(); err != nil {
+func (n *Node) transaction(ctx context.Context, op string, id txn.ID) (t machine.Transaction, err error) {
+	if err := n.readable(ctx); err != nil {
 		return t, txn.Wrap(op, id, err)
 	}
 	var ok bool

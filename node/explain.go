@@ -13,7 +13,7 @@ import (
 // Explain tells all that is known about a transaction, in whatever state, and asks
 // its participants how its branches are now, each for at most 5 seconds.
 func (n *Node) Explain(ctx context.Context, id txn.ID) (txn.Explanation, error) {
-	t, err := n.transaction("doubt explain", id)
+	t, err := n.transaction(ctx, "doubt explain", id)
 	if err != nil {
 		return txn.Explanation{}, err
 	}

@@ -25,7 +25,13 @@ func (n *Node) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
 	if o.Timeout == 0 {
 		o.Timeout = n.conf.DefaultTimeout
 	}
-	k, expiry, err := n.deadline(o.Timeout)
+	// Before the clock is asked: that of a follower gives no deadlines.
+	err := n.serves()
+	var k uint64
+	var expiry survival.Tick
+	if err == nil {
+		k, expiry, err = n.deadline(o.Timeout)
+	}
 	if err == nil {
 		err = n.admit()
 	}
@@ -103,6 +109,9 @@ func (n *Node) Enlist(ctx context.Context, id txn.ID, e txn.Enlistment) (txn.Bra
 	if err := e.Check(); err != nil {
 		return txn.Branch{}, txn.Wrap("enlist", id, err)
 	}
+	if err := n.serves(); err != nil {
+		return txn.Branch{}, txn.Wrap("enlist", id, err)
+	}
 	over, err := n.quotas.enlist(id, e)
 	if err != nil {
 		return txn.Branch{}, txn.Wrap("enlist", id, err)
@@ -125,6 +134,9 @@ func (n *Node) Rollback(ctx context.Context, id txn.ID, reason string) (txn.Outc
 
 // Extend implements [txn.Manager].
 func (n *Node) Extend(ctx context.Context, id txn.ID, timeout time.Duration) (txn.Outcome, error) {
+	if err := n.serves(); err != nil {
+		return txn.Outcome{}, txn.Wrap("extend", id, err)
+	}
 	k, expiry, err := n.deadline(timeout)
 	if err != nil {
 		return txn.Outcome{}, txn.Wrap("extend", id, err)

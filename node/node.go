@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/txmgr/txmgr/node/peer"
 	"github.com/txmgr/txmgr/raftfsm"
 	"github.com/txmgr/txmgr/recovery"
 	"github.com/txmgr/txmgr/timeout/survival"
@@ -23,8 +24,12 @@ import (
 type Node struct {
 	conf    Config
 	logger  *slog.Logger
-	storage *storage
+	storage *ground
 	raft    *raft.Raft
+	reads   *verifier
+	port    *peer.Port         // nil when alone, and in the simulation
+	stuck   chan raft.ServerID // nodes that the livelock of raft has caught
+	late    lateness
 	fsm     *raftfsm.FSM
 	clock   *clock
 	batcher *batcher
@@ -33,9 +38,19 @@ type Node struct {
 	members *members
 	quotas  *quotas
 	started time.Time
+	steward steward
+
+	transfers transfers
+
+	founding sync.Mutex                 // one change of who takes part at a time
+	running  atomic.Bool                // everything above is there
+	gone     atomic.Bool                // this node has left its cluster
+	waiting  atomic.Pointer[string]     // what it waits for before it belongs to a cluster
+	known    atomic.Pointer[allegiance] // as it was noted on disk
 
 	leading  atomic.Bool
-	held     atomic.Int64 // unfinished transactions after the latest entry
+	term     atomic.Uint64 // the latest one in which this node led
+	held     atomic.Int64  // unfinished transactions after the latest entry
 	closing  chan struct{}
 	ready    chan struct{} // closed when this node has led for the first time
 	failed   atomic.Pointer[error]
@@ -65,28 +80,59 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 	}
 	n := &Node{
 		conf: conf, logger: conf.Logger, clock: new(clock), started: time.Now(),
-		closing: make(chan struct{}), ready: make(chan struct{}),
+		closing: make(chan struct{}), ready: make(chan struct{}), stuck: make(chan raft.ServerID, 1),
 	}
 	n.close = sync.OnceValue(n.shutdown)
 	n.hub = newHub(n.closing)
 	n.members = newMembers(conf, n.cluster, n.registration)
-	if n.storage, err = openStorage(conf.DataDir, n.fail, n.logger); err != nil {
+	if n.storage, err = n.stand(); err != nil {
 		return nil, err
 	}
 	n.fsm = raftfsm.New(raftfsm.Config{OnApply: n.onApply, OnRestore: n.onRestore, OnFailure: n.fail})
 	n.quotas = newQuotas(n.fsm.View)
+	n.storage.transport = watchTransport(n.storage.transport, n.stuck)
 	if n.raft, err = startRaft(n.storage, n.fsm, conf.trailing, n.logger); err != nil {
-		return nil, errors.Join(err, n.storage.log.Close())
+		return nil, errors.Join(err, n.closePort(), n.storage.log.Close())
 	}
+	n.reads = &verifier{ask: func() error { return n.raft.VerifyLeader().Error() }}
 	n.batcher = newBatcher(n.raft, n.clock, conf.wall)
 	n.keeper = &timekeeper{clock: n.clock, batcher: n.batcher, view: n.fsm.View, checkpoint: conf.Checkpoint, wake: make(chan struct{}, 1)}
-	n.done.Add(2)
+	n.done.Add(3)
+	go func() { defer n.done.Done(); n.freeStuck() }()
 	go func() { defer n.done.Done(); n.followLeadership() }()
 	go func() { defer n.done.Done(); n.snapshotByBytes() }()
+	n.running.Store(true)
+	if n.port != nil {
+		n.recall()
+		n.done.Go(n.form)
+		n.done.Go(n.mind)
+	}
+	if !n.storage.alone {
+		return n, nil
+	}
 	if err := n.await(ctx); err != nil {
 		return nil, errors.Join(err, n.Close())
 	}
 	return n, nil
+}
+
+// stand opens what the node stands on.
+func (n *Node) stand() (*ground, error) {
+	if n.conf.Bed != nil {
+		return bedGround(n.conf.Bed), nil
+	}
+	s, err := openStorage(n.conf.DataDir, n.fail, n.logger)
+	if err != nil {
+		return nil, err
+	}
+	if n.conf.Cluster == nil {
+		return aloneGround(s), nil
+	}
+	g, err := n.clusterGround(s)
+	if err != nil {
+		return nil, errors.Join(err, s.log.Close())
+	}
+	return g, nil
 }
 
 // await returns when this node leads for the first time.
@@ -117,91 +163,25 @@ func (n *Node) fail(err error) {
 func (n *Node) Close() error { return n.close() }
 
 func (n *Node) shutdown() error {
+	n.StepDown()
+	n.mu.Lock()
 	close(n.closing)
+	n.mu.Unlock()
 	n.done.Wait() // lays leadership down first
 	n.batcher.close()
+	n.reads.close() // raft does not answer questions that it is asked while it stops
 	err := n.raft.Shutdown().Error()
 	if err != nil {
 		err = fmt.Errorf("stopping raft: %w", err)
 	}
-	return errors.Join(err, n.members.close(), n.storage.log.Close())
+	return errors.Join(err, n.members.close(), n.closePort(), n.storage.log.Close())
 }
 
-// followLeadership takes up and lays down what only a leader does.
-func (n *Node) followLeadership() {
-	var term *leadership
-	defer func() { term.end() }()
-	for {
-		select {
-		case leads := <-n.raft.LeaderCh():
-			term.end()
-			if term = nil; leads {
-				term = n.lead()
-			}
-		case <-n.closing:
-			return
-		}
-	}
-}
-
-// leadership is what runs while this node leads.
-type leadership struct {
-	node *Node
-	stop chan struct{}
-	done sync.WaitGroup
-}
-
-// lead takes over: everything before this term is applied, then the batcher
-// opens, the timeout thread runs, and recovery gets all undone work.
-func (n *Node) lead() *leadership {
-	if err := n.raft.Barrier(0).Error(); err != nil {
-		n.logger.Warn("cannot take over", "error", err)
+func (n *Node) closePort() error {
+	if n.port == nil {
 		return nil
 	}
-	n.batcher.lead(true)
-	if err := n.found(); err != nil {
-		n.batcher.lead(false)
-		n.setupFailed(err)
-		return nil
-	}
-	l := &leadership{node: n, stop: make(chan struct{})}
-	boot := n.bootstrap()
-	n.clock.observe(n.tick(), boot.Interval)
-	conf := n.conf.Recovery
-	conf.Cluster, conf.Swept = boot.Cluster, n.logSwept
-	r := recovery.New(conf, log{n})
-	r.Start()
-	n.recovery.Store(r)
-	l.done.Add(1)
-	go func() { defer l.done.Done(); n.keeper.run(l.stop) }()
-	n.leading.Store(true)
-	n.feedUndone(r)
-	select {
-	case <-n.ready:
-	default:
-		close(n.ready)
-	}
-	n.logger.Debug("leading", "cluster", boot.Cluster, "tick", n.tick())
-	return l
-}
-
-// logSwept tells operators of a branch that nobody drove and a sweep acted on.
-func (n *Node) logSwept(f txn.Finding) {
-	n.logger.Warn("sweep: a prepared branch that nobody drove", "participant", f.Participant, "xid", f.XID, "state", f.State, "verdict", f.Verdict, "done", f.Done, "error", f.Error)
-}
-
-// end lays leadership down. It is nil-safe.
-func (l *leadership) end() {
-	if l == nil {
-		return
-	}
-	n := l.node
-	n.leading.Store(false)
-	n.hub.rouse()
-	n.batcher.lead(false)
-	close(l.stop)
-	l.done.Wait()
-	n.recovery.Swap(nil).Stop()
+	return n.port.Close()
 }
 
 // setupFailed ends Open with an error: the cluster cannot be what the
@@ -227,10 +207,25 @@ func (n *Node) found() error {
 			Retention: orElse(n.conf.Retention, time.Hour), Retain: orElse(n.conf.Retain, 1_000_000),
 		}
 		res, err := n.batcher.propose(context.Background(), boot)
-		if err != nil || res.Code != machine.OK {
-			return fmt.Errorf("founding the cluster: code %d: %w", res.Code, err)
+		if err != nil {
+			return fmt.Errorf("founding the cluster: %w", err)
+		}
+		if res.Code != machine.OK {
+			return fmt.Errorf("founding the cluster: code %d", res.Code)
 		}
 	}
+	if err := n.agrees(boot); err != nil {
+		if n.storage.alone {
+			return err
+		}
+		n.logger.Warn("a setting of this node is not the cluster's, which rules", "error", err)
+	}
+	return n.registerEmbedded()
+}
+
+// agrees compares what the configuration asks for with what was fixed when the
+// cluster was founded.
+func (n *Node) agrees(boot machine.Bootstrap) error {
 	for _, c := range []struct {
 		name         string
 		asked, fixed any
@@ -244,7 +239,7 @@ func (n *Node) found() error {
 			return fmt.Errorf("%w: %s %v: this data directory was made with %v, which is fixed for ever; leave it out, or use another directory", txn.ErrConflict, c.name, c.asked, c.fixed)
 		}
 	}
-	return n.registerEmbedded()
+	return nil
 }
 
 func orElse[T comparable](v, def T) T {
@@ -266,22 +261,8 @@ func newClusterTag() string {
 	return string(tag)
 }
 
-// feedUndone hands recovery everything that is not finished: all that a new
-// leader needs to take over. It goes in steps, so that the log goes on.
-func (n *Node) feedUndone(r *recovery.Recovery) {
-	const step = 10_000
-	for from := uint32(0); ; {
-		var ids []txn.ID
-		n.fsm.View(func(m *machine.Machine) { ids, from = m.Undone(from, step) })
-		r.Add(ids...)
-		if from == 0 {
-			return
-		}
-	}
-}
-
 // onApply is told of each applied entry, in order.
-func (n *Node) onApply(_ uint64, fx *machine.Effects, tick survival.Tick) {
+func (n *Node) onApply(at raftfsm.Position, fx *machine.Effects, tick survival.Tick) {
 	var next survival.Tick
 	var pending, due bool
 	var boot machine.Bootstrap
@@ -292,12 +273,13 @@ func (n *Node) onApply(_ uint64, fx *machine.Effects, tick survival.Tick) {
 		n.held.Store(held(m))
 		n.quotas.observe(m.Participants())
 	})
-	n.clock.observe(tick, boot.Interval)
+	n.clock.observe(tick, boot.Interval, at.Term, at.Term == n.term.Load())
 	n.hub.publish(fx.Changes)
 	r := n.recovery.Load()
 	if r == nil {
 		return // not leading: whoever leads does the rest
 	}
+	n.measure(at.Index, fx.Changes)
 	if due {
 		n.batcher.wantTick()
 	}
@@ -322,7 +304,7 @@ func (n *Node) onRestore(tick survival.Tick) {
 		n.held.Store(held(m))
 		n.quotas.observe(m.Participants())
 	})
-	n.clock.observe(tick, n.bootstrap().Interval)
+	n.clock.observe(tick, n.bootstrap().Interval, 0, false)
 }
 
 func (n *Node) bootstrap() (b machine.Bootstrap) {
@@ -342,15 +324,4 @@ func (n *Node) registration(name string) (p txn.Participant, ok bool) {
 func (n *Node) tick() (t survival.Tick) {
 	n.fsm.View(func(m *machine.Machine) { t = m.Tick() })
 	return t
-}
-
-// Ready reports why the node does not serve; nil when it does.
-func (n *Node) Ready() error {
-	if p := n.failed.Load(); p != nil {
-		return *p
-	}
-	if !n.leading.Load() {
-		return fmt.Errorf("%w: this node does not lead and knows no leader", txn.ErrUnavailable)
-	}
-	return nil
 }

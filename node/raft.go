@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -8,6 +9,9 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
+
+	"github.com/txmgr/txmgr/internal/bed"
+	"github.com/txmgr/txmgr/txn"
 )
 
 // A snapshot may be asked for at any time by the bytes of log since the last
@@ -23,21 +27,26 @@ const (
 	soloTimeout = 50 * time.Millisecond
 )
 
-// startRaft starts a cluster of one, forming it when the log is new.
-func startRaft(s *storage, fsm raft.FSM, trailing uint64, logger *slog.Logger) (r *raft.Raft, err error) {
-	conf := raft.DefaultConfig()
-	conf.LocalID = s.id
-	conf.Logger = hclogger(logger)
-	conf.HeartbeatTimeout, conf.ElectionTimeout, conf.LeaderLeaseTimeout = soloTimeout, soloTimeout, soloTimeout
-	conf.SnapshotThreshold, conf.TrailingLogs, conf.SnapshotInterval = snapshotEntries, trailing, snapshotInterval
-	addr, transport := raft.NewInmemTransport("")
-	known, err := raft.HasExistingState(s.log, s.log, s.snaps)
+// ground is what a node stands on: its disk, the way to the other nodes, and how a
+// cluster begins.
+type ground struct {
+	*storage
+	transport raft.Transport
+	alone     bool               // there are no other nodes, and never will be in this life
+	first     []raft.Server      // form the cluster when the log is empty
+	tune      func(*raft.Config) // may be nil
+}
+
+// startRaft starts raft on its ground. With an empty log and nobody to begin with it
+// waits to be added to a cluster.
+func startRaft(g *ground, fsm raft.FSM, trailing uint64, logger *slog.Logger) (r *raft.Raft, err error) {
+	conf := raftConfig(g, trailing, logger)
+	known, err := raft.HasExistingState(g.log, g.log, g.snaps)
 	if err != nil {
 		return nil, fmt.Errorf("reading the log: %w", err)
 	}
-	if !known {
-		first := raft.Configuration{Servers: []raft.Server{{ID: s.id, Address: addr}}}
-		if err := raft.BootstrapCluster(conf, s.log, s.log, s.snaps, transport, first); err != nil {
+	if !known && len(g.first) > 0 {
+		if err := raft.BootstrapCluster(conf, g.log, g.log, g.snaps, g.transport, raft.Configuration{Servers: g.first}); err != nil {
 			return nil, fmt.Errorf("forming the cluster: %w", err)
 		}
 	}
@@ -47,10 +56,43 @@ func startRaft(s *storage, fsm raft.FSM, trailing uint64, logger *slog.Logger) (
 			err = fmt.Errorf("%w: raft cannot start: %v", ErrDamaged, p)
 		}
 	}()
-	if r, err = raft.NewRaft(conf, fsm, s.log, s.log, s.snaps, transport); err != nil {
+	if r, err = raft.NewRaft(conf, fsm, g.log, g.log, g.snaps, g.transport); err != nil {
 		return nil, fmt.Errorf("starting raft: %w", err)
 	}
+	if known := len(r.GetConfiguration().Configuration().Servers); g.alone && known > 1 {
+		return nil, errors.Join(fmt.Errorf("%w: this data directory is that of one of %d nodes: give it an address for the others, --raft-listen", txn.ErrInvalid, known), r.Shutdown().Error())
+	}
 	return r, nil
+}
+
+func raftConfig(g *ground, trailing uint64, logger *slog.Logger) *raft.Config {
+	conf := raft.DefaultConfig()
+	conf.LocalID = g.id
+	conf.Logger = hclogger(logger)
+	conf.SnapshotThreshold, conf.TrailingLogs, conf.SnapshotInterval = snapshotEntries, trailing, snapshotInterval
+	// A node that is taken out of the cluster must not end the process: it says so.
+	conf.ShutdownOnRemove = false
+	if g.alone {
+		conf.HeartbeatTimeout, conf.ElectionTimeout, conf.LeaderLeaseTimeout = soloTimeout, soloTimeout, soloTimeout
+	}
+	if g.tune != nil {
+		g.tune(conf)
+	}
+	return conf
+}
+
+// aloneGround is that of a coordinator without others.
+func aloneGround(s *storage) *ground {
+	addr, transport := raft.NewInmemTransport("")
+	return &ground{storage: s, transport: transport, alone: true, first: []raft.Server{{ID: s.id, Address: addr}}}
+}
+
+// bedGround is that of the simulation.
+func bedGround(b *bed.Bed) *ground {
+	return &ground{
+		storage:   &storage{log: bedLog{b.Log}, snaps: b.Snapshots, id: b.ID},
+		transport: b.Transport, first: b.Servers, tune: b.Tune,
+	}
 }
 
 // hclogger gives raft's messages to logger, at debug level what is not a warning.

@@ -17,8 +17,8 @@ import (
 var errLagging = fmt.Errorf("%w: the watcher fell more than %d events behind; list, then watch again", txn.ErrUnavailable, watchBuffer)
 
 // Get implements [txn.Manager].
-func (n *Node) Get(_ context.Context, id txn.ID) (txn.Info, error) {
-	if err := n.Ready(); err != nil {
+func (n *Node) Get(ctx context.Context, id txn.ID) (txn.Info, error) {
+	if err := n.readable(ctx); err != nil {
 		return txn.Info{}, txn.Wrap("get", id, err)
 	}
 	var t machine.Transaction
@@ -83,8 +83,8 @@ const (
 
 // List gives transactions in the order of their ids, the newest ones when there
 // are more than the filter's limit.
-func (n *Node) List(_ context.Context, f txn.Filter) ([]txn.Info, error) {
-	if err := n.Ready(); err != nil {
+func (n *Node) List(ctx context.Context, f txn.Filter) ([]txn.Info, error) {
+	if err := n.readable(ctx); err != nil {
 		return nil, txn.Wrap("list", txn.ID{}, err)
 	}
 	limit := f.Limit
@@ -182,8 +182,8 @@ func (n *Node) event(c machine.Change, f txn.Filter) (txn.Event, bool) {
 }
 
 // Groups shows the survival index.
-func (n *Node) Groups(context.Context) (txn.Groups, error) {
-	if err := n.Ready(); err != nil {
+func (n *Node) Groups(ctx context.Context) (txn.Groups, error) {
+	if err := n.readable(ctx); err != nil {
 		return txn.Groups{}, txn.Wrap("timeouts", txn.ID{}, err)
 	}
 	tick, _ := n.clock.now()

@@ -22,7 +22,7 @@ func (n *Node) Resolve(ctx context.Context, id txn.ID, r txn.Resolution) (txn.Ou
 	if err != nil {
 		return txn.Outcome{}, err
 	}
-	t, err := n.transaction(machine.OpResolve, id)
+	t, err := n.transaction(ctx, machine.OpResolve, id)
 	if err != nil {
 		return txn.Outcome{}, err
 	}

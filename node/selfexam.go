@@ -40,7 +40,7 @@ func (n *Node) examineSelf() []txn.Diagnosis {
 
 func (n *Node) examineReady() participant.Diagnosis {
 	d := participant.Diagnosis{Level: participant.Fine, Subject: "leader", Found: fmt.Sprintf("this node leads cluster %s since term %d, and decides", n.cluster(), n.raft.CurrentTerm())}
-	if err := n.Ready(); err != nil {
+	if err := n.serves(); err != nil {
 		d.Level, d.Found, d.Fix = participant.Failure, err.Error(), "txmgr status; read the server's own log"
 	}
 	return d

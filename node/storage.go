@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/oklog/ulid/v2"
 
+	"github.com/txmgr/txmgr/internal/bed"
 	"github.com/txmgr/txmgr/raftfsm/logstore"
 )
 
@@ -22,10 +23,24 @@ var ErrDamaged = errors.New("data directory is damaged")
 // storage is what a node has on disk: the log, and the snapshots that the log
 // goes on from.
 type storage struct {
-	log   *logstore.Store
-	snaps snapshotStore
+	log   logFile
+	snaps raft.SnapshotStore
 	id    raft.ServerID
 }
+
+// logFile is the log, and what raft has to remember besides.
+type logFile interface {
+	raft.LogStore
+	raft.StableStore
+	Stats() (logstore.Stats, error)
+	Close() error
+}
+
+// bedLog is a log of the simulation.
+type bedLog struct{ bed.Log }
+
+func (bedLog) Stats() (logstore.Stats, error) { return logstore.Stats{}, nil }
+func (bedLog) Close() error                   { return nil }
 
 // openStorage opens or makes the data directory. Log and snapshots are checked
 // against each other before raft sees them: raft would go back to an older
@@ -123,7 +138,7 @@ var nodeIDKey = []byte("txmgr/node-id")
 
 // nodeID names this replica. It is made with the data directory and never used
 // for another one.
-func nodeID(log *logstore.Store) (raft.ServerID, error) {
+func nodeID(log raft.StableStore) (raft.ServerID, error) {
 	b, err := log.Get(nodeIDKey)
 	if err == nil && len(b) > 0 {
 		return raft.ServerID(b), nil

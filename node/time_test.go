@@ -257,7 +257,7 @@ func TestClockJumpOfAnHour(t *testing.T) {
 		}
 	})
 	var c clock // in a bubble no time has a monotonic reading
-	c.observe(1, time.Second)
+	c.observe(1, time.Second, 1, true)
 	if c.at == c.at.Round(0) {
 		t.Error("the clock counts by the wall")
 	}
@@ -326,4 +326,49 @@ func TestRestartKeepsTheClusterTag(t *testing.T) {
 	if b, err := bank.Balances(ctx); err != nil || b["a"] != 90 {
 		t.Errorf("%v, %v", b, err)
 	}
+}
+
+// TestAFollowerTakesOverALowerCount: a leader that was restarted counts less than a
+// follower that was not. The deadlines that it gives are ticks of its own count: once
+// the follower leads, none may be over too early.
+func TestAFollowerTakesOverALowerCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c clock
+		c.observe(1, time.Second, 1, false)
+		pass(50 * time.Second)
+		if tick, _ := c.now(); tick != 51 {
+			t.Fatalf("tick %d", tick)
+		}
+		c.observe(6, time.Second, 2, false) // the leader has lost 45 s
+		if tick, _ := c.now(); tick != 6 {
+			t.Errorf("it counts %d, and the leader 6", tick)
+		}
+		pass(4 * time.Second)
+		c.observe(7, time.Second, 3, true) // it leads: an entry that was on its way
+		if tick, _ := c.now(); tick != 10 {
+			t.Errorf("a leader's own entry moved its clock to %d", tick)
+		}
+	})
+}
+
+// TestAnElectionDoesNotSetTheClockBack: what a leader wrote just before it died is
+// applied when there is another one. It says nothing about the time since.
+func TestAnElectionDoesNotSetTheClockBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c clock
+		c.observe(100, time.Second, 1, false)
+		pass(5 * time.Second)
+		c.observe(102, time.Second, 1, false) // on its way when the leader died
+		if tick, _ := c.now(); tick != 105 {
+			t.Errorf("tick %d, and 105 have been counted", tick)
+		}
+		c.observe(103, time.Second, 2, false) // the new leader's own count
+		if tick, _ := c.now(); tick != 103 {
+			t.Errorf("tick %d, and the leader counts 103", tick)
+		}
+		c.observe(102, time.Second, 0, false) // a snapshot says nothing of who wrote it
+		if tick, _ := c.now(); tick != 102 {
+			t.Errorf("tick %d; the snapshot says 102", tick)
+		}
+	})
 }

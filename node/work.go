@@ -20,13 +20,13 @@ type log struct{ *Node }
 
 var _ recovery.Log = log{}
 
-// Undone implements [recovery.Log].
+// Undone implements [recovery.Log]. While the state is held nothing is to be driven.
 func (n log) Undone(id txn.ID) (recovery.Work, bool) {
 	var w recovery.Work
 	var expiry, tick survival.Tick
 	n.fsm.View(func(m *machine.Machine) {
 		o, known := m.Lookup(id)
-		if !known || o.State.Finished() || o.State == txn.Active {
+		if !known || m.Held() || o.State.Finished() || o.State == txn.Active {
 			return
 		}
 		t, _ := m.Get(id)
@@ -173,12 +173,9 @@ func clipTo(s string, bytes int) string {
 // was told by this leader, after it had applied the entry, or by an earlier one;
 // and this one began to lead by applying everything of theirs. So it is enough
 // that it still leads.
-func (n log) Lookup(_ context.Context, keys []recovery.Key) ([]recovery.Known, error) {
-	if err := n.Ready(); err != nil {
+func (n log) Lookup(ctx context.Context, keys []recovery.Key) ([]recovery.Known, error) {
+	if err := n.readable(ctx); err != nil {
 		return nil, err
-	}
-	if err := n.raft.VerifyLeader().Error(); err != nil {
-		return nil, fmt.Errorf("%w: %w", txn.ErrUnavailable, err)
 	}
 	known := make([]recovery.Known, len(keys))
 	n.fsm.View(func(m *machine.Machine) {
@@ -187,6 +184,11 @@ func (n log) Lookup(_ context.Context, keys []recovery.Key) ([]recovery.Known, e
 			t, ok := m.Get(k.TX)
 			if !ok {
 				known[i].Memory = memory
+				if made := k.TX.Made(); m.Lost(made.UnixMilli(), clockSlack.Milliseconds()) {
+					// As if everything since its begin were remembered: then it
+					// has surely been lost.
+					known[i].Memory = max(memory, time.Since(made).Round(time.Minute)+clockSlack)
+				}
 				continue
 			}
 			known[i].State, known[i].Hazard = t.State, t.Hazard
@@ -199,6 +201,9 @@ func (n log) Lookup(_ context.Context, keys []recovery.Key) ([]recovery.Known, e
 	})
 	return known, nil
 }
+
+// clockSlack is by how much the clocks of those who make ids may differ from ours.
+const clockSlack = time.Minute
 
 // memory is how long every outcome is remembered at least: for the retention, or,
 // when outcomes have been dropped before their time because there were too many, for
@@ -224,6 +229,9 @@ func memory(m *machine.Machine) time.Duration {
 func (n log) Participant(ctx context.Context, name string) (participant.Participant, error) {
 	return n.members.get(ctx, name)
 }
+
+// Held implements [recovery.Log].
+func (n log) Held() bool { return n.onHold() }
 
 // Participants implements [recovery.Log].
 func (n log) Participants() []string {

@@ -47,6 +47,13 @@ func appendBootstrap(dst []byte, c *machine.Bootstrap) []byte {
 	return binary.AppendUvarint(dst, c.Retain)
 }
 
+func appendMember(dst []byte, m *machine.Member) []byte {
+	dst = appendString(dst, m.Node)
+	dst = appendString(dst, m.Name)
+	dst = appendString(dst, m.API)
+	return appendString(dst, m.Version)
+}
+
 // appendParticipant writes the settings in the order of their keys: equal participants have equal bytes.
 func appendParticipant(dst []byte, p *txn.Participant) []byte {
 	dst = appendString(dst, p.Name)

@@ -30,8 +30,13 @@ const (
 	kindForgetBy
 	kindProof
 	kindResolveUndecided
+	kindSetMember
+	kindRemoveMember
+	kindAddToken
+	kindRemoveToken
+	kindResume
 
-	newestKind = kindResolveUndecided
+	newestKind = kindResume
 )
 
 // The fewest bytes of one element: what a count is held against. A label is two empty strings, and so on.
@@ -95,6 +100,18 @@ func AppendCommand(dst []byte, c machine.Command) []byte {
 		return appendParticipant(append(dst, kindAddParticipant), &c.Participant)
 	case machine.RemoveParticipant:
 		return appendString(append(dst, kindRemoveParticipant), c.Name)
+	case machine.SetMember:
+		return appendMember(append(dst, kindSetMember), &c.Member)
+	case machine.RemoveMember:
+		dst = appendString(append(dst, kindRemoveMember), c.Node)
+		return appendString(appendString(dst, c.By), c.Reason)
+	case machine.AddToken:
+		return appendAddToken(append(dst, kindAddToken), &c)
+	case machine.RemoveToken:
+		dst = appendString(append(dst, kindRemoveToken), c.ID)
+		return appendString(appendString(dst, c.By), c.Reason)
+	case machine.Resume:
+		return appendString(appendString(append(dst, kindResume), c.By), c.Reason)
 	}
 	panic("raftfsm: AppendCommand: not a command of package machine, by value")
 }
@@ -157,6 +174,12 @@ func appendDone(dst []byte, c *machine.Done) []byte {
 	return dst
 }
 
+func appendAddToken(dst []byte, c *machine.AddToken) []byte {
+	dst = append(appendString(appendString(dst, c.ID), c.Name), byte(c.Role))
+	dst = binary.AppendUvarint(append(dst, c.Hash[:]...), uint64(c.Rate))
+	return appendString(binary.AppendVarint(dst, c.Expires), c.By)
+}
+
 // commandReader reads the commands of one entry. The small slices inside of them are cut from a few larger ones.
 type commandReader struct {
 	reader
@@ -203,6 +226,18 @@ func (r *commandReader) command() machine.Command {
 		}
 	case kindForgetBy:
 		return r.forgetBy()
+	case kindSetMember:
+		return machine.SetMember{Member: r.member()}
+	case kindRemoveMember:
+		return machine.RemoveMember{Node: r.name(), By: r.name(), Reason: r.name()}
+	case kindAddToken:
+		return machine.AddToken{
+			ID: r.name(), Name: r.name(), Role: txn.Role(r.byte()), Hash: r.hash(), Rate: r.uint32(), Expires: r.number(), By: r.name(),
+		}
+	case kindRemoveToken:
+		return machine.RemoveToken{ID: r.name(), By: r.name(), Reason: r.name()}
+	case kindResume:
+		return machine.Resume{By: r.name(), Reason: r.name()}
 	case 0:
 		r.fail("a command of kind 0")
 	default:

@@ -59,10 +59,20 @@ var samples = []sample{
 	{"ForgetBy", machine.Forget{ID: id(12), By: "ann", Reason: "repaired by hand"}},
 	{"Proof", machine.Hazard{ID: id(13), Branch: 2, Hazard: txn.HazardRolledBack, Detail: "it is aborted there"}},
 	{"ResolveUndecided", machine.Resolve{ID: id(14), Branch: 300, Ending: txn.BranchRolledBack, By: "ann", Reason: "stuck", Undecided: true}},
+	{"SetMember", machine.SetMember{Member: machine.Member{Node: "n_01", Name: "alice", API: "https://a:7460", Version: "v1.2.3"}}},
+	{"RemoveMember", machine.RemoveMember{Node: "n_01", By: "ann", Reason: "its disk is gone"}},
+	{"AddToken", machine.AddToken{
+		ID: "k7q2m9xa", Name: "app", Role: txn.RoleOperator, Hash: [32]byte{0xff, 31: 0x01}, Rate: 300, Expires: 1763740800123, By: "ann",
+	}},
+	{"RemoveToken", machine.RemoveToken{ID: "k7q2m9xa", By: "ann", Reason: "lost"}},
+	{"Resume", machine.Resume{By: "ann", Reason: "compared"}},
 }
 
 // first are the samples that the first release knew.
 var first = samples[:kindRemoveParticipant]
+
+// second are those of the second one.
+var second = samples[:kindResolveUndecided]
 
 // equalGolden compares bytes with those that were stored when the format was made. The file is never written by a test: a
 // difference means that logs and snapshots of earlier releases can no longer be read.
@@ -243,6 +253,24 @@ func genParticipant() *rapid.Generator[txn.Participant] {
 	})
 }
 
+func genMember() *rapid.Generator[machine.Member] {
+	return rapid.Custom(func(t *rapid.T) machine.Member {
+		text := func(name string) string { return rapid.String().Draw(t, name) }
+		return machine.Member{Node: text("node"), Name: text("name"), API: text("api"), Version: text("version")}
+	})
+}
+
+func genToken() *rapid.Generator[machine.Token] {
+	return rapid.Custom(func(t *rapid.T) machine.Token {
+		x := machine.Token{
+			ID: rapid.String().Draw(t, "id"), Name: rapid.String().Draw(t, "name"), Role: txn.Role(rapid.Byte().Draw(t, "role")),
+			Rate: rapid.Uint32().Draw(t, "rate"), Made: rapid.Int64().Draw(t, "made"), Expires: rapid.Int64().Draw(t, "expires"), By: rapid.String().Draw(t, "by"),
+		}
+		copy(x.Hash[:], rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "hash"))
+		return x
+	})
+}
+
 func genCommand() *rapid.Generator[machine.Command] {
 	return rapid.Custom(func(t *rapid.T) machine.Command {
 		id, text := genID().Draw(t, "id"), rapid.String().Draw(t, "text")
@@ -292,8 +320,19 @@ func genCommand() *rapid.Generator[machine.Command] {
 			return machine.Forget{ID: id, By: rapid.String().Draw(t, "by"), Reason: text}
 		case kindAddParticipant:
 			return machine.AddParticipant{Participant: genParticipant().Draw(t, "participant")}
-		default:
+		case kindRemoveParticipant:
 			return machine.RemoveParticipant{Name: text}
+		case kindSetMember:
+			return machine.SetMember{Member: genMember().Draw(t, "member")}
+		case kindRemoveMember:
+			return machine.RemoveMember{Node: rapid.String().Draw(t, "node"), By: rapid.String().Draw(t, "by"), Reason: text}
+		case kindAddToken:
+			x := genToken().Draw(t, "token")
+			return machine.AddToken{ID: x.ID, Name: x.Name, Role: x.Role, Hash: x.Hash, Rate: x.Rate, Expires: x.Expires, By: x.By}
+		case kindRemoveToken:
+			return machine.RemoveToken{ID: rapid.String().Draw(t, "token"), By: rapid.String().Draw(t, "by"), Reason: text}
+		default:
+			return machine.Resume{By: rapid.String().Draw(t, "by"), Reason: text}
 		}
 	})
 }

@@ -47,6 +47,13 @@
 //	14 Resolve            id, branch uvarint, ending byte, by string, reason string
 //	15 Forget             id, by string (not empty), reason string
 //	16 Hazard             as 8: without Legacy
+//	17 Resolve            as 14: with Undecided set
+//	18 SetMember          node string, name string, api string, version string
+//	19 RemoveMember       node string, by string, reason string
+//	20 AddToken           id string, name string, role byte, hash 32 bytes, rate uvarint,
+//	                      expires varint (milliseconds since 1970), by string
+//	21 RemoveToken        id string, by string, reason string
+//	22 Resume             by string, reason string
 //
 // The header comes first in the bytes and is known last: the node's batcher reserves it with [AppendHeader], collects the
 // commands of many callers behind it with [AppendCommand], and fills it in with [SealEntry] when it proposes. Nothing is
@@ -55,7 +62,7 @@
 // A kind is never renumbered, and its body never changes: what changes gets a new kind. A release that brings one must not
 // propose it before every node runs that release, since an older node stops at it.
 //
-// # Snapshot, version 2
+// # Snapshot, version 3
 //
 // 7 bytes "txmgrsn" and the version, then blocks:
 //
@@ -64,14 +71,18 @@
 //	4 bytes   CRC-32C of the block's number (from 1 on, 8 bytes), of kind and length, and of the body
 //	          the body
 //
-// The first block is the header: the body of a Bootstrap, tick, sequence number, and the counts of decisions to commit, to
-// roll back and by timeout, as uvarints, then the list of participants, each the body of an AddParticipant and a removed
-// flag, and the number of audit records as uvarint. Blocks of these follow, oldest first, then blocks of transactions. Each
-// is of 128 KiB and as much as its last record or transaction is over that; none spans two. The last block is the end: the
-// number of transactions as uvarint, and the SHA-256 of all bytes before the block. Nothing may follow. An audit record is
+// The first block is the header: the body of a Bootstrap, tick, sequence number, and the counts of decisions to commit,
+// to roll back and by timeout, as uvarints, then the list of participants, each the body of an AddParticipant and a
+// removed flag, the incarnation as uvarint, the held flag, the moment of the last resume as varint (milliseconds since
+// 1970), the list of members, each the body of a SetMember, the list of removed nodes, each a string, the list of
+// tokens (id string, name string, role byte, hash 32 bytes, rate uvarint, made varint, expires varint, by string), and
+// the number of audit records as uvarint. Blocks of these follow, oldest first, then blocks of transactions. Each is of
+// 128 KiB and as much as its last record or transaction is over that; none spans two. The last block is the end: the
+// number of transactions as uvarint, and the SHA-256 of all bytes before the block. Nothing may follow. An audit record
+// is
 //
 //	seq uvarint, wall varint (milliseconds since 1970), tick uvarint, index uvarint, action byte, id 16 bytes,
-//	branch uvarint, ending byte, participant string, by string, reason string
+//	branch uvarint, ending byte, subject string, by string, reason string
 //
 // and a transaction is
 //
@@ -84,8 +95,10 @@
 // in no particular order. The block's number in its checksum makes a block that is missing, doubled or displaced an error
 // of that block; the end makes a cut at the border of two blocks one.
 //
-// Version 1, which is still restored, has no audit trail, not even the number of its records, and no decided wall clock,
-// tick and index.
+// Earlier versions are restored for ever. Version 2 has no incarnation, held flag, resume, members, removed nodes and tokens.
+// Version 1 has no audit trail either, not even the number of its records, and no decided wall clock, tick and index.
+//
+// A snapshot is also what a backup holds: [Reincarnate] makes of it the beginning of a restored cluster.
 //
 // # Concurrency
 //

@@ -48,7 +48,8 @@ func TestEntryGolden(t *testing.T) {
 	}
 	for name, want := range map[string]machine.Entry{
 		"entry":      all(first),
-		"entry-2":    all(samples),
+		"entry-2":    all(second),
+		"entry-3":    all(samples),
 		"entry-tick": {Tick: math.MaxUint64, Wall: -1},
 	} {
 		equalGolden(t, name, mustEncode(t, want))
@@ -145,6 +146,8 @@ func TestDecodeEntryRefuses(t *testing.T) {
 		{"next kind", entryOf(1, cat([]byte{newestKind + 1}, forget[1:])), ErrUnknownKind},
 		{"next kind behind a good command", entryOf(2, cat(forget, []byte{newestKind + 1, 0})), ErrUnknownKind},
 		{"forgotten by nobody, in the newer form", entryOf(1, cat([]byte{kindForgetBy}, one[:], []byte{0, 1, 'r'})), ErrCorrupt},
+		{"token with half a hash", entryOf(1, cat([]byte{kindAddToken, 1, 'i', 1, 'n', 1}, make([]byte, 16))), ErrCorrupt},
+		{"token with a rate of 33 bits", entryOf(1, cat([]byte{kindAddToken, 1, 'i', 1, 'n', 1}, make([]byte, 32), binary.AppendUvarint(nil, 1<<32), []byte{0, 0})), ErrCorrupt},
 		{"votes beyond the bytes, without a decision", entryOf(1, cat([]byte{kindVote}, one[:], many)), ErrCorrupt},
 		{"delegated to a branch of 33 bits", entryOf(1, cat([]byte{kindDelegate}, one[:], binary.AppendUvarint(nil, 1<<32))), ErrCorrupt},
 		{"string beyond the bytes", entryOf(1, cat([]byte{kindForget}, one[:], many)), ErrCorrupt},
@@ -170,7 +173,7 @@ func TestDecodeEntryRefuses(t *testing.T) {
 
 // TestBitFlips: the checksum covers all of an entry but its version, which has one good value.
 func TestBitFlips(t *testing.T) {
-	data := golden(t, "entry-2")
+	data := golden(t, "entry-3")
 	for i := range data {
 		for bit := range 8 {
 			data[i] ^= 1 << bit
@@ -248,7 +251,8 @@ func FuzzDecodeEntry(f *testing.F) {
 		f.Add(uint32(1), AppendCommand(nil, s.command))
 	}
 	f.Add(uint32(len(first)), golden(f, "entry")[HeaderSize:])
-	f.Add(uint32(len(samples)), golden(f, "entry-2")[HeaderSize:])
+	f.Add(uint32(len(second)), golden(f, "entry-2")[HeaderSize:])
+	f.Add(uint32(len(samples)), golden(f, "entry-3")[HeaderSize:])
 	f.Fuzz(func(t *testing.T, count uint32, body []byte) {
 		e, err := DecodeEntry(entryOf(count, body))
 		if err != nil {
@@ -277,6 +281,7 @@ func FuzzDecodeEntry(f *testing.F) {
 func FuzzDecodeEntryRaw(f *testing.F) {
 	f.Add(golden(f, "entry"))
 	f.Add(golden(f, "entry-2"))
+	f.Add(golden(f, "entry-3"))
 	f.Add(golden(f, "entry-tick"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		_, err := DecodeEntry(data)

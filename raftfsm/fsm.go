@@ -15,9 +15,9 @@ import (
 // goroutine, without any lock of the FSM's: they may call [FSM.View], and they hold up the log while they run.
 type Config struct {
 	// OnApply is called after every entry, on the leader and on the followers, before the proposer gets its answer: with
-	// the entry's index, with what it brought about, which is the proposer's too and must not be changed, and with the
+	// the entry's position, with what it brought about, which is the proposer's too and must not be changed, and with the
 	// machine's tick after it. Defaults to nothing.
-	OnApply func(index uint64, e *machine.Effects, tick survival.Tick)
+	OnApply func(at Position, e *machine.Effects, tick survival.Tick)
 	// OnRestore is called when the whole state was replaced by that of a snapshot, with the machine's tick: at the start,
 	// and on a follower that was too far behind. Whatever was derived from the state before is void. Defaults to nothing.
 	OnRestore func(tick survival.Tick)
@@ -25,6 +25,10 @@ type Config struct {
 	// node: the process has to end. Defaults to nothing.
 	OnFailure func(error)
 }
+
+// Position is the place of an entry in the log: its index, and the term of the leader
+// that wrote it.
+type Position struct{ Index, Term uint64 }
 
 // Applied is raft's answer to the proposer of an entry.
 type Applied struct {
@@ -74,7 +78,7 @@ func (f *FSM) Apply(l *raft.Log) any {
 	tick := f.machine.Tick()
 	f.mu.Unlock()
 	if f.config.OnApply != nil {
-		f.config.OnApply(l.Index, &a.Effects, tick)
+		f.config.OnApply(Position{l.Index, l.Term}, &a.Effects, tick)
 	}
 	return a
 }

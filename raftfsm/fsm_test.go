@@ -88,13 +88,13 @@ func TestApply(t *testing.T) {
 	}
 	var calls []call
 	var f *FSM
-	f = New(Config{OnApply: func(index uint64, e *machine.Effects, tick survival.Tick) {
+	f = New(Config{OnApply: func(at Position, e *machine.Effects, tick survival.Tick) {
 		f.View(func(m *machine.Machine) {
 			if m.Tick() != tick {
 				t.Errorf("OnApply was told tick %d, sees %d", tick, m.Tick())
 			}
 		})
-		calls = append(calls, call{index, e, tick})
+		calls = append(calls, call{at.Index, e, tick})
 	}})
 	first := mustApply(t, f, logOf(t, 3, setup()))
 	begin := machine.Begin{ID: id(1), Timeout: time.Second, Expiry: 9, Branches: []machine.Branch{{Participant: "orders"}}}
@@ -143,7 +143,7 @@ func TestApplyStopsAtBadEntry(t *testing.T) {
 			applied := 0
 			f := New(Config{
 				OnFailure: func(err error) { failures = append(failures, err) },
-				OnApply:   func(uint64, *machine.Effects, survival.Tick) { applied++ },
+				OnApply:   func(Position, *machine.Effects, survival.Tick) { applied++ },
 			})
 			mustApply(t, f, logOf(t, 10, setup()))
 			before, image := fingerprint(f), persisted(t, f)
@@ -287,6 +287,14 @@ func TestReplay(t *testing.T) {
 			}
 		}
 		f, second := New(Config{}), New(Config{})
+		if rapid.Bool().Draw(t, "held") {
+			next := reincarnated(t, snapshotOf(t, f))
+			for _, f := range []*FSM{f, second} {
+				if err := f.Restore(io.NopCloser(bytes.NewReader(next))); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
 		var images [][]byte
 		var answers []*Applied
 		for _, l := range logs {
@@ -326,7 +334,7 @@ func snapshotOf(t *rapid.T, f *FSM) []byte {
 	defer s.Release()
 	var b bytes.Buffer
 	inner := s.(*snapshot)
-	if err := writeSnapshot(&b, inner.Header(), inner.Transactions()); err != nil {
+	if err := writeSnapshot(&b, inner.Header(), faultless(inner.Transactions())); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -364,7 +372,7 @@ func genStep(now survival.Tick) *rapid.Generator[machine.Command] {
 		id := id(rapid.ByteRange(1, 4).Draw(t, "id"))
 		expiry := now + survival.Tick(rapid.IntRange(0, 20).Draw(t, "expiry"))
 		n := rapid.SampledFrom([]int{0, 1, 2, 2, 2, 3}).Draw(t, "n")
-		switch rapid.IntRange(0, 14).Draw(t, "kind") {
+		switch rapid.IntRange(0, 17).Draw(t, "kind") {
 		case 0, 1, 2:
 			b := machine.Begin{ID: id, Name: "n", Timeout: time.Second, Survival: 1, Expiry: expiry, Labels: []machine.Label{{Key: "k", Value: "v"}}}
 			for _, p := range []string{"orders", "web", "stock"}[:n] {
@@ -403,6 +411,20 @@ func genStep(now survival.Tick) *rapid.Generator[machine.Command] {
 			return machine.Vote{ID: id, Votes: drawVotes(t, n), OwnPhaseTwo: rapid.Bool().Draw(t, "own"), Reason: "no room"}
 		case 13:
 			return machine.Delegate{ID: id, Branch: 1}
+		case 14:
+			node := rapid.SampledFrom([]string{"n_1", "n_2"}).Draw(t, "node")
+			if n == 0 {
+				return machine.RemoveMember{Node: node, By: "ann"}
+			}
+			return machine.SetMember{Member: machine.Member{Node: node, API: string(rune('0' + n))}}
+		case 15:
+			token := rapid.SampledFrom([]string{"aaaa", "bbbb"})
+			if n == 0 {
+				return machine.RemoveToken{ID: token.Draw(t, "token"), By: "ann", Reason: "lost"}
+			}
+			return machine.AddToken{ID: token.Draw(t, "token"), Name: token.Draw(t, "name"), Role: txn.RoleClient, Hash: [32]byte{byte(n)}}
+		case 16:
+			return machine.Resume{By: "ann", Reason: rapid.SampledFrom([]string{"compared", ""}).Draw(t, "reason")}
 		default:
 			p := txn.Participant{Name: names.Draw(t, "name"), Kind: "postgres", Settings: map[string]string{"n": string(rune('0' + n))}}
 			if n == 0 {

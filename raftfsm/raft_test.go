@@ -57,7 +57,7 @@ func (p *peer) start(t *testing.T) (stop func()) {
 		p.moved.Broadcast()
 	}
 	p.FSM = New(Config{
-		OnApply:   func(index uint64, _ *machine.Effects, _ survival.Tick) { note(func() { p.applied = index }) },
+		OnApply:   func(at Position, _ *machine.Effects, _ survival.Tick) { note(func() { p.applied = at.Index }) },
 		OnRestore: func(survival.Tick) { note(func() { p.restores++ }) },
 		OnFailure: func(err error) { note(func() { p.failures = append(p.failures, err) }) },
 	})

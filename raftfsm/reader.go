@@ -123,6 +123,16 @@ func (r *reader) id() (id [16]byte) {
 	return id
 }
 
+func (r *reader) hash() (sum [32]byte) {
+	if r.left() < len(sum) {
+		r.fail("cut short")
+		return sum
+	}
+	copy(sum[:], r.data[r.at:])
+	r.at += len(sum)
+	return sum
+}
+
 // end is the last read: what is left now should not be there.
 func (r *reader) end() error {
 	if r.left() > 0 {

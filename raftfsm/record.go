@@ -12,6 +12,9 @@ import (
 const (
 	minRegistration      = 5
 	minTransactionBranch = 7
+	minMember            = 4
+	minNode              = 1
+	minToken             = 38
 )
 
 func appendSnapshotHeader(dst []byte, h *machine.Header) []byte {
@@ -26,7 +29,27 @@ func appendSnapshotHeader(dst []byte, h *machine.Header) []byte {
 		dst = appendParticipant(dst, &h.Participants[i].Participant)
 		dst = appendFlag(dst, h.Participants[i].Removed)
 	}
+	dst = appendFlag(binary.AppendUvarint(dst, h.Incarnation), h.Held)
+	dst = binary.AppendVarint(dst, h.Resumed)
+	dst = binary.AppendUvarint(dst, uint64(len(h.Members)))
+	for i := range h.Members {
+		dst = appendMember(dst, &h.Members[i])
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(h.Removed)))
+	for _, node := range h.Removed {
+		dst = appendString(dst, node)
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(h.Tokens)))
+	for i := range h.Tokens {
+		dst = appendToken(dst, &h.Tokens[i])
+	}
 	return binary.AppendUvarint(dst, uint64(len(h.Audit)))
+}
+
+func appendToken(dst []byte, t *machine.Token) []byte {
+	dst = append(appendString(appendString(dst, t.ID), t.Name), byte(t.Role))
+	dst = binary.AppendUvarint(append(dst, t.Hash[:]...), uint64(t.Rate))
+	return appendString(binary.AppendVarint(binary.AppendVarint(dst, t.Made), t.Expires), t.By)
 }
 
 // snapshotHeader reads a header, and how many audit records follow in blocks of their own.
@@ -42,6 +65,9 @@ func (r *reader) snapshotHeader(version byte) (h machine.Header, audit int) {
 	for range r.atMost(txn.MaxParticipants, minRegistration) {
 		h.Participants = append(h.Participants, machine.Registration{Participant: r.participant(), Removed: r.flag()})
 	}
+	if version >= 3 {
+		r.cluster(&h)
+	}
 	if version >= 2 {
 		n := r.uvarint()
 		if n > machine.MaxAudit {
@@ -52,6 +78,26 @@ func (r *reader) snapshotHeader(version byte) (h machine.Header, audit int) {
 	return h, audit
 }
 
+// cluster reads what version 3 added to the header.
+func (r *reader) cluster(h *machine.Header) {
+	h.Incarnation, h.Held, h.Resumed = r.uvarint(), r.flag(), r.number()
+	for range r.atMost(machine.MaxMembers, minMember) {
+		h.Members = append(h.Members, r.member())
+	}
+	for range r.atMost(machine.MaxRemoved, minNode) {
+		h.Removed = append(h.Removed, r.name())
+	}
+	for range r.atMost(txn.MaxTokens, minToken) {
+		h.Tokens = append(h.Tokens, machine.Token{
+			ID: r.name(), Name: r.name(), Role: txn.Role(r.byte()), Hash: r.hash(), Rate: r.uint32(), Made: r.number(), Expires: r.number(), By: r.name(),
+		})
+	}
+}
+
+func (r *reader) member() machine.Member {
+	return machine.Member{Node: r.name(), Name: r.name(), API: r.name(), Version: r.name()}
+}
+
 func appendAudit(dst []byte, a *machine.AuditRecord) []byte {
 	dst = binary.AppendUvarint(dst, a.Seq)
 	dst = binary.AppendVarint(dst, a.Wall)
@@ -59,23 +105,23 @@ func appendAudit(dst []byte, a *machine.AuditRecord) []byte {
 	dst = binary.AppendUvarint(dst, a.Index)
 	dst = append(append(dst, byte(a.Action)), a.ID[:]...)
 	dst = append(binary.AppendUvarint(dst, uint64(a.Branch)), byte(a.Ending))
-	dst = appendString(dst, a.Participant)
+	dst = appendString(dst, a.Subject)
 	return appendString(appendString(dst, a.By), a.Reason)
 }
 
 func (r *reader) audit() machine.AuditRecord {
 	return machine.AuditRecord{
-		Seq:         r.uvarint(),
-		Wall:        r.number(),
-		Tick:        survival.Tick(r.uvarint()),
-		Index:       r.uvarint(),
-		Action:      machine.Action(r.byte()),
-		ID:          r.id(),
-		Branch:      txn.BranchID(r.uint32()),
-		Ending:      txn.BranchState(r.byte()),
-		Participant: r.name(),
-		By:          r.name(),
-		Reason:      r.name(),
+		Seq:     r.uvarint(),
+		Wall:    r.number(),
+		Tick:    survival.Tick(r.uvarint()),
+		Index:   r.uvarint(),
+		Action:  machine.Action(r.byte()),
+		ID:      r.id(),
+		Branch:  txn.BranchID(r.uint32()),
+		Ending:  txn.BranchState(r.byte()),
+		Subject: r.name(),
+		By:      r.name(),
+		Reason:  r.name(),
 	}
 }
 

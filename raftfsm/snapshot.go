@@ -17,7 +17,7 @@ import (
 // magic begins every snapshot; its last byte is the version of the format.
 const (
 	magic           = "txmgrsn"
-	snapshotVersion = 2
+	snapshotVersion = 3
 )
 
 // snapshot is the state at one moment, on its way to disk. Its Release lets the machine write in place again.
@@ -25,7 +25,7 @@ type snapshot struct{ *machine.Snapshot }
 
 // Persist writes the snapshot while the machine goes on. It keeps one block in memory.
 func (s *snapshot) Persist(sink raft.SnapshotSink) error {
-	err := writeSnapshot(sink, s.Header(), s.Transactions())
+	err := writeSnapshot(sink, s.Header(), faultless(s.Transactions()))
 	if err != nil {
 		_ = sink.Cancel() // the first error is the one to tell
 		return fmt.Errorf("snapshot: %w", err)
@@ -36,7 +36,15 @@ func (s *snapshot) Persist(sink raft.SnapshotSink) error {
 	return nil
 }
 
-func writeSnapshot(w io.Writer, h machine.Header, txs iter.Seq[*machine.Transaction]) error {
+// faultless are transactions that come from memory.
+func faultless(txs iter.Seq[*machine.Transaction]) iter.Seq2[*machine.Transaction, error] {
+	return func(yield func(*machine.Transaction, error) bool) {
+		txs(func(t *machine.Transaction) bool { return yield(t, nil) })
+	}
+}
+
+// writeSnapshot writes no end behind the first error.
+func writeSnapshot(w io.Writer, h machine.Header, txs iter.Seq2[*machine.Transaction, error]) error {
 	b := newBlockWriter(w)
 	if err := b.write(append([]byte(magic), snapshotVersion)); err != nil {
 		return err
@@ -55,7 +63,10 @@ func writeSnapshot(w io.Writer, h machine.Header, txs iter.Seq[*machine.Transact
 		return err
 	}
 	count := uint64(0)
-	for t := range txs {
+	for t, err := range txs {
+		if err != nil {
+			return err
+		}
 		failpoint.Hit("snapshot half written")
 		b.buf = appendTransaction(b.buf, t)
 		count++
@@ -86,32 +97,41 @@ func readSnapshot(r io.Reader) (*machine.Machine, error) {
 
 // readPreamble reads what precedes the transactions.
 func readPreamble(b *blockReader) (h machine.Header, version byte, err error) {
-	if err := b.read(len(magic) + 1); err != nil {
+	h, version, audit, err := readHeader(b)
+	if err != nil {
 		return h, 0, err
+	}
+	h.Audit, err = readAudit(b, audit)
+	return h, version, err
+}
+
+// readHeader reads the version, and the header, but for the audit records, which follow.
+func readHeader(b *blockReader) (h machine.Header, version byte, audit int, err error) {
+	if err := b.read(len(magic) + 1); err != nil {
+		return h, 0, 0, err
 	}
 	version = b.buf[len(magic)]
 	switch {
 	case string(b.buf[:len(magic)]) != magic:
-		return h, 0, fmt.Errorf("%w: it begins with %q; want %q", ErrCorrupt, b.buf[:len(magic)], magic)
+		return h, 0, 0, fmt.Errorf("%w: it begins with %q; want %q", ErrCorrupt, b.buf[:len(magic)], magic)
 	case version > snapshotVersion:
-		return h, 0, fmt.Errorf("%w: version %d, the newest known here is %d: this node is older than what it reads; upgrade it", ErrUnknownVersion, version, snapshotVersion)
+		return h, 0, 0, fmt.Errorf("%w: version %d, the newest known here is %d: this node is older than what it reads; upgrade it", ErrUnknownVersion, version, snapshotVersion)
 	case version == 0:
-		return h, 0, fmt.Errorf("%w: there is no version %d", ErrCorrupt, version)
+		return h, 0, 0, fmt.Errorf("%w: there is no version %d", ErrCorrupt, version)
 	}
 	kind, body, err := b.next()
 	if err != nil {
-		return h, 0, err
+		return h, 0, 0, err
 	}
 	if kind != blockHeader {
-		return h, 0, b.corrupt("kind %d stands where the header should", kind)
+		return h, 0, 0, b.corrupt("kind %d stands where the header should", kind)
 	}
 	r := newReader(body)
-	h, audit := r.snapshotHeader(version)
+	h, audit = r.snapshotHeader(version)
 	if err := r.end(); err != nil {
-		return h, 0, fmt.Errorf("block %d: %w", b.number, err)
+		return h, 0, 0, fmt.Errorf("block %d: %w", b.number, err)
 	}
-	h.Audit, err = readAudit(b, audit)
-	return h, version, err
+	return h, version, audit, nil
 }
 
 // readAudit reads the blocks of the audit trail, which has count records.

@@ -22,11 +22,33 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// small is the state in testdata/snapshot-2.golden.
+// small is the state in testdata/snapshot-3.golden.
 func small() (machine.Header, []machine.Transaction) {
+	h, txs := older()
+	h.Incarnation, h.Held, h.Resumed = 300, true, 1763740800456
+	h.Members = []machine.Member{
+		{Node: "n_01", Name: "alice", API: "https://a:7460", Version: "v1.2.3"},
+		{Node: "n_02"},
+	}
+	h.Removed = []string{"n_00", "n_03"}
+	h.Tokens = []machine.Token{
+		{
+			ID: "k7q2m9xa", Name: "app", Role: txn.RoleClient, Hash: [32]byte{0xff, 31: 0x01}, Rate: 300,
+			Made: 1763740800123, Expires: 1763740900123, By: "ann",
+		},
+		{ID: "b", Name: "root", Role: txn.RoleAdmin, Hash: [32]byte{1}, Made: -1},
+	}
+	h.Audit = append(h.Audit, machine.AuditRecord{
+		Seq: 8, Wall: 1763740800123, Tick: 500, Index: 1<<40 + 1, Action: machine.ActionAddToken, Subject: "app k7q2m9xa", By: "ann",
+	})
+	return h, txs
+}
+
+// older is the state in testdata/snapshot-2.golden, which is of version 2.
+func older() (machine.Header, []machine.Transaction) {
 	h, txs := old()
 	h.Audit = []machine.AuditRecord{
-		{Seq: 6, Wall: 1763740800456, Tick: 400, Index: 77, Action: machine.ActionRemoveParticipant, Participant: "gone"},
+		{Seq: 6, Wall: 1763740800456, Tick: 400, Index: 77, Action: machine.ActionRemoveParticipant, Subject: "gone"},
 		{
 			Seq: 7, Wall: -1, Tick: 499, Index: 1 << 40, Action: machine.ActionResolve, ID: id(2), Branch: 2, Ending: txn.BranchRolledBack,
 			By: "ann", Reason: "looked there",
@@ -86,7 +108,7 @@ func pointers(txs []machine.Transaction) iter.Seq[*machine.Transaction] {
 func written(t testing.TB, h machine.Header, txs iter.Seq[*machine.Transaction]) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := writeSnapshot(&b, h, txs); err != nil {
+	if err := writeSnapshot(&b, h, faultless(txs)); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -143,20 +165,28 @@ func assembleEnd(t testing.TB, data []byte, body ...[]byte) []byte {
 
 func TestSnapshotGolden(t *testing.T) {
 	h, txs := small()
-	equalGolden(t, "snapshot-2", written(t, h, pointers(txs)))
-	m, err := readSnapshot(bytes.NewReader(golden(t, "snapshot-2")))
+	equalGolden(t, "snapshot-3", written(t, h, pointers(txs)))
+	m, err := readSnapshot(bytes.NewReader(golden(t, "snapshot-3")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	equalGolden(t, "snapshot-2", image(t, m))
+	equalGolden(t, "snapshot-3", image(t, m))
 	holds(t, m, h, txs)
 }
 
-// TestSnapshotOfVersion1: what an earlier release wrote is restored, and written
+// TestSnapshotOfEarlierVersions: what earlier releases wrote is restored, and written
 // again in the newest form.
-func TestSnapshotOfVersion1(t *testing.T) {
-	h, txs := old()
-	m, err := readSnapshot(bytes.NewReader(golden(t, "snapshot")))
+func TestSnapshotOfEarlierVersions(t *testing.T) {
+	for name, state := range map[string]func() (machine.Header, []machine.Transaction){"snapshot": old, "snapshot-2": older} {
+		t.Run(name, func(t *testing.T) {
+			h, txs := state()
+			fromEarlier(t, name, h, txs)
+		})
+	}
+}
+
+func fromEarlier(t *testing.T, name string, h machine.Header, txs []machine.Transaction) {
+	m, err := readSnapshot(bytes.NewReader(golden(t, name)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,11 +242,15 @@ func TestSnapshotRoundTrip(t *testing.T) {
 			Participants: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) machine.Registration {
 				return machine.Registration{Participant: genParticipant().Draw(t, "participant"), Removed: rapid.Bool().Draw(t, "removed")}
 			}), 0, 5).Draw(t, "participants"),
-			Audit: rapid.SliceOfN(genAudit(), 0, 5).Draw(t, "audit"),
+			Audit:       rapid.SliceOfN(genAudit(), 0, 5).Draw(t, "audit"),
+			Incarnation: rapid.Uint64().Draw(t, "incarnation"), Held: rapid.Bool().Draw(t, "held"), Resumed: rapid.Int64().Draw(t, "resumed"),
+			Members: rapid.SliceOfN(genMember(), 0, 5).Draw(t, "members"),
+			Removed: rapid.SliceOfN(rapid.String(), 0, 5).Draw(t, "removed nodes"),
+			Tokens:  rapid.SliceOfN(genToken(), 0, 5).Draw(t, "tokens"),
 		}
 		txs := rapid.SliceOfN(genTransaction(), 0, 8).Draw(t, "transactions")
 		var data bytes.Buffer
-		if err := writeSnapshot(&data, h, pointers(txs)); err != nil {
+		if err := writeSnapshot(&data, h, faultless(pointers(txs))); err != nil {
 			t.Fatal(err)
 		}
 		b := newBlockReader(&data)
@@ -249,7 +283,7 @@ func genAudit() *rapid.Generator[machine.AuditRecord] {
 			Seq: rapid.Uint64().Draw(t, "seq"), Wall: rapid.Int64().Draw(t, "wall"), Tick: genTick().Draw(t, "tick"),
 			Index: rapid.Uint64().Draw(t, "index"), Action: machine.Action(rapid.Byte().Draw(t, "action")), ID: genID().Draw(t, "id"),
 			Branch: genBranchID().Draw(t, "branch"), Ending: txn.BranchState(rapid.Byte().Draw(t, "ending")),
-			Participant: rapid.String().Draw(t, "participant"), By: rapid.String().Draw(t, "by"), Reason: rapid.String().Draw(t, "reason"),
+			Subject: rapid.String().Draw(t, "subject"), By: rapid.String().Draw(t, "by"), Reason: rapid.String().Draw(t, "reason"),
 		}
 	})
 }
@@ -396,7 +430,7 @@ func TestSnapshotNamesTheBlock(t *testing.T) {
 }
 
 func TestSnapshotFlipsAndCuts(t *testing.T) {
-	for _, name := range []string{"snapshot", "snapshot-2"} {
+	for _, name := range []string{"snapshot", "snapshot-2", "snapshot-3"} {
 		flipsAndCuts(t, golden(t, name))
 	}
 }

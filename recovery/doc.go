@@ -62,7 +62,7 @@
 //     of a coordinator that was restored from an old copy has. What is not rolled
 //     back is left to a person, and told at every sweep.
 //  8. Evidence of a branch's end goes only when its transaction is finished without
-//     a hazard, or unknown, and no call for the branch is under way here. Then
+//     a hazard, or unknown and not lost, and no call for the branch is under way here. Then
 //     nobody asks for it again: calls ask the log first; no sweep runs beside the
 //     tidying; and a deposed leader's worker has no log to tell. Unknown means
 //     forgotten: begin and enlist are logged before the branch can leave evidence,
@@ -72,6 +72,9 @@
 //     they hang. There is one after a decision to commit, and after one to roll back
 //     by the application or a vote, but not by the clock or a person; and a retry
 //     that a person asks for after the decision ends it. Hints change nothing.
+//
+// While the log is held ([Log].Held), because it was restored from a backup, nothing is
+// driven, swept or tidied up; a survey shows what would be.
 //
 // # Concurrency
 //

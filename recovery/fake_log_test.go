@@ -31,6 +31,7 @@ type fakeLog struct {
 	lookupErr error
 	memory    time.Duration // told of unknown transactions
 	openErr   map[string]error
+	held      bool
 }
 
 type fakeTx struct {
@@ -311,6 +312,12 @@ func (l *fakeLog) Participants() []string {
 		names = append(names, name)
 	}
 	return names
+}
+
+func (l *fakeLog) Held() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.held
 }
 
 // failReports says which reports are refused.

@@ -90,4 +90,8 @@ type Log interface {
 	Participant(ctx context.Context, name string) (participant.Participant, error)
 	// Participants names all registered participants.
 	Participants() []string
+	// Held reports that nothing may be done at participants: the log was restored from
+	// a backup, and nobody has said yet that recovery may act. Undone gives no work
+	// then. Once it is not held any more, all undone work has to be added again.
+	Held() bool
 }

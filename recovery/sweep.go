@@ -39,6 +39,9 @@ func Unseen(name string, err error) txn.Finding {
 // could not be ended is told by its finding. When ctx ends, the findings so far
 // say what was done.
 func (r *Recovery) Sweep(ctx context.Context, name string, apply bool) ([]txn.Finding, error) {
+	if apply && r.log.Held() {
+		return nil, fmt.Errorf("sweep %s: %w", name, errHeld)
+	}
 	ctx, leave, err := r.enterSweep(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("sweep %s: %w", name, err)
@@ -96,6 +99,9 @@ type sighting struct {
 	Key
 	participant.Prepared
 }
+
+// errHeld keeps a sweep from acting.
+var errHeld = fmt.Errorf("%w: the coordinator was restored from a backup, and touches nothing before it is resumed", txn.ErrUnavailable)
 
 // errBlind marks the failures that are the participant's.
 var errBlind = errors.New("see what is prepared there")
@@ -304,7 +310,7 @@ func (r *Recovery) sweepForEver(ctx context.Context, name string) {
 	pause := time.Duration(r.cfg.Rand() * float64(r.cfg.SweepEvery))
 	for sleep(ctx, pause) {
 		pause = time.Duration((0.8 + 0.4*r.cfg.Rand()) * float64(r.cfg.SweepEvery))
-		if r.sweepOnce(ctx, name) {
+		if !r.log.Held() && r.sweepOnce(ctx, name) {
 			pause -= r.tidyFor(ctx, name, pause)
 		}
 	}

@@ -159,6 +159,7 @@ func (w *world) Commit(_ context.Context, b participant.Branch) (participant.Res
 
 func (w *world) Undone(txn.ID) (Work, bool)                     { return Work{}, false }
 func (w *world) Report(context.Context, txn.ID, []Report) error { return nil }
+func (w *world) Held() bool                                     { return false }
 func (w *world) Participants() []string                         { return nil }
 func (w *world) Check(context.Context) error                    { return nil }
 func (w *world) Close() error                                   { return nil }

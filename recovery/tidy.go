@@ -92,7 +92,7 @@ func (r *Recovery) over(ctx context.Context, xids []string) ([]bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, k := range keys {
-		forgotten := known[i].State == 0
+		forgotten := known[i].State == 0 && time.Since(k.TX.Made()) >= known[i].Memory // else it is lost, and a person may ask
 		finished := known[i].State.Finished() && known[i].Hazard == 0
 		is[at[i]] = (forgotten || finished) && !r.busyLocked(k)
 	}

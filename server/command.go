@@ -24,6 +24,9 @@ func (p *pipe) carryOut(ctx context.Context, c *txmgrv1.Command, reply *txmgrv1.
 		err := fmt.Errorf("%w: %d commands are running, which is the limit", txn.ErrUnavailable, p.s.cfg.MaxCommands)
 		return procedure, &wire.RetryAfterError{After: retryAfter, Err: err}
 	}
+	if err := p.bearer.take(time.Now()); err != nil {
+		return procedure, err
+	}
 	id, err := wire.PipeID(c.GetId())
 	if err != nil {
 		return procedure, err

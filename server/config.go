@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/txmgr/txmgr/txn"
@@ -14,8 +15,16 @@ import (
 type Config struct {
 	// Listen is the address for [Server.Listen]. Defaults to 127.0.0.1:7460.
 	Listen string
-	// Insecure allows addresses beyond loopback. The server has no TLS and no
-	// authentication: whoever reaches it may decide every transaction.
+	// TLS are the files of the server's certificate. Zero: no TLS.
+	TLS TLS
+	// Auth says that callers need a token. Without it, and without RootTokenFile,
+	// whoever reaches the server may decide every transaction.
+	Auth bool
+	// RootTokenFile has one word in it, of 16 to 256 letters: the secret of a token
+	// that may do everything, and is known to this node only. It is read again when
+	// it changes.
+	RootTokenFile string
+	// Insecure allows addresses beyond loopback without TLS and tokens.
 	Insecure bool
 	// Log receives requests and failures. Defaults to [slog.Default].
 	Log *slog.Logger
@@ -45,6 +54,9 @@ type Config struct {
 	// read while it is reached. Defaults to 4,096.
 	MaxPipeCommands int
 
+	// MaxConnections is the most connections at once. Defaults to 10,000.
+	MaxConnections int
+
 	// ReadTimeout is the time that a caller has to send the headers, and again
 	// the body, of a call. Defaults to 10s.
 	ReadTimeout time.Duration
@@ -59,8 +71,31 @@ type Config struct {
 // carry a few hundred.
 const maxHeader = 32 << 10
 
-// retryAfter is what a caller is told whose call was shed.
-const retryAfter = time.Second
+// retryAfter is what a caller is told whose call was shed, and retryLeader one for
+// whom nobody leads: there will be somebody soon.
+const (
+	retryAfter  = time.Second
+	retryLeader = 200 * time.Millisecond
+)
+
+// TLS names PEM files. They are read again when they change.
+type TLS struct {
+	// CertFile may have the certificates between the own one and the authority
+	// after it. KeyFile is its key.
+	CertFile, KeyFile string
+	// ClientCAFile are the authorities of callers. When given, callers need a
+	// certificate of one of them, but for health, whatever token they have.
+	ClientCAFile string
+	// CAFile are the authorities of the other nodes' servers, to which calls are
+	// passed on. Defaults to ClientCAFile, or else those of the system.
+	CAFile string
+}
+
+// on reports whether there is TLS.
+func (t TLS) on() bool { return t != TLS{} }
+
+// auth reports whether callers need a token.
+func (c Config) auth() bool { return c.Auth || c.RootTokenFile != "" }
 
 func (c Config) withDefaults() (Config, error) {
 	if c.Listen == "" {
@@ -95,11 +130,18 @@ func (c Config) withDefaults() (Config, error) {
 		{"MaxStreams", &c.MaxStreams, 1024},
 		{"MaxCommands", &c.MaxCommands, 16384},
 		{"MaxPipeCommands", &c.MaxPipeCommands, 4096},
+		{"MaxConnections", &c.MaxConnections, 10_000},
 	} {
 		errs = append(errs, orDefault(n.name, n.value, n.def))
 	}
 	if c.CallTimeout > c.MaxCallTimeout {
 		c.CallTimeout = c.MaxCallTimeout
+	}
+	if c.TLS.on() && (c.TLS.CertFile == "" || c.TLS.KeyFile == "") {
+		errs = append(errs, fmt.Errorf("%w: server: TLS needs both a certificate and its key", txn.ErrInvalid))
+	}
+	if c.TLS.CAFile == "" {
+		c.TLS.CAFile = c.TLS.ClientCAFile
 	}
 	return c, errors.Join(errs...)
 }
@@ -123,6 +165,16 @@ func (c Config) checkAddress(a net.Addr) error {
 	if !ok || tcp.IP.IsLoopback() {
 		return nil
 	}
-	return fmt.Errorf("%w: server: %v can be reached from other machines, and this server has neither TLS nor authentication: "+
-		"listen on 127.0.0.1, or set Insecure if the network itself is protected", txn.ErrDenied, a)
+	var missing []string
+	if !c.TLS.on() {
+		missing = append(missing, "TLS (a certificate and its key)")
+	}
+	if !c.auth() {
+		missing = append(missing, "tokens (a root token file)")
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: server: %v can be reached from other machines, and this server has no %s: "+
+		"give it, listen on 127.0.0.1, or set Insecure if the network itself is protected", txn.ErrDenied, a, strings.Join(missing, " and no "))
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"io"
 	"iter"
 
 	"github.com/txmgr/txmgr/txn"
@@ -47,6 +48,34 @@ type Coordinator interface {
 	Doctor(ctx context.Context, participant string) ([]txn.Diagnosis, error)
 	// Status shows the node at a glance.
 	Status(ctx context.Context) (txn.Status, error)
-	// Ready is nil when the node can decide: it knows a leader that can commit.
+	// Ready is nil when calls can be answered here: the node leads, or knows the one
+	// that does.
 	Ready() error
+
+	// Leader says where calls are decided: here, or at the node whose API has the
+	// URL, which is empty when no leader is known, or its URL is not.
+	Leader() (api string, here bool)
+	// Join adds the node that listens for others at the address.
+	Join(ctx context.Context, address, by string) (txn.Member, error)
+	// Remove takes a node out of the cluster, for ever. node is an id or a name.
+	Remove(ctx context.Context, node, by, reason string) error
+	// TransferLeader makes another node lead, any that is up to date when node is
+	// empty.
+	TransferLeader(ctx context.Context, node string) error
+	// Leave takes this node out of the cluster, for ever.
+	Leave(ctx context.Context, by string) error
+	// Backup writes a copy of the whole state; what it returns describes it.
+	Backup(ctx context.Context, w io.Writer) (txn.Backup, error)
+	// Resume ends the time in which a restored cluster is held.
+	Resume(ctx context.Context, by, reason string) error
+
+	// CreateToken makes a token and gives its secret, which nobody can see again.
+	CreateToken(ctx context.Context, r txn.TokenRequest) (t txn.Token, secret string, err error)
+	// Tokens lists all tokens.
+	Tokens(ctx context.Context) ([]txn.Token, error)
+	// RevokeToken takes a token back, by its id or name.
+	RevokeToken(ctx context.Context, token, by, reason string) error
+	// Bearer finds the token of a secret, as far as this node knows; false for one
+	// that is unknown or has expired. It is called for every request.
+	Bearer(secret string) (txn.Token, bool)
 }

@@ -51,6 +51,7 @@ func (d *doubts) Resolve(ctx context.Context, r *txmgrv1.ResolveRequest) (*txmgr
 	if err != nil {
 		return nil, err
 	}
+	resolution.By = caller(ctx, resolution.By)
 	if err := checkWord(resolution.By, resolution.Reason); err != nil {
 		return nil, err
 	}
@@ -62,10 +63,11 @@ func (d *doubts) Forget(ctx context.Context, r *txmgrv1.ForgetRequest) (*txmgrv1
 	if err != nil {
 		return nil, err
 	}
-	if err := checkWord(r.GetBy(), r.GetReason()); err != nil {
+	by := caller(ctx, r.GetBy())
+	if err := checkWord(by, r.GetReason()); err != nil {
 		return nil, err
 	}
-	return outcome(d.c.Forget(ctx, id, r.GetBy(), r.GetReason()))
+	return outcome(d.c.Forget(ctx, id, by, r.GetReason()))
 }
 
 func (d *doubts) Audit(ctx context.Context, r *txmgrv1.AuditRequest) (*txmgrv1.AuditResponse, error) {
@@ -80,14 +82,21 @@ func (d *doubts) Audit(ctx context.Context, r *txmgrv1.AuditRequest) (*txmgrv1.A
 // checkWord refuses a person's word that the audit could not keep, or that gives
 // no reason.
 func checkWord(by, reason string) error {
-	if len(by) > txn.MaxName {
-		return fmt.Errorf("%w: by has %d bytes; at most %d", txn.ErrInvalid, len(by), txn.MaxName)
+	if err := checkBy(by); err != nil {
+		return err
 	}
 	if reason == "" {
 		return fmt.Errorf("%w: reason is missing: say why, the audit keeps it", txn.ErrInvalid)
 	}
 	if len(reason) > txn.MaxReason {
 		return fmt.Errorf("%w: reason has %d bytes; at most %d", txn.ErrInvalid, len(reason), txn.MaxReason)
+	}
+	return nil
+}
+
+func checkBy(by string) error {
+	if len(by) > txn.MaxName {
+		return fmt.Errorf("%w: by has %d bytes; at most %d", txn.ErrInvalid, len(by), txn.MaxName)
 	}
 	return nil
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// gate lets calls of the API in, or refuses them before their body is read. It
-// is the only place that counts what runs.
+// gate lets calls of the API in, passes them on to the node that leads, or refuses
+// them before their body is read. It is the only place that counts what runs.
 type gate struct {
 	s          *Server
 	errors     *connect.ErrorWriter
@@ -30,8 +30,12 @@ type exchange struct {
 
 	rc        *http.ResponseController
 	procedure *procedure
-	seen      bool // by the observer: it has been logged and counted
-	status    int
+	bearer    bearer
+	// ending ends when the call has to: the server drains, another node leads, the
+	// token is good no more. Its cause says which.
+	ending context.Context
+	seen   bool // by the observer: it has been logged and counted
+	status int
 }
 
 type exchangeKey struct{}
@@ -41,10 +45,31 @@ func exchangeOf(ctx context.Context) *exchange {
 	return x
 }
 
+// caller is who makes a call: whom the token says, or else whom the caller says
+// himself.
+func caller(ctx context.Context, said string) string {
+	if x := exchangeOf(ctx); x != nil && x.bearer.name != "" {
+		return x.bearer.name
+	}
+	return said
+}
+
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p := g.procedures[r.URL.Path]
 	if p == nil {
 		g.rest.ServeHTTP(w, r)
+		return
+	}
+	api, here := g.s.c.Leader()
+	if !here && api != "" {
+		w.Header().Set(wire.HeaderLeader, api)
+	}
+	stale := p.staleable && r.Header.Get(wire.HeaderStale) == "true"
+	elsewhere := !here && !p.local && !stale
+
+	b, err := g.s.auth.admit(r, p.name, p.role, elsewhere && api != "")
+	if err != nil {
+		g.deny(w, r, p, b, err)
 		return
 	}
 	running, limit := g.s.limit(p.class)
@@ -54,15 +79,62 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer running.Add(-1)
-	if err := context.Cause(g.s.draining); err != nil && p.class != unary {
+	if err := g.check(r, p, elsewhere, api); err != nil {
 		g.refuse(w, r, p, err)
 		return
 	}
-	if r.ContentLength > int64(g.s.cfg.MaxBody) && p.class != piping {
-		g.refuse(w, r, p, fmt.Errorf("%w: the body has %d bytes; at most %d", txn.ErrInvalid, r.ContentLength, g.s.cfg.MaxBody))
+
+	x := &exchange{ResponseWriter: w, rc: http.NewResponseController(w), procedure: p, bearer: b, ending: g.s.draining}
+	if p.class == long || p.class == piping || elsewhere {
+		var release func()
+		x.ending, release = g.s.vigil.keep(standing(p, stale, lead{api, here}, b))
+		defer release()
+	}
+	if elsewhere {
+		g.forward(x, r, api)
 		return
 	}
-	g.serve(w, r, p)
+	ctx := context.WithValue(r.Context(), exchangeKey{}, x)
+	if stale {
+		ctx = txn.AllowStale(ctx)
+	}
+	g.serve(x, r.WithContext(ctx))
+}
+
+// check refuses what cannot be served now, or never.
+func (g *gate) check(r *http.Request, p *procedure, elsewhere bool, api string) error {
+	if err := context.Cause(g.s.draining); err != nil && p.class != unary {
+		return err
+	}
+	if r.ContentLength > int64(g.s.cfg.MaxBody) && p.class != piping {
+		return fmt.Errorf("%w: the body has %d bytes; at most %d", txn.ErrInvalid, r.ContentLength, g.s.cfg.MaxBody)
+	}
+	if !elsewhere {
+		return nil
+	}
+	// Two nodes that take each other for the leader must not play ball.
+	if by := r.Header.Get(wire.HeaderForwarded); by != "" {
+		return &wire.RetryAfterError{After: retryLeader, Err: fmt.Errorf("%w: %s passed the call on to this node, which does not lead", txn.ErrUnavailable, by[:min(len(by), 64)])}
+	}
+	if api == "" {
+		if err := g.s.c.Ready(); errors.Is(err, txn.ErrUnavailable) { // it may know more
+			return &wire.RetryAfterError{After: retryLeader, Err: err}
+		}
+		return &wire.RetryAfterError{After: retryLeader, Err: fmt.Errorf("%w: this node does not lead, and knows no other that does", txn.ErrUnavailable)}
+	}
+	return nil
+}
+
+// standing is what a call stands on.
+func standing(p *procedure, stale bool, l lead, b bearer) (*lead, string) {
+	secret := b.secret
+	if b.unverified {
+		secret = "" // the other node looks after it
+	}
+	if p.local || stale {
+		return nil, secret
+	}
+	return &l, secret
 }
 
 // limit is what counts the running calls of a class, and the most of them.
@@ -85,23 +157,11 @@ func (s *Server) longest(c class) time.Duration {
 	return s.cfg.MaxCallTimeout
 }
 
-func (g *gate) serve(w http.ResponseWriter, r *http.Request, p *procedure) {
-	started := time.Now()
-	x := &exchange{ResponseWriter: w, rc: http.NewResponseController(w), procedure: p}
-	// A copy: net/http looks at the request's own body when the call is over.
-	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
-	if p.class != piping {
-		// 5 bytes are the frame that gRPC puts around the message. net/http takes
-		// the deadline off at the end of the body; without a body it would end
-		// the call. Only a test's recorder cannot have deadlines.
-		if r.ContentLength != 0 {
-			r.Body = http.MaxBytesReader(w, r.Body, int64(g.s.cfg.MaxBody)+5)
-			_ = x.rc.SetReadDeadline(started.Add(g.s.cfg.ReadTimeout))
-		}
-		_ = x.rc.SetWriteDeadline(started.Add(g.s.longest(p.class) + g.s.cfg.ReadTimeout))
-	}
+func (g *gate) serve(x *exchange, r *http.Request) {
+	started, p := time.Now(), x.procedure
+	g.limitBody(x, r, started)
 	if r.Method == http.MethodGet {
-		w.Header().Set("Cache-Control", "no-store")
+		x.Header().Set("Cache-Control", "no-store")
 	}
 	p.serve.ServeHTTP(x, r)
 	if !x.seen && x.status >= http.StatusBadRequest {
@@ -113,14 +173,55 @@ func (g *gate) serve(w http.ResponseWriter, r *http.Request, p *procedure) {
 	}
 }
 
+// limitBody limits size and time of a request's body, and the time of its answer.
+// r has to be a copy: net/http looks at the request's own body when the call is over.
+func (g *gate) limitBody(x *exchange, r *http.Request, now time.Time) {
+	if x.procedure.class == piping {
+		return
+	}
+	// 5 bytes are the frame that gRPC puts around the message. net/http takes
+	// the deadline off at the end of the body; without a body it would end
+	// the call. Only a test's recorder cannot have deadlines.
+	if r.ContentLength != 0 {
+		r.Body = http.MaxBytesReader(x.ResponseWriter, r.Body, int64(g.s.cfg.MaxBody)+5)
+		_ = x.rc.SetReadDeadline(now.Add(g.s.cfg.ReadTimeout))
+	}
+	_ = x.rc.SetWriteDeadline(now.Add(g.s.longest(x.procedure.class) + g.s.cfg.ReadTimeout))
+}
+
 // refuse answers in whatever protocol the caller speaks. Nothing was done.
 func (g *gate) refuse(w http.ResponseWriter, r *http.Request, p *procedure, err error) {
-	if errors.Is(err, txn.ErrUnavailable) {
+	if again := (*wire.RetryAfterError)(nil); errors.Is(err, txn.ErrUnavailable) && !errors.As(err, &again) {
 		err = &wire.RetryAfterError{After: retryAfter, Err: err}
 	}
-	err = &txn.Error{Op: p.op, Err: err}
+	err = opError(p, err)
 	g.s.observe(observation{procedure: p, code: txn.CodeOf(err), err: err})
-	_ = g.errors.Write(w, r, wire.ToConnect(wire.FromError(err, p.op, txn.ID{}))) // the caller is gone
+	g.answer(w, r, wire.ToConnect(wire.FromError(err, p.op, txn.ID{})))
+}
+
+// deny answers somebody who was not admitted.
+func (g *gate) deny(w http.ResponseWriter, r *http.Request, p *procedure, b bearer, err error) {
+	p.timer.observe(txn.CodeOf(err), 0)
+	g.s.auth.denied(r, p.name, b, err)
+	challenge(w, r, err)
+	f := wire.FromError(opError(p, err), p.op, txn.ID{})
+	if d := (*denial)(nil); errors.As(err, &d) {
+		g.answer(w, r, wire.ToConnectAs(f, d.code))
+		return
+	}
+	g.answer(w, r, wire.ToConnect(f))
+}
+
+// opError names the call in an error, and keeps when to come again.
+func opError(p *procedure, err error) error {
+	if again := (*wire.RetryAfterError)(nil); errors.As(err, &again) {
+		return &wire.RetryAfterError{After: again.After, Err: &txn.Error{Op: p.op, Err: again.Err}}
+	}
+	return &txn.Error{Op: p.op, Err: err}
+}
+
+func (g *gate) answer(w http.ResponseWriter, r *http.Request, e *connect.Error) {
+	_ = g.errors.Write(w, r, e) // the caller is gone
 }
 
 // Unwrap lets [http.ResponseController] reach the real writer.

@@ -9,7 +9,7 @@ import (
 
 // live says that the process answers. A failure is a reason to restart it.
 func (s *Server) live(w http.ResponseWriter, _ *http.Request) {
-	report(w, "livez", check{"ping", nil})
+	report(w, "livez", check{name: "ping"})
 }
 
 // ready says whether calls should be sent here. Not being ready is no reason to
@@ -19,16 +19,21 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	if n := s.requests.Load(); n >= int64(s.cfg.MaxRequests) {
 		load = fmt.Errorf("%d calls are running, which is the limit", n)
 	}
+	elsewhere := ""
+	if api, here := s.c.Leader(); !here && api != "" {
+		elsewhere = ": calls are passed on to " + api
+	}
 	report(w, "readyz",
-		check{"leader", s.c.Ready()},
-		check{"load", load},
-		check{"shutdown", context.Cause(s.draining)},
+		check{"leader", s.c.Ready(), elsewhere},
+		check{"load", load, ""},
+		check{"shutdown", context.Cause(s.draining), ""},
 	)
 }
 
 type check struct {
 	name string
 	err  error
+	note string // when there is no error; for people
 }
 
 // report answers a line per check, as Kubernetes' own health pages do.
@@ -37,7 +42,7 @@ func report(w http.ResponseWriter, page string, checks ...check) {
 	status, verdict := http.StatusOK, "passed"
 	for _, c := range checks {
 		if c.err == nil {
-			fmt.Fprintf(&b, "[+]%s ok\n", c.name)
+			fmt.Fprintf(&b, "[+]%s ok%s\n", c.name, c.note)
 			continue
 		}
 		status, verdict = http.StatusServiceUnavailable, "failed"

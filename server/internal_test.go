@@ -2,9 +2,13 @@ package server
 
 import (
 	"context"
+	"fmt"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/txmgr/txmgr/txn"
 )
 
 // Contexts are shared for a second, end in time, and do not pile up.
@@ -65,5 +69,73 @@ func TestQuota(t *testing.T) {
 	}
 	if _, suppressed := q.take(now.Add(time.Second)); suppressed != 0 {
 		t.Errorf("counted twice: %d", suppressed)
+	}
+}
+
+// However many addresses send wrong tokens, the table of them stays as small as it
+// is allowed to be, and each is limited.
+func TestFloodsAreBounded(t *testing.T) {
+	var f floods
+	now := time.Unix(1000, 0)
+	for i := range 3 * maxFloods {
+		f.failed(fmt.Sprintf("10.%d.%d.%d:99", i>>16, i>>8&255, i&255), now)
+	}
+	if len(f.by) != maxFloods {
+		t.Errorf("%d addresses", len(f.by))
+	}
+	if f.failed("192.0.2.1:1", now) == 0 {
+		t.Error("those that are not told apart are not limited")
+	}
+	now = now.Add(time.Hour)
+	if f.failed("192.0.2.1:1", now) != 0 || len(f.by) > 2 {
+		t.Errorf("an hour later: %d addresses", len(f.by))
+	}
+	// One caller of IPv6 holds a whole network.
+	for i := range floodBurst + 1 {
+		after := f.failed(fmt.Sprintf("[2001:db8::%x]:1", i+1), now)
+		if (after > 0) != (i == floodBurst) {
+			t.Errorf("%d: %v", i, after)
+		}
+	}
+	if f.failed("not an address", now) != 0 {
+		t.Error("refused at once")
+	}
+}
+
+// Limits of tokens that are gone do not stay for ever.
+func TestRatesAreBounded(t *testing.T) {
+	var r rates
+	for i := range txn.MaxTokens + 10 {
+		if r.of(txn.Token{ID: fmt.Sprint(i), Rate: 7}).Burst() != 7 {
+			t.Fatal("not its rate")
+		}
+	}
+	if len(r.by) > txn.MaxTokens || r.of(txn.Token{ID: "x"}) != nil {
+		t.Errorf("%d limits", len(r.by))
+	}
+}
+
+func TestTimeoutOf(t *testing.T) {
+	for _, c := range []struct {
+		name, value string
+		want        time.Duration
+		ok          bool
+	}{
+		{"Connect-Timeout-Ms", "1500", 1500 * time.Millisecond, true},
+		{"Connect-Timeout-Ms", "-1", 0, false},
+		{"Connect-Timeout-Ms", "9999999999", 0, false},
+		{"Grpc-Timeout", "3S", 3 * time.Second, true},
+		{"Grpc-Timeout", "250m", 250 * time.Millisecond, true},
+		{"Grpc-Timeout", "99999999u", 99999999 * time.Microsecond, true},
+		{"Grpc-Timeout", "99999999H", time.Hour, true},
+		{"Grpc-Timeout", "999999999S", 0, false},
+		{"Grpc-Timeout", "3x", 0, false},
+		{"Grpc-Timeout", "S", 0, false},
+		{"Grpc-Timeout", "", 0, false},
+	} {
+		got, ok := timeoutOf(http.Header{c.name: {c.value}})
+		if got != c.want || ok != c.ok {
+			t.Errorf("%s: %s: %v, %t", c.name, c.value, got, ok)
+		}
 	}
 }

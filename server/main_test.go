@@ -35,6 +35,8 @@ type running struct {
 	log  *buffer
 	http *http.Client // HTTP/1.1
 	stop func() error // begins to stop and waits for the end
+
+	header http.Header // of every request
 }
 
 // buffer is a log that may be read while it is written.
@@ -58,15 +60,23 @@ func (b *buffer) String() string {
 // start serves a fake on a free port. prepare may change both first.
 func start(t *testing.T, prepare func(*server.Config, *servertest.Fake)) *running {
 	t.Helper()
-	r := &running{t: t, fake: servertest.New(), log: &buffer{}}
-	cfg := server.Config{
-		Listen: "127.0.0.1:0",
-		Log:    slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-	}
+	var cfg server.Config
+	fake := servertest.New()
 	if prepare != nil {
-		prepare(&cfg, r.fake)
+		prepare(&cfg, fake)
 	}
-	s, err := server.New(cfg, r.fake)
+	r := serving(t, fake, cfg)
+	r.fake = fake
+	return r
+}
+
+// serving serves a coordinator on a free port.
+func serving(t *testing.T, c server.Coordinator, cfg server.Config) *running {
+	t.Helper()
+	r := &running{t: t, log: &buffer{}}
+	cfg.Listen = "127.0.0.1:0"
+	cfg.Log = slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	s, err := server.New(cfg, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,6 +159,9 @@ func (r *running) do(req *http.Request) answer {
 }
 
 func (r *running) try(req *http.Request) (answer, error) {
+	for k, vs := range r.header {
+		req.Header[k] = vs
+	}
 	res, err := r.http.Do(req)
 	if err != nil {
 		return answer{}, err
@@ -206,3 +219,5 @@ func dial(t *testing.T, addr string) net.Conn {
 }
 
 func begin(id string) string { return fmt.Sprintf(`{"id":%q}`, id) }
+
+func contains(s, what string) bool { return strings.Contains(s, what) }

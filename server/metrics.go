@@ -16,9 +16,11 @@ import (
 // metrics are kept in a registry of the server's own, so that an embedding
 // program's metrics and these never collide.
 type metrics struct {
-	registry *prometheus.Registry
-	rpc      *prometheus.HistogramVec
-	log      *slog.Logger
+	registry  *prometheus.Registry
+	rpc       *prometheus.HistogramVec
+	denied    *prometheus.CounterVec
+	forwarded *prometheus.CounterVec
+	log       *slog.Logger
 }
 
 func newMetrics(s *Server) *metrics {
@@ -28,10 +30,28 @@ func newMetrics(s *Server) *metrics {
 		Help:    "How long calls took, commands of a Pipe included, by method and code.",
 		Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 60},
 	}, []string{"method", "code"})
-	m.registry.MustRegister(m.rpc, &statusCollector{s},
+	m.denied = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "txmgr_denied_total",
+		Help: "Calls that were not admitted: missing, unknown, role, rate, flood or certificate.",
+	}, []string{"reason"})
+	m.forwarded = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "txmgr_forwarded_total",
+		Help: "Calls that were passed on to the node that leads: answered, lost (no answer) or refused (not sent).",
+	}, []string{"outcome"})
+	for _, outcome := range []string{"answered", "lost", "refused"} {
+		m.forwarded.WithLabelValues(outcome)
+	}
+	for _, reason := range []string{"missing", "unknown", "role", "rate", "flood", "certificate"} {
+		m.denied.WithLabelValues(reason)
+	}
+	m.registry.MustRegister(m.rpc, m.denied, m.forwarded, &statusCollector{s},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		gauge("txmgr_rpc_requests_running", "Calls that run now, not counting streams.", func() float64 { return float64(s.requests.Load() + s.asks.Load()) }),
 		gauge("txmgr_rpc_streams_running", "Pipes, watches and waits that run now.", func() float64 { return float64(s.streams.Load()) }),
+		gauge("txmgr_connections", "Connections that are open.", func() float64 { return float64(s.open.Load()) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "txmgr_connections_shed_total", Help: "Connections that were closed at once, because there were too many.",
+		}, func() float64 { return float64(s.shed.Load()) }),
 		gauge("txmgr_rpc_commands_running", "Commands of pipes that run now.", func() float64 { return float64(s.commands.Load()) }),
 	)
 	return m
@@ -78,6 +98,9 @@ var (
 	descParticipant  = desc("participant_up", "Whether the participant takes part, as this node sees it.", "participant", "kind")
 	descQueued       = desc("participant_queued", "Branches that wait for a worker, by participant.", "participant", "kind")
 	descBuild        = desc("build_info", "Always 1; the version is in the label.", "version")
+	descMembers      = desc("members", "Nodes of the cluster, by whether they take part in decisions.", "kind")
+	descTokens       = desc("tokens", "Tokens that were made and not revoked.")
+	descLateness     = desc("timeout_lateness_seconds", "How long after their tick began timeouts were applied, on the clock of the node that led.")
 )
 
 // plain are the metrics without labels.
@@ -98,6 +121,8 @@ var plain = []struct {
 	{desc("log_index", "Last applied entry of the log."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.LogIndex) }},
 	{desc("term", "Term of the consensus."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Term) }},
 	{desc("tick", "Invocations of the timeout thread so far."), prometheus.CounterValue, func(s txn.Status) float64 { return float64(s.Tick) }},
+	{desc("incarnation", "How often the cluster was restored from a backup."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Incarnation) }},
+	{desc("held", "1 when it was restored, and nobody has said that recovery may act."), prometheus.GaugeValue, func(s txn.Status) float64 { return truth(s.Held) }},
 	{desc("leader", "1 when this node leads."), prometheus.GaugeValue, func(s txn.Status) float64 { return truth(s.Leader) }},
 }
 
@@ -110,7 +135,7 @@ func (c *statusCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, p := range plain {
 		ch <- p.desc
 	}
-	for _, d := range []*prometheus.Desc{descTransactions, descParticipant, descQueued, descBuild} {
+	for _, d := range []*prometheus.Desc{descTransactions, descParticipant, descQueued, descBuild, descMembers, descTokens, descLateness} {
 		ch <- d
 	}
 }
@@ -118,8 +143,12 @@ func (c *statusCollector) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements [prometheus.Collector]. A node that cannot say how it is
 // gives an error for these metrics, and all the others.
 func (c *statusCollector) Collect(ch chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(txn.AllowStale(context.Background()), 5*time.Second)
 	defer cancel()
+	c.lateness(ch)
+	if tokens, err := c.s.c.Tokens(ctx); err == nil { // a node without a log has none to show
+		ch <- prometheus.MustNewConstMetric(descTokens, prometheus.GaugeValue, float64(len(tokens)))
+	}
 	s, err := c.s.c.Status(ctx)
 	if err != nil {
 		ch <- prometheus.NewInvalidMetric(descBuild, err)
@@ -128,6 +157,7 @@ func (c *statusCollector) Collect(ch chan<- prometheus.Metric) {
 	for _, p := range plain {
 		ch <- prometheus.MustNewConstMetric(p.desc, p.kind, p.value(s))
 	}
+	c.members(ch, s.Members)
 	total := func(v uint64, outcome, cause string) {
 		ch <- prometheus.MustNewConstMetric(descTransactions, prometheus.CounterValue, float64(v), outcome, cause)
 	}
@@ -140,6 +170,43 @@ func (c *statusCollector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(descParticipant, prometheus.GaugeValue, truth(p.Healthy), p.Name, p.Kind)
 		ch <- prometheus.MustNewConstMetric(descQueued, prometheus.GaugeValue, float64(p.Queued), p.Name, p.Kind)
 	}
+}
+
+// members counts the nodes of the cluster.
+func (c *statusCollector) members(ch chan<- prometheus.Metric, members []txn.Member) {
+	voters := 0
+	for _, m := range members {
+		if m.Voter {
+			voters++
+		}
+	}
+	ch <- prometheus.MustNewConstMetric(descMembers, prometheus.GaugeValue, float64(voters), "voter")
+	ch <- prometheus.MustNewConstMetric(descMembers, prometheus.GaugeValue, float64(len(members)-voters), "learner")
+}
+
+// Late is a [Coordinator] that measures how late its timeouts are.
+type Late interface {
+	// Lateness gives a histogram, in seconds: the upper bounds of its buckets,
+	// ascending, how many values are in each and not in the one before, with those
+	// above all bounds at the end, and the sum of all.
+	Lateness() (bounds []float64, counts []uint64, sum float64)
+}
+
+func (c *statusCollector) lateness(ch chan<- prometheus.Metric) {
+	late, ok := c.s.c.(Late)
+	if !ok {
+		return
+	}
+	bounds, counts, sum := late.Lateness()
+	buckets := make(map[float64]uint64, len(bounds))
+	var total uint64
+	for i, n := range counts {
+		total += n
+		if i < len(bounds) {
+			buckets[bounds[i]] = total
+		}
+	}
+	ch <- prometheus.MustNewConstHistogram(descLateness, total, sum, buckets)
 }
 
 func truth(b bool) float64 {

@@ -126,17 +126,18 @@ func (o *observer) deadline(ctx context.Context, c class) (context.Context, cont
 		return context.WithTimeout(ctx, limit)
 	case asking:
 		ctx, cancel := context.WithTimeout(ctx, limit)
-		ctx, stop := o.s.untilDrain(ctx)
+		ctx, stop := untilEnding(ctx)
 		return ctx, func() { stop(); cancel() }
 	default:
-		return o.s.untilDrain(ctx)
+		return untilEnding(ctx)
 	}
 }
 
-// untilDrain ends a context with the reason when the server begins to stop.
-func (s *Server) untilDrain(ctx context.Context) (context.Context, context.CancelFunc) {
+// untilEnding ends the context of a call with the reason when it has to end.
+func untilEnding(ctx context.Context) (context.Context, context.CancelFunc) {
+	ending := exchangeOf(ctx).ending
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(s.draining, func() { cancel(context.Cause(s.draining)) })
+	stop := context.AfterFunc(ending, func() { cancel(context.Cause(ending)) })
 	return ctx, func() {
 		stop()
 		cancel(nil)

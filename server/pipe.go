@@ -22,6 +22,8 @@ import (
 // replies of the next one gather.
 type pipe struct {
 	s      *Server
+	bearer *bearer
+	ending context.Context // of the exchange
 	stream *connect.BidiStream[txmgrv1.Batch, txmgrv1.ReplyBatch]
 	epochs epochs
 	jobs   chan job // unbuffered; closed when there are no more
@@ -36,14 +38,18 @@ type pipe struct {
 func (t *transactions) Pipe(ctx context.Context, stream *connect.BidiStream[txmgrv1.Batch, txmgrv1.ReplyBatch]) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	p := &pipe{s: t.s, stream: stream, jobs: make(chan job), epochs: epochs{parent: ctx, length: t.s.cfg.CallTimeout}}
+	x := exchangeOf(ctx)
+	p := &pipe{
+		s: t.s, bearer: &x.bearer, ending: x.ending, stream: stream,
+		jobs: make(chan job), epochs: epochs{parent: ctx, length: t.s.cfg.CallTimeout},
+	}
 	p.changed.L = &p.mu
 
-	// Reading ends at the drain, so that what was read is answered and the
-	// caller goes elsewhere with the rest.
-	reading := &interruptible{rc: exchangeOf(ctx).rc}
+	// Reading ends when another node leads, and at the drain, so that what was read
+	// is answered and the caller goes elsewhere with the rest.
+	reading := &interruptible{rc: x.rc}
 	defer reading.done()
-	defer context.AfterFunc(t.s.draining, reading.interrupt)()
+	defer context.AfterFunc(p.ending, reading.interrupt)()
 
 	// The headers tell the caller that it is connected.
 	if err := stream.Send(nil); err != nil {
@@ -62,17 +68,23 @@ func (t *transactions) Pipe(ctx context.Context, stream *connect.BidiStream[txmg
 	p.last = true
 	p.changed.Broadcast()
 	p.mu.Unlock()
-	return errors.Join(err, <-written)
+	err = errors.Join(err, <-written)
+	// "Unavailable" would say that nothing was done; an end without an error says
+	// that all that was answered was.
+	if cause := context.Cause(p.ending); err == nil && errors.Is(cause, txn.ErrDenied) {
+		err = cause
+	}
+	return err
 }
 
 // read carries out batches until there are no more. It is nil when the caller is
-// done, or gone, or when the server is shutting down.
+// done, or gone, or when the stream has to end.
 func (p *pipe) read() error {
 	for {
 		batch, err := p.stream.Receive()
 		switch {
 		case err == nil:
-		case errors.Is(err, io.EOF), p.epochs.parent.Err() != nil, p.s.draining.Err() != nil:
+		case errors.Is(err, io.EOF), p.epochs.parent.Err() != nil, p.ending.Err() != nil:
 			return nil
 		default:
 			return err

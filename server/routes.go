@@ -11,6 +11,7 @@ import (
 
 	"github.com/txmgr/txmgr/api/txmgr/v1/txmgrv1connect"
 	"github.com/txmgr/txmgr/api/wire"
+	"github.com/txmgr/txmgr/txn"
 )
 
 // class says how a call is limited.
@@ -18,7 +19,7 @@ type class int
 
 const (
 	unary  class = iota
-	asking       // asks participants, who may take a while
+	asking       // asks participants or other nodes, who may take a while
 	long         // answers when something happens, or streams answers
 	piping       // streams both ways
 )
@@ -30,6 +31,11 @@ type procedure struct {
 	class class
 	serve http.Handler
 	timer *timer
+
+	role      txn.Role // that a caller needs; 0 admits nobody
+	stream    bool     // it has many answers, or many questions
+	local     bool     // it is about the node that is asked
+	staleable bool     // any node may answer, if the caller likes
 }
 
 // ops says what a procedure is called in errors; the rest are called by their
@@ -46,17 +52,25 @@ var ops = map[string]string{
 	txmgrv1connect.DoubtServiceResolveProcedure:      "doubt resolve",
 	txmgrv1connect.DoubtServiceForgetProcedure:       "doubt forget",
 	txmgrv1connect.DoubtServiceAuditProcedure:        "audit list",
+
+	txmgrv1connect.ClusterServiceTransferLeaderProcedure: "transfer leader",
+	txmgrv1connect.TokenServiceCreateProcedure:           "create token",
+	txmgrv1connect.TokenServiceListProcedure:             "list tokens",
+	txmgrv1connect.TokenServiceRevokeProcedure:           "revoke token",
 }
 
 func classOf(path string) class {
 	switch path {
-	case txmgrv1connect.TransactionServiceWaitProcedure, txmgrv1connect.TransactionServiceWatchProcedure:
+	case txmgrv1connect.TransactionServiceWaitProcedure, txmgrv1connect.TransactionServiceWatchProcedure,
+		txmgrv1connect.ClusterServiceSnapshotProcedure:
 		return long
 	case txmgrv1connect.TransactionServicePipeProcedure:
 		return piping
 	case txmgrv1connect.DoubtServiceScanProcedure, txmgrv1connect.DoubtServiceExplainProcedure,
 		txmgrv1connect.DoubtServiceRetryProcedure, txmgrv1connect.DoubtServiceResolveProcedure,
-		txmgrv1connect.ParticipantServiceTestProcedure, txmgrv1connect.ClusterServiceDoctorProcedure:
+		txmgrv1connect.ParticipantServiceTestProcedure, txmgrv1connect.ClusterServiceDoctorProcedure,
+		txmgrv1connect.ClusterServiceJoinProcedure, txmgrv1connect.ClusterServiceRemoveProcedure,
+		txmgrv1connect.ClusterServiceTransferLeaderProcedure, txmgrv1connect.ClusterServiceLeaveProcedure:
 		return asking
 	}
 	if strings.HasPrefix(path, "/grpc.reflection.") {
@@ -84,8 +98,10 @@ func (s *Server) routes() http.Handler {
 	g.mount(o, h)
 	d, h := txmgrv1connect.NewDoubtServiceHandler(&doubts{s.c}, options...)
 	g.mount(d, h)
-	c, h := txmgrv1connect.NewClusterServiceHandler(&cluster{s.c}, options...)
+	c, h := txmgrv1connect.NewClusterServiceHandler(&cluster{s}, options...)
 	g.mount(c, h)
+	k, h := txmgrv1connect.NewTokenServiceHandler(&tokens{s.c}, options...)
+	g.mount(k, h)
 
 	s.pipeable.begin = g.procedures[txmgrv1connect.TransactionServiceBeginProcedure]
 	s.pipeable.enlist = g.procedures[txmgrv1connect.TransactionServiceEnlistProcedure]
@@ -98,21 +114,22 @@ func (s *Server) routes() http.Handler {
 	s.pipeable.get = g.procedures[txmgrv1connect.TransactionServiceGetProcedure]
 	s.pipeable.unknown = g.procedures[txmgrv1connect.TransactionServicePipeProcedure]
 
-	reflector := grpcreflect.NewStaticReflector(services(t, p, o, d, c)...)
+	reflector := grpcreflect.NewStaticReflector(services(t, p, o, d, c, k)...)
 	r, h := grpcreflect.NewHandlerV1(reflector)
-	g.add(r+"ServerReflectionInfo", h)
+	g.add(r+"ServerReflectionInfo", h, true)
 	r, h = grpcreflect.NewHandlerV1Alpha(reflector)
-	g.add(r+"ServerReflectionInfo", h)
+	g.add(r+"ServerReflectionInfo", h, true)
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", s.live)
 	mux.HandleFunc("GET /healthz", s.live)
 	mux.HandleFunc("GET /readyz", s.ready)
-	mux.Handle("GET /metrics", s.metrics.handler())
+	mux.Handle("GET "+metricsPath, s.auth.guard(metricsPath, s.metrics.handler()))
 	mux.HandleFunc("/", notFound)
 	g.rest = mux
 	// A page of another origin must not drive an unprotected coordinator through
 	// the browser of somebody who can reach it.
+	s.gate = g
 	return http.NewCrossOriginProtection().Handler(g)
 }
 
@@ -124,7 +141,8 @@ func (g *gate) mount(prefix string, h http.Handler) {
 	}
 	methods := d.(protoreflect.ServiceDescriptor).Methods()
 	for i := range methods.Len() {
-		g.add(prefix+string(methods.Get(i).Name()), h)
+		m := methods.Get(i)
+		g.add(prefix+string(m.Name()), h, m.IsStreamingServer())
 	}
 }
 
@@ -137,7 +155,7 @@ func services(prefixes ...string) []string {
 	return names
 }
 
-func (g *gate) add(path string, h http.Handler) {
+func (g *gate) add(path string, h http.Handler, stream bool) {
 	service, method, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	name := service[strings.LastIndexByte(service, '.')+1:] + "." + method
 	name = strings.TrimPrefix(name, "TransactionService.")
@@ -145,7 +163,10 @@ func (g *gate) add(path string, h http.Handler) {
 	if !ok {
 		op = strings.ToLower(method)
 	}
-	g.procedures[path] = &procedure{name: name, op: op, class: classOf(path), serve: h, timer: g.s.metrics.timer(name)}
+	g.procedures[path] = &procedure{
+		name: name, op: op, class: classOf(path), serve: h, timer: g.s.metrics.timer(name),
+		role: roles[path], stream: stream, local: local[path], staleable: staleable[path],
+	}
 }
 
 func notFound(w http.ResponseWriter, r *http.Request) {

@@ -23,6 +23,11 @@ type Server struct {
 	http    *http.Server
 	metrics *metrics
 	failing *quota // of log lines about failed calls
+	gate    *gate
+	auth    auth
+	vigil   vigil
+	peers   *peers
+	name    atomic.Pointer[string] // of the node, once it is known
 
 	// pipeable are the calls that may come through a Pipe.
 	pipeable struct{ begin, enlist, commit, vote, delegate, rollback, extend, done, get, unknown *procedure }
@@ -32,6 +37,10 @@ type Server struct {
 	streams  atomic.Int64 // pipes, watches and waits that run now
 	commands atomic.Int64 // commands of pipes that run now
 	waiting  atomic.Int64 // goroutines of pipes that wait for a command
+
+	unverified atomic.Int64 // calls that are passed on with tokens that are unknown here
+	open       atomic.Int64 // connections
+	shed       atomic.Int64 // connections that were closed at once
 
 	// draining ends when the server begins to stop: new work is refused, and
 	// what would wait long is told so.
@@ -55,14 +64,28 @@ func New(cfg Config, c Coordinator) (*Server, error) {
 	s := &Server{cfg: cfg, c: c, log: cfg.Log, failing: newQuota(100), down: make(chan struct{})}
 	s.draining, s.drain = context.WithCancelCause(context.Background())
 	s.metrics = newMetrics(s)
+	s.vigil = vigil{s: s, watched: make(map[*watched]struct{})}
+	s.auth = auth{s: s, on: cfg.auth(), mutual: cfg.TLS.ClientCAFile != "", warn: newQuota(10)}
+	if cfg.RootTokenFile != "" {
+		if s.auth.root, err = openRootToken(cfg.RootTokenFile, s.log); err != nil {
+			return nil, err
+		}
+	}
+	config, peers, err := openTLS(cfg)
+	if err != nil {
+		return nil, err
+	}
+	s.peers = peers
 	s.handler = s.routes()
 
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	protocols.SetUnencryptedHTTP2(true)
+	protocols.SetHTTP2(config != nil)
+	protocols.SetUnencryptedHTTP2(config == nil)
 	s.http = &http.Server{
 		Handler:           s.handler,
 		Protocols:         protocols,
+		TLSConfig:         config,
 		ReadHeaderTimeout: cfg.ReadTimeout,
 		IdleTimeout:       cfg.IdleTimeout,
 		MaxHeaderBytes:    maxHeader,
@@ -70,9 +93,11 @@ func New(cfg Config, c Coordinator) (*Server, error) {
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: 1024,
 			// A batch of a Pipe in few frames, and room for the next one.
-			MaxReadFrameSize:              1 << 20,
-			MaxReceiveBufferPerStream:     4 << 20,
-			MaxReceiveBufferPerConnection: 8 << 20,
+			MaxReadFrameSize:          1 << 20,
+			MaxReceiveBufferPerStream: 4 << 20,
+			// Many callers' Pipes come by the one connection of a node that passes
+			// them on; some may wait to be read.
+			MaxReceiveBufferPerConnection: 32 << 20,
 			// A peer that is gone without a word must not hold its streams.
 			SendPingTimeout:  15 * time.Second,
 			PingTimeout:      15 * time.Second,
@@ -106,9 +131,17 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	if err := s.cfg.checkAddress(ln.Addr()); err != nil {
 		return errors.Join(err, ln.Close())
 	}
-	s.log.Info("serving", "address", ln.Addr().String())
+	defer s.peers.close()
+	s.log.Info("serving", "address", ln.Addr().String(), "tls", s.cfg.TLS.on(), "tokens", s.cfg.auth())
+	ln = &limited{Listener: ln, open: &s.open, shed: &s.shed, most: int64(s.cfg.MaxConnections)}
 	served := make(chan error, 1)
-	go func() { served <- s.http.Serve(ln) }()
+	go func() {
+		if s.http.TLSConfig != nil {
+			served <- s.http.ServeTLS(ln, "", "")
+			return
+		}
+		served <- s.http.Serve(ln)
+	}()
 
 	select {
 	case err := <-served:
@@ -137,4 +170,19 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return errors.Join(fmt.Errorf("server: %d calls did not end in time: %w", busy, err), s.http.Close())
 	}
 	return nil
+}
+
+// node is the name of this node, for others.
+func (s *Server) node() string {
+	if name := s.name.Load(); name != nil {
+		return *name
+	}
+	ctx, cancel := context.WithTimeout(txn.AllowStale(context.Background()), time.Second)
+	defer cancel()
+	status, err := s.c.Status(ctx)
+	if err != nil || status.Node == "" {
+		return "a node"
+	}
+	s.name.Store(&status.Node)
+	return status.Node
 }

@@ -34,16 +34,3 @@ func (t *timeouts) Groups(ctx context.Context, _ *txmgrv1.GroupsRequest) (*txmgr
 	g, err := t.c.Groups(ctx)
 	return wire.FromGroups(g), err
 }
-
-// cluster is the ClusterService.
-type cluster struct{ c Coordinator }
-
-func (c *cluster) Status(ctx context.Context, _ *txmgrv1.StatusRequest) (*txmgrv1.StatusResponse, error) {
-	s, err := c.c.Status(ctx)
-	return wire.FromStatus(s), err
-}
-
-func (c *cluster) Doctor(ctx context.Context, r *txmgrv1.DoctorRequest) (*txmgrv1.DoctorResponse, error) {
-	ds, err := c.c.Doctor(ctx, r.GetParticipant())
-	return wire.FromDiagnoses(ds), err
-}

@@ -221,8 +221,8 @@ func (t *transactions) Wait(ctx context.Context, r *txmgrv1.WaitRequest) (*txmgr
 	defer cancel()
 	i, err := t.s.c.Wait(ctx, id, goal)
 	if err != nil {
-		if context.Cause(t.s.draining) != nil && errors.Is(err, txn.ErrWaitTimeout) {
-			err = errDraining // so that the caller waits on at another node
+		if cause := context.Cause(exchangeOf(ctx).ending); cause != nil && errors.Is(err, txn.ErrWaitTimeout) {
+			err = cause // so that the caller waits on at another node
 		}
 		return nil, err
 	}
@@ -238,7 +238,7 @@ func (t *transactions) Watch(ctx context.Context, r *txmgrv1.Filter, stream *con
 		return err
 	}
 	x := exchangeOf(ctx)
-	ctx, cancel := t.s.untilDrain(ctx)
+	ctx, cancel := untilEnding(ctx)
 	defer cancel()
 	// The headers tell the caller that it is watching, before there is an event.
 	// Only sending has a deadline: events may be days apart.
@@ -264,7 +264,7 @@ func (t *transactions) Watch(ctx context.Context, r *txmgrv1.Filter, stream *con
 // endOfWatch is nil when the caller left, and says why when the server ends it.
 func endOfWatch(ctx context.Context, err error) error {
 	switch cause := context.Cause(ctx); {
-	case errors.Is(cause, txn.ErrUnavailable):
+	case errors.Is(cause, txn.ErrUnavailable), errors.Is(cause, txn.ErrDenied):
 		return cause
 	case cause != nil:
 		return nil

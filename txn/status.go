@@ -26,6 +26,14 @@ type Status struct {
 	TickEntries uint64   `json:"tick_entries"`
 	Syncs       uint64   `json:"syncs"` // fdatasync calls of the log
 	LogBytes    int64    `json:"log_bytes"`
+	// Incarnation counts how often the cluster was restored from a backup. Held says
+	// that since then nobody has said that recovery may act.
+	Incarnation uint64 `json:"incarnation"`
+	Held        bool   `json:"held"`
+	// Waiting says what the node waits for before it serves; empty when it does.
+	Waiting string `json:"waiting,omitempty"`
+	// Members are the cluster's nodes; one, when it is alone.
+	Members []Member `json:"members"`
 	// Participants as this node sees them.
 	Participants []ParticipantStatus `json:"participants"`
 }

@@ -20,6 +20,19 @@ const (
 	HeaderRetryAfter = "Retry-After" // whole seconds, as HTTP has it
 )
 
+// Headers between the nodes of a cluster and their clients.
+const (
+	// HeaderLeader is the URL of the leader's API, in the answers of other nodes
+	// that know it: a client that can reach it spares the way round.
+	HeaderLeader = "Txmgr-Leader"
+	// HeaderStale set to "true" by a caller lets the node that is asked answer what
+	// only looks, from what it has applied so far.
+	HeaderStale = "Txmgr-Stale"
+	// HeaderForwarded marks a call that comes from another node, and names it. It
+	// is not passed on again.
+	HeaderForwarded = "Txmgr-Forwarded"
+)
+
 var connectCodes = map[txn.Code]connect.Code{
 	txn.CodeUsage:       connect.CodeInvalidArgument,
 	txn.CodeNotFound:    connect.CodeNotFound,
@@ -39,6 +52,12 @@ func ToConnect(f *txmgrv1.Failure) *connect.Error {
 	if !ok {
 		code = connect.CodeInternal
 	}
+	return ToConnectAs(f, code)
+}
+
+// ToConnectAs is [ToConnect] with another code of connect: who has not said who he
+// is, for example, HTTP and gRPC tell from who may not do what he wants.
+func ToConnectAs(f *txmgrv1.Failure, code connect.Code) *connect.Error {
 	e := connect.NewError(code, errors.New(f.GetMessage()))
 	if d, err := connect.NewErrorDetail(f); err == nil {
 		e.AddDetail(d)

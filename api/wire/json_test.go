@@ -63,9 +63,15 @@ func TestJSONOfTransactionIsGolden(t *testing.T) {
 // A person gets the same object from the API and from a program that encodes the
 // types of package txn.
 func TestJSONIsThatOfTheTypes(t *testing.T) {
-	status := txn.Status{Cluster: "c7f2", Node: "n1", Leader: true, Term: 3, Interval: txn.Duration(time.Second), LogBytes: 12, Participants: []txn.ParticipantStatus{
-		{Participant: txn.Participant{Name: "bank", Kind: "postgres", Settings: map[string]string{"dsn": "x"}}, Queued: 2},
-	}}
+	status := txn.Status{
+		Cluster: "c7f2", Node: "n1", Leader: true, Term: 3, Interval: txn.Duration(time.Second), LogBytes: 12, Incarnation: 2, Held: true, Waiting: "the others",
+		Members: []txn.Member{{ID: "n1", Name: "one", Raft: "10.0.0.1:7461", API: "https://one:7460", Version: "v1", Voter: true, Leader: true, Self: true, Heard: -1, Behind: -1}},
+		Participants: []txn.ParticipantStatus{
+			{Participant: txn.Participant{Name: "bank", Kind: "postgres", Settings: map[string]string{"dsn": "x"}}, Queued: 2},
+		},
+	}
+	token := txn.Token{ID: "abcdefgh", Name: "ci", Role: txn.RoleOperator, Rate: 7, Made: time.Unix(5, 0).UTC(), Expires: time.Unix(9, 0).UTC(), By: "ann"}
+	backup := txn.Backup{Cluster: "c7f2", Incarnation: 1, Index: 2, Term: 3, Tick: 4, Taken: time.Unix(5, 0).UTC(), Bytes: 6, SHA256: "ab"}
 	event := txn.Event{ID: exampleInfo(t).ID, Name: "n", State: txn.Committed, Tick: 7, Time: time.Unix(5, 0).UTC()}
 	groups := txn.Groups{Tick: 4, Interval: txn.Duration(time.Second), Groups: []txn.Group{{ExpiryTick: 9, RemainingInvocations: 5, Transactions: 2}}}
 	for _, c := range []struct {
@@ -76,6 +82,11 @@ func TestJSONIsThatOfTheTypes(t *testing.T) {
 		{status, wire.FromStatus(status)},
 		{event, wire.FromEvent(event)},
 		{groups, wire.FromGroups(groups)},
+		{txn.Status{Members: []txn.Member{}, Participants: []txn.ParticipantStatus{}}, wire.FromStatus(txn.Status{})},
+		{status.Members[0], wire.FromMember(status.Members[0])},
+		{token, wire.FromToken(token)},
+		{txn.Token{ID: "abcdefgh", Role: txn.RoleReader, Made: token.Made}, wire.FromToken(txn.Token{ID: "abcdefgh", Role: txn.RoleReader, Made: token.Made})},
+		{backup, wire.FromBackup(backup)},
 	} {
 		want, err := json.Marshal(c.ours)
 		if err != nil {

@@ -16,6 +16,7 @@ func FromStatus(s txn.Status) *txmgrv1.StatusResponse {
 		Open: int64(s.Open), Undone: int64(s.Undone), Finished: int64(s.Finished), Hazards: int64(s.Hazards),
 		Committed: s.Committed, RolledBack: s.RolledBack, TimedOut: s.TimedOut,
 		Commands: s.Commands, Entries: s.Entries, TickEntries: s.TickEntries, Syncs: s.Syncs, LogBytes: s.LogBytes,
+		Incarnation: s.Incarnation, Held: s.Held, Waiting: optional(Text(s.Waiting)), Members: fromMembers(s.Members),
 		Participants: FromParticipants(s.Participants),
 	}
 }
@@ -30,6 +31,7 @@ func ToStatus(m *txmgrv1.StatusResponse) (txn.Status, error) {
 		Open: int(m.GetOpen()), Undone: int(m.GetUndone()), Finished: int(m.GetFinished()), Hazards: int(m.GetHazards()),
 		Committed: m.GetCommitted(), RolledBack: m.GetRolledBack(), TimedOut: m.GetTimedOut(),
 		Commands: m.GetCommands(), Entries: m.GetEntries(), TickEntries: m.GetTickEntries(), Syncs: m.GetSyncs(), LogBytes: m.GetLogBytes(),
+		Incarnation: m.GetIncarnation(), Held: m.GetHeld(), Waiting: m.GetWaiting(), Members: r.members(m.GetMembers()),
 		Participants: r.participants(m.GetParticipants()),
 	}
 	return s, r.answer("status")

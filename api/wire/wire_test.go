@@ -69,6 +69,21 @@ var info = rapid.Custom(func(t *rapid.T) txn.Info {
 	return i
 })
 
+var member = rapid.Custom(func(t *rapid.T) txn.Member {
+	return txn.Member{
+		ID: text.Draw(t, "id"), Name: text.Draw(t, "name"), Raft: text.Draw(t, "raft"), API: text.Draw(t, "api"), Version: text.Draw(t, "version"),
+		Voter: rapid.Bool().Draw(t, "voter"), Leader: rapid.Bool().Draw(t, "leader"), Self: rapid.Bool().Draw(t, "self"),
+		Heard: txn.Duration(rapid.Int64Min(-1).Draw(t, "heard")), Behind: rapid.Int64Min(-1).Draw(t, "behind"),
+	}
+})
+
+var token = rapid.Custom(func(t *rapid.T) txn.Token {
+	return txn.Token{
+		ID: text.Draw(t, "id"), Name: text.Draw(t, "name"), Role: upTo(txn.RoleAdmin).Draw(t, "role"), Rate: rapid.Uint32().Draw(t, "rate"),
+		Made: orNever.Draw(t, "made"), Expires: orNever.Draw(t, "expires"), By: text.Draw(t, "by"),
+	}
+})
+
 // equal is equality but for nil and empty (invariant 1).
 func equal(t *rapid.T, want, got any, err error) {
 	t.Helper()
@@ -140,9 +155,42 @@ func TestRoundTrips(t *testing.T) {
 				Open: n.Draw(t, "open"), Undone: n.Draw(t, "undone"), Finished: n.Draw(t, "finished"), Hazards: n.Draw(t, "hazards"),
 				Committed: u.Draw(t, "committed"), RolledBack: u.Draw(t, "rolled"), TimedOut: u.Draw(t, "timed"), Commands: u.Draw(t, "commands"),
 				Entries: u.Draw(t, "entries"), TickEntries: u.Draw(t, "ticks"), Syncs: u.Draw(t, "syncs"), LogBytes: rapid.Int64().Draw(t, "bytes"),
+				Incarnation: u.Draw(t, "incarnation"), Held: rapid.Bool().Draw(t, "held"), Waiting: text.Draw(t, "waiting"),
+				Members:      rapid.SliceOfN(member, 0, 3).Draw(t, "members"),
 				Participants: rapid.SliceOfN(status, 0, 3).Draw(t, "participants"),
 			}
 			got, err := wire.ToStatus(overTheWire(t, wire.FromStatus(want)))
+			equal(t, want, got, err)
+		},
+		"member": func(t *rapid.T) {
+			want := member.Draw(t, "member")
+			got, err := wire.ToMember(overTheWire(t, wire.FromMember(want)))
+			equal(t, want, got, err)
+		},
+		"backup": func(t *rapid.T) {
+			want := txn.Backup{
+				Cluster: text.Draw(t, "cluster"), Incarnation: rapid.Uint64().Draw(t, "incarnation"), Index: rapid.Uint64().Draw(t, "index"),
+				Term: rapid.Uint64().Draw(t, "term"), Tick: rapid.Uint64().Draw(t, "tick"), Taken: orNever.Draw(t, "taken"),
+				Bytes: rapid.Int64().Draw(t, "bytes"), SHA256: text.Draw(t, "sum"),
+			}
+			got, err := wire.ToBackup(overTheWire(t, wire.FromBackup(want)))
+			equal(t, want, got, err)
+		},
+		"tokens": func(t *rapid.T) {
+			want := rapid.SliceOfN(token, 0, 3).Draw(t, "tokens")
+			got, err := wire.ToTokens(overTheWire(t, wire.FromTokens(want)))
+			equal(t, want, got, err)
+			for _, one := range want {
+				got, err := wire.ToToken(overTheWire(t, wire.FromToken(one)))
+				equal(t, one, got, err)
+			}
+		},
+		"token request": func(t *rapid.T) {
+			want := txn.TokenRequest{
+				Name: rapid.StringMatching(`[a-z]{1,64}`).Draw(t, "name"), Role: upTo(txn.RoleAdmin).Draw(t, "role"), Rate: rapid.Uint32().Draw(t, "rate"),
+				TTL: time.Duration(duration.Draw(t, "ttl")), By: text.Draw(t, "by"),
+			}
+			got, err := wire.ToTokenRequest(overTheWire(t, wire.FromTokenRequest(want)))
 			equal(t, want, got, err)
 		},
 		"groups": func(t *rapid.T) {
@@ -247,7 +295,10 @@ func TestBadTextIsMended(t *testing.T) {
 		wire.FromResolution(info.ID, txn.Resolution{Reason: bad, By: bad}),
 		wire.FromAudit([]txn.AuditRecord{{Action: bad, Branch: bad, Subject: bad, By: bad, Reason: bad}}),
 		wire.FromDiagnoses([]txn.Diagnosis{{Participant: bad, Level: bad, Subject: bad, Found: bad, Fix: bad}}),
-		wire.FromStatus(txn.Status{Node: bad}),
+		wire.FromStatus(txn.Status{Node: bad, Waiting: bad, Members: []txn.Member{{ID: bad, Name: bad, Raft: bad, API: bad, Version: bad}}}),
+		wire.FromToken(txn.Token{ID: bad, Name: bad, By: bad}),
+		wire.FromTokenRequest(txn.TokenRequest{Name: bad, By: bad}),
+		wire.FromBackup(txn.Backup{Cluster: bad, SHA256: bad}),
 		wire.FromError(errors.New(bad), "get", txn.ID{}),
 	} {
 		if _, err := proto.Marshal(m); err != nil {
@@ -280,6 +331,9 @@ func TestRefusedRequests(t *testing.T) {
 		"audit id":  second(wire.ToAuditFilter(&txmgrv1.AuditRequest{Id: "x"})),
 		"since":     second(wire.ToAuditFilter(&txmgrv1.AuditRequest{Since: "x"})),
 		"records":   second(wire.ToAuditFilter(&txmgrv1.AuditRequest{Limit: -1})),
+		"role":      second(wire.ToTokenRequest(&txmgrv1.CreateTokenRequest{Name: "x", Role: "king"})),
+		"no name":   second(wire.ToTokenRequest(&txmgrv1.CreateTokenRequest{Role: "admin"})),
+		"ttl":       second(wire.ToTokenRequest(&txmgrv1.CreateTokenRequest{Name: "x", Role: "admin", Ttl: "1"})),
 		"ack":       second(wire.ToAcks(&txmgrv1.DoneCall{Acks: []*txmgrv1.BranchAck{{Branch: 1, State: 256 + 3}}})),
 	} {
 		if !errors.Is(err, txn.ErrInvalid) {
@@ -316,6 +370,11 @@ func TestRefusedAnswers(t *testing.T) {
 		"transaction": second(wire.ToExplanation(&txmgrv1.Explanation{Transaction: &txmgrv1.Transaction{State: "asleep"}})),
 		"attempt":     second(wire.ToExplanation(&txmgrv1.Explanation{Branches: []*txmgrv1.BranchInquiry{{Attempts: []*txmgrv1.Attempt{{Took: "long"}}}}})),
 		"record":      second(wire.ToAudit(&txmgrv1.AuditResponse{Records: []*txmgrv1.AuditRecord{{Id: proto.String("x")}}})),
+		"member":      second(wire.ToMember(&txmgrv1.Member{Heard: "long"})),
+		"status":      second(wire.ToStatus(&txmgrv1.StatusResponse{Members: []*txmgrv1.Member{{Heard: "long"}}})),
+		"backup":      second(wire.ToBackup(&txmgrv1.Backup{Taken: "today"})),
+		"token":       second(wire.ToToken(&txmgrv1.Token{Role: "king"})),
+		"tokens":      second(wire.ToTokens(&txmgrv1.ListTokensResponse{Tokens: []*txmgrv1.Token{{Made: "today"}}})),
 		"finding":     second(wire.ToFindings(&txmgrv1.ScanResponse{Findings: []*txmgrv1.Finding{{State: "asleep"}}})),
 	} {
 		if err == nil {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
@@ -24,6 +23,10 @@ type app struct {
 	env      func(string) string
 
 	address        string
+	tokenFile      string
+	token          string // of the environment; --token-file beats it
+	caCert         string
+	cert, key      string
 	format         string
 	color          string
 	requestTimeout time.Duration
@@ -71,6 +74,7 @@ func (a *app) prepare(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	a.identify(cmd.Flags())
 	noColor := a.env("NO_COLOR") != "" || a.env("TERM") == "dumb"
 	a.print = &output.Printer{
 		Out: a.out, Err: a.err, Format: format, Quiet: a.quiet,
@@ -94,15 +98,11 @@ func (a *app) outputFormat() string {
 
 // dial gives a client. It does not talk to the coordinator yet.
 func (a *app) dial() (*client.Client, error) {
-	address, err := checkAddress(a.address)
+	address, err := checkAddress(a.address, a.secure())
 	if err != nil {
 		return nil, err
 	}
-	return client.Open(client.Config{
-		Address: address, RequestTimeout: a.requestTimeout, Unary: true,
-		// With several addresses the next one has to get its chance.
-		FailFast: !strings.Contains(address, ","),
-	})
+	return a.dialAt(address)
 }
 
 // online makes the body of a command that talks to a coordinator.

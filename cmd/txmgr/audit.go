@@ -45,7 +45,7 @@ rolled back by an operator, participants added and removed. The log keeps the ne
 	_ = cmd.RegisterFlagCompletionFunc("tx", a.complete(func(ctx context.Context, c *client.Client, _ []string, word string) []string {
 		return transactionIDs(ctx, c, word)
 	})) // the flag is there
-	cmd.RunE = a.brief(func(ctx context.Context, c *client.Client, _ []string) error {
+	cmd.RunE = a.look(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
 		if since < 0 || limit < 1 {
 			return output.Usage("", "--since must not be negative, --limit must be positive")
 		}

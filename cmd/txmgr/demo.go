@@ -16,13 +16,18 @@ import (
 
 func demoCommand(a *app) *cobra.Command {
 	var databases string
+	var nodes int
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Show in a few seconds what txmgr does: the guided tour",
+		Short: "Show in half a minute what txmgr does: the guided tour",
 		Long: `Show what txmgr does, in six scenes: a transfer over two databases and a web service
-commits; one of them says no; an application dies with locks in its hands; the
-coordinator is killed (kill -9) right after a decision; a hundred transfers run while
-it keeps being killed; somebody ends a branch by hand, and it is found out.
+commits; one of them says no; an application dies with locks in its hands; the node
+that leads is killed (kill -9) in the middle of a commit, while another transaction is
+open; a hundred transfers run while one leader after the other is killed; somebody ends
+a branch by hand, and it is found out.
+
+The coordinator is three processes, which stand in for one another. With --nodes 1 it
+is one, which is killed and started again; that takes a third of the time.
 
 After each scene the balances are read from the databases and compared with what
 must be there. The exit code is 0 only if everything held. Whatever was started is
@@ -34,12 +39,14 @@ stopped and removed.
   scratch     a private PostgreSQL and a private MariaDB, both of which must be there
   A=DSN,B=DSN your own databases; tables txmgr_demo... are made and dropped`,
 		Example: `  txmgr demo
-  txmgr demo --databases embedded
+  txmgr demo --databases embedded --nodes 1
   txmgr demo --databases 'bank=postgres://localhost/a,savings=me@tcp(localhost:3306)/b'`,
 		Args:              nothing(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.Flags().StringVar(&databases, "databases", "auto", "auto, embedded, scratch or A=DSN,B=DSN")
+	cmd.Flags().IntVar(&nodes, "nodes", 3, "how many processes the coordinator is: 1 or 3")
+	_ = cmd.RegisterFlagCompletionFunc("nodes", cobra.FixedCompletions([]string{"1", "3"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		signal.Ignore(syscall.SIGPIPE) // whoever stops reading must not stop the tidying up
 		program, err := os.Executable()
@@ -50,7 +57,7 @@ stopped and removed.
 		if story.Out != nil {
 			_, _ = fmt.Fprintln(story.Out, "txmgr demo: two databases and a service, one transaction, everything that can go wrong") // nobody to tell
 		}
-		s, err := tour.Run(cmd.Context(), tour.Config{Program: program, Databases: databases, Environ: os.Environ(), Story: story})
+		s, err := tour.Run(cmd.Context(), tour.Config{Program: program, Nodes: nodes, Databases: databases, Environ: os.Environ(), Story: story})
 		if err != nil {
 			return err
 		}

@@ -17,12 +17,17 @@ import (
 // databases that outlive it.
 func TestInterruptedDemoLeavesNothing(t *testing.T) {
 	server := testdb.OpenPostgres(t, testdb.PostgresConfig{NoFsync: true})
-	for _, moment := range []string{"the decision to commit is on disk", "transfers begin at once"} {
+	for _, c := range []struct{ nodes, moment string }{
+		{"1", "the decision to commit is on disk"},
+		{"3", "are decided to commit, by a majority"},
+		{"3", "transfers begin at once"},
+	} {
+		moment := c.moment
 		t.Run(moment, func(t *testing.T) {
 			t.Parallel()
 			a, b := server.NewDatabase(t, "a"), server.NewDatabase(t, "b")
 			tmp := t.TempDir()
-			demo := txmgr(t, "", "demo", "--databases", "bank="+server.DSN(a)+",savings="+server.DSN(b))
+			demo := txmgr(t, "", "demo", "--nodes", c.nodes, "--databases", "bank="+server.DSN(a)+",savings="+server.DSN(b))
 			demo.Env = append(demo.Env, "TMPDIR="+tmp)
 			var said bytes.Buffer
 			demo.Stderr = &said

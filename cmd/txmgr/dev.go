@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/node"
 	"github.com/txmgr/txmgr/participant/ledger"
 	"github.com/txmgr/txmgr/txn"
@@ -17,22 +19,30 @@ import (
 
 func devCommand(a *app) *cobra.Command {
 	o := serverOptions{logFormat: "text"}
+	nodes := 1
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run a throw-away coordinator to try things out",
 		Long: `Run a coordinator with everything on and two embedded databases, bank and stock, to
 try things out. Its data is lost when it ends, unless --data-dir says where to keep
-it.`,
-		Example:           "  txmgr dev\n  txmgr dev --data-dir ./txmgr-data",
+it.
+
+With --nodes 3 it is three coordinators in one process, which form a cluster: each has
+its own port, the next one 10 further, and any of them takes any call.`,
+		Example:           "  txmgr dev\n  txmgr dev --nodes 3\n  txmgr dev --data-dir ./txmgr-data",
 		Args:              nothing(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
+	f.IntVar(&nodes, "nodes", 1, "how many coordinators, 1 to 7")
 	f.StringVar(&o.dataDir, "data-dir", "", "where to keep the data (default: nowhere, it is lost)")
 	f.StringVar(&o.listen, "listen", "127.0.0.1:7460", "the address to listen on; port 0 is any free one")
 	f.StringVar(&o.addressFile, "address-file", "", "a file to write the address to when it is ready")
 	f.StringVar(&o.logLevel, "log-level", "warn", "debug, info, warn or error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
+		if nodes < 1 || nodes > maxDevNodes {
+			return output.Usage("give 1 to 7; 3 carry on without one of them", "--nodes is %d", nodes)
+		}
 		keep := o.dataDir != ""
 		if !keep {
 			if o.dataDir, err = os.MkdirTemp("", "txmgr-dev-"); err != nil {
@@ -43,6 +53,9 @@ it.`,
 		data, err := filepath.Abs(o.dataDir)
 		if err != nil {
 			return err
+		}
+		if nodes > 1 {
+			return a.devCluster(cmd.Context(), o, nodes, data, keep)
 		}
 		o.dataDir = filepath.Join(data, "coordinator")
 		return a.serve(cmd.Context(), o, func(address string, n *node.Node) error {
@@ -90,6 +103,18 @@ func (a *app) welcome(address, data string, keep bool) error {
 	}
 	return a.announce(map[string]any{"address": address, "data_dir": data, "kept": keep, "participants": sortedKeys(devLedgers())},
 		fmt.Sprintf(devBanner, address, data, fate, elsewhere))
+}
+
+// welcomeCluster is welcome for several coordinators.
+func (a *app) welcomeCluster(addresses []string, data string, keep bool) error {
+	fate := "lost when this ends; --data-dir keeps it"
+	if keep {
+		fate = "kept"
+	}
+	list := strings.Join(addresses, ",")
+	banner := strings.Replace(devBanner, "a throw-away coordinator", fmt.Sprintf("a throw-away cluster of %d coordinators", len(addresses)), 1)
+	return a.announce(map[string]any{"address": list, "addresses": addresses, "data_dir": data, "kept": keep, "participants": sortedKeys(devLedgers())},
+		fmt.Sprintf(banner, strings.Join(addresses, "\n                 "), data, fate, "  export TXMGR_ADDR="+list+"\n  txmgr cluster status\n"))
 }
 
 const devBanner = `txmgr dev: a throw-away coordinator

@@ -28,7 +28,7 @@ begin with doubt explain, which asks the participants and lists what can be done
 }
 
 func doubtListCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the transactions that a person may have to look at",
@@ -40,14 +40,15 @@ The list is an answer, also when it is not empty: the exit code is 0.`,
 		Example:           "  txmgr doubt list\n  for id in $(txmgr doubt list -o id); do txmgr doubt explain $id; done",
 		Args:              nothing(),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: a.brief(func(ctx context.Context, c *client.Client, _ []string) error {
-			found, err := c.Doubts(ctx)
-			if err != nil {
-				return err
-			}
-			return a.printDoubts(found)
-		}),
 	}
+	cmd.RunE = a.look(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
+		found, err := c.Doubts(ctx)
+		if err != nil {
+			return err
+		}
+		return a.printDoubts(found)
+	})
+	return cmd
 }
 
 func (a *app) printDoubts(found []txn.Doubt) error {

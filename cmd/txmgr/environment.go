@@ -15,6 +15,10 @@ type variable struct{ name, flag string }
 func globalEnvironment() []variable {
 	return []variable{
 		{"TXMGR_ADDR", "address"},
+		{"TXMGR_TOKEN_FILE", "token-file"},
+		{"TXMGR_CACERT", "cacert"},
+		{"TXMGR_CERT", "cert"},
+		{"TXMGR_KEY", "key"},
 		{"TXMGR_OUTPUT", "output"},
 		{"TXMGR_REQUEST_TIMEOUT", "request-timeout"},
 		{"TXMGR_COLOR", "color"},
@@ -45,6 +49,7 @@ Every command:
 	for _, v := range globalEnvironment() {
 		long += fmt.Sprintf("  %-28s --%s\n", v.name, v.flag)
 	}
+	long += fmt.Sprintf("  %-28s %s\n", tokenVariable, "the secret of your token itself; --token-file beats it")
 	long += fmt.Sprintf("  %-28s %s\n", "NO_COLOR", "when set to anything: no colours, unless --color says otherwise")
 	long += fmt.Sprintf("  %-28s %s\n", userVariable, "who you are, in the audit (default: user@host)")
 	long += "\ntxmgr server:\n"

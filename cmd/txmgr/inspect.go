@@ -30,7 +30,7 @@ With --watch it is shown again at every change of its state, until it is finishe
 		ValidArgsFunction: a.completeTX(false),
 	}
 	cmd.Flags().BoolVar(&watch, "watch", false, "show it again at every change, until it is finished")
-	once := a.brief(func(ctx context.Context, c *client.Client, args []string) error {
+	once := a.look(cmd, func(ctx context.Context, c *client.Client, args []string) error {
 		id, err := resolve(ctx, c, args[0])
 		if err != nil {
 			return err

@@ -81,7 +81,7 @@ the retention time. An empty list is not an error.`,
 	f.DurationVar(&olderThan, "older-than", 0, "only those that began at least so long ago")
 	f.DurationVar(&expiresWithin, "expires-within", 0, "only undecided ones whose time is over at most so far from now")
 	f.IntVar(&limit, "limit", 1000, "at most so many, the newest ones")
-	cmd.RunE = a.brief(func(ctx context.Context, c *client.Client, _ []string) error {
+	cmd.RunE = a.look(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
 		filter, err := o.filter()
 		if err != nil {
 			return err

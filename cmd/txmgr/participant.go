@@ -30,7 +30,7 @@ is.`,
 }
 
 func participantListCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:               "list",
 		Aliases:           []string{"ls"},
 		Short:             "List the participants and their health",
@@ -38,14 +38,15 @@ func participantListCommand(a *app) *cobra.Command {
 		Example:           "  txmgr participant list -o wide",
 		Args:              nothing(),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: a.brief(func(ctx context.Context, c *client.Client, _ []string) error {
-			all, err := c.Participants(ctx)
-			if err != nil {
-				return err
-			}
-			return a.printParticipants(all)
-		}),
 	}
+	cmd.RunE = a.look(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
+		all, err := c.Participants(ctx)
+		if err != nil {
+			return err
+		}
+		return a.printParticipants(all)
+	})
+	return cmd
 }
 
 func participantTable(all []txn.ParticipantStatus) output.Table {

@@ -25,7 +25,7 @@ func recoverCommand(a *app) *cobra.Command {
 		Use:   "recover",
 		Short: "Compare what participants hold prepared with the log",
 		Long: `Compare what participants hold prepared with what the coordinator knows, and repair
-what was left behind.`,
+what was left behind; and let a cluster that was restored from a backup act again.`,
 	}
 	parent(cmd)
 	var apply bool
@@ -61,7 +61,7 @@ With --apply only what is ours is looked at.`,
 		}
 		return errors.Join(a.printFindings(found), scanErr, leftBehind(found, apply))
 	})
-	cmd.AddCommand(scan)
+	cmd.AddCommand(scan, recoverResumeCommand(a))
 	return cmd
 }
 

@@ -21,6 +21,7 @@ const (
 	groupRepair       = "repair"
 	groupParticipants = "participants"
 	groupServer       = "server"
+	groupCluster      = "cluster"
 )
 
 func rootCommand(a *app) *cobra.Command {
@@ -43,11 +44,13 @@ New here?   txmgr demo    shows what it does, in a few seconds
 		&cobra.Group{ID: groupRepair, Title: "Look and repair:"},
 		&cobra.Group{ID: groupParticipants, Title: "Participants:"},
 		&cobra.Group{ID: groupServer, Title: "Server:"},
+		&cobra.Group{ID: groupCluster, Title: "Cluster:"},
 	)
 	group(root, groupTransactions, beginCommand(a), enlistCommand(a), commitCommand(a), rollbackCommand(a), extendCommand(a), waitCommand(a), execCommand(a))
 	group(root, groupRepair, listCommand(a), inspectCommand(a), watchCommand(a), timeoutsCommand(a), doubtCommand(a), recoverCommand(a), auditCommand(a), doctorCommand(a))
 	group(root, groupParticipants, participantCommand(a))
-	group(root, groupServer, serverCommand(a), devCommand(a), demoCommand(a), statusCommand(a))
+	group(root, groupServer, serverCommand(a), devCommand(a), demoCommand(a), statusCommand(a), configCommand(a))
+	group(root, groupCluster, clusterCommand(a), tokenCommand(a), snapshotCommand(a))
 	root.AddCommand(versionCommand(a), exitCodesTopic(), environmentTopic(), statesTopic())
 	root.SetHelpCommand(helpCommand())
 	globalFlags(a, root.PersistentFlags())
@@ -62,7 +65,11 @@ func group(root *cobra.Command, id string, commands ...*cobra.Command) {
 }
 
 func globalFlags(a *app, f *pflag.FlagSet) {
-	f.StringVar(&a.address, "address", client.DefaultAddress, "the coordinator (TXMGR_ADDR)")
+	f.StringVar(&a.address, "address", client.DefaultAddress, "the coordinator, or several nodes of it with commas between them (TXMGR_ADDR)")
+	f.StringVar(&a.tokenFile, "token-file", "", "the file with the secret of your token (TXMGR_TOKEN_FILE; TXMGR_TOKEN is the secret itself)")
+	f.StringVar(&a.caCert, "cacert", "", "a PEM file with the certificates that the coordinator is trusted by (TXMGR_CACERT)")
+	f.StringVar(&a.cert, "cert", "", "a PEM file with your own certificate (TXMGR_CERT)")
+	f.StringVar(&a.key, "key", "", "a PEM file with its key (TXMGR_KEY)")
 	f.StringVarP(&a.format, "output", "o", "table", "how to print: "+strings.Join(output.Formats(), ", ")+" (TXMGR_OUTPUT)")
 	f.DurationVar(&a.requestTimeout, "request-timeout", defaultRequestTimeout, "how long to wait for the coordinator (TXMGR_REQUEST_TIMEOUT)")
 	f.StringVar(&a.color, "color", "auto", "auto, always or never (TXMGR_COLOR, NO_COLOR)")
@@ -122,13 +129,17 @@ func takes(least, most int, what string) cobra.PositionalArgs {
 func nothing() cobra.PositionalArgs { return takes(0, 0, "no arguments") }
 
 // checkAddress reads one address, or several with commas between them; the
-// scheme may be left out.
-func checkAddress(list string) (string, error) {
+// scheme may be left out, and is https when certificates are given.
+func checkAddress(list string, secure bool) (string, error) {
+	scheme := "http://"
+	if secure {
+		scheme = "https://"
+	}
 	var full []string
 	for s := range strings.SplitSeq(list, ",") {
 		s = strings.TrimSpace(s)
 		if !strings.Contains(s, "://") {
-			s = "http://" + s
+			s = scheme + s
 		}
 		u, err := url.Parse(s)
 		if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {

@@ -36,6 +36,8 @@ const patience = 60 * time.Second
 //	mailer [FLAGS]     starts examples/mailer and sets MAILER_URL
 //	serverlog FILE     writes what the coordinator has logged
 //	spoil FILE         overwrites the middle of a file with noise
+//	ports NAME...      sets variables to ports that are free
+//	eventually CMD...  runs a command again and again until it succeeds
 //
 // A script that needs time to pass uses txmgr wait.
 func TestScripts(t *testing.T) {
@@ -49,17 +51,19 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"server":    cmdServer,
-			"dev":       cmdDev,
-			"crash":     cmdCrash,
-			"terminate": cmdTerminate,
-			"exits":     cmdExits,
-			"set":       cmdSet,
-			"spoil":     cmdSpoil,
-			"postgres":  cmdPostgres,
-			"mariadb":   cmdMariaDB(shared),
-			"mailer":    cmdMailer(mailer),
-			"serverlog": cmdServerLog,
+			"server":     cmdServer,
+			"dev":        cmdDev,
+			"crash":      cmdCrash,
+			"terminate":  cmdTerminate,
+			"exits":      cmdExits,
+			"set":        cmdSet,
+			"spoil":      cmdSpoil,
+			"ports":      cmdPorts,
+			"eventually": cmdEventually,
+			"postgres":   cmdPostgres,
+			"mariadb":    cmdMariaDB(shared),
+			"mailer":     cmdMailer(mailer),
+			"serverlog":  cmdServerLog,
 		},
 	})
 }

@@ -4,14 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
+	"os/signal"
 	"slices"
+	"syscall"
 
 	"github.com/google/renameio/v2"
 
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
-	"github.com/txmgr/txmgr/server"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -55,17 +57,33 @@ func writeAddress(path, address string) error {
 	return nil
 }
 
-// listen takes the port of a server that is still to be made.
-func listen(cfg server.Config) (net.Listener, error) {
-	l, err := net.Listen("tcp", cfg.Listen)
-	if err == nil {
-		if tcp, ok := l.Addr().(*net.TCPAddr); ok && (tcp.IP.IsLoopback() || cfg.Insecure) {
-			return l, nil
-		}
-		return nil, errors.Join(output.Usage("listen on 127.0.0.1; or --insecure, if the network itself is protected",
-			"%s can be reached from other machines, and this server has neither TLS nor authentication", cfg.Listen), l.Close())
+// checkExposed refuses to offer an unprotected server to a network.
+func (o *serverOptions) checkExposed(a net.Addr) error {
+	tls, auth := o.tlsCert != "", o.auth || o.rootTokenFile != ""
+	if tcp, ok := a.(*net.TCPAddr); ok && (tcp.IP.IsLoopback() || o.insecure || tls && auth) {
+		return nil
 	}
-	f := &output.Failure{Code: txn.CodeError, What: "cannot listen on " + cfg.Listen, Cause: err.Error(), Err: err}
+	lacks, next := "neither TLS nor authentication", "--tls-cert, --tls-key and --root-token-file, which txmgr config init makes"
+	switch {
+	case tls:
+		lacks, next = "no authentication", "--root-token-file or --auth"
+	case auth:
+		lacks, next = "no TLS", "--tls-cert and --tls-key"
+	}
+	return output.Usage(next+"; or listen on 127.0.0.1; or --insecure, if the network itself is protected",
+		"%s can be reached from other machines, and this server has %s", o.listen, lacks)
+}
+
+// takePort takes the port of a server that is still to be made.
+func (o *serverOptions) takePort() (net.Listener, error) {
+	l, err := net.Listen("tcp", o.listen)
+	if err == nil {
+		if exposed := o.checkExposed(l.Addr()); exposed != nil {
+			return nil, errors.Join(exposed, l.Close())
+		}
+		return l, nil
+	}
+	f := &output.Failure{Code: txn.CodeError, What: "cannot listen on " + o.listen, Cause: err.Error(), Err: err}
 	var op *net.OpError
 	if errors.As(err, &op) {
 		f.Cause = op.Err.Error()
@@ -86,4 +104,23 @@ func dataDirFailure(dir string, err error) error {
 		f.Code = output.CodeInterrupted
 	}
 	return f
+}
+
+// hangups says that certificates need no signal, and lets none end the server that
+// was sent to have them read again.
+func hangups(log *slog.Logger) (stop func()) {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, syscall.SIGHUP)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		for range c {
+			log.Info("hangup: certificates and the root token are read again whenever they change")
+		}
+	}()
+	return func() {
+		signal.Stop(c)
+		close(c)
+		<-over
+	}
 }

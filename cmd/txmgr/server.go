@@ -32,6 +32,8 @@ type serverOptions struct {
 	logLevel       string
 	logFormat      string
 	snapshotBytes  uint64
+	clusterOptions
+	accessOptions
 }
 
 func serverCommand(a *app) *cobra.Command {
@@ -39,18 +41,30 @@ func serverCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "server",
 		Short: "Run a coordinator",
-		Long: `Run a coordinator whose log is in --data-dir. It is ready when it says that it is
-listening, and when /readyz answers 200.
+		Long: `Run a coordinator whose log is in --data-dir. It is ready when /readyz answers 200.
+
+It is alone unless it is told of others. Three nodes form a cluster when each is
+started with --bootstrap-expect 3 and --join with the addresses of all of them; they
+wait for one another, and /readyz says for whom. A node with an empty data directory
+and --join alone asks to be added to the cluster that it finds there. A node that has
+been part of a cluster just goes on, whatever these flags say.
+
+Beyond loopback it needs TLS, --tls-cert and --tls-key, and authentication, --auth or
+--root-token-file; and between nodes --peer-cert, --peer-key and --peer-ca. txmgr
+config init makes all of that. Certificates are read again when they change, and on
+SIGHUP.
 
 SIGTERM and SIGINT let running calls finish and end it with exit code 0; a second
 signal ends it at once. When the log cannot be written the process ends at once
 with exit code 1, so that nothing is acknowledged that could be lost.
 
 Every flag can also be given in the environment, as TXMGR_SERVER_DATA_DIR and so
-on, and in the file that --config names, in YAML, as data_dir: and so on.`,
+on, and in the file that --config names, in YAML, as data_dir: and so on; relative paths
+there are relative to the file.`,
 		Example: `  txmgr server --data-dir /var/lib/txmgr
   txmgr server --config /etc/txmgr/server.yaml
-  txmgr server --data-dir /var/lib/txmgr --listen 127.0.0.1:0 --address-file /run/txmgr.addr`,
+  txmgr server --data-dir /var/lib/txmgr --listen 127.0.0.1:0 --address-file /run/txmgr.addr
+  txmgr server --data-dir /var/lib/txmgr --raft-listen 127.0.0.1:7461 --bootstrap-expect 3 --join 127.0.0.1:7461,127.0.0.1:7471,127.0.0.1:7481`,
 		Args:              nothing(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -73,7 +87,7 @@ func (o *serverOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.config, "config", "", "a YAML file with any of these settings")
 	f.StringVar(&o.dataDir, "data-dir", "", "the directory of the log; it is made when it is missing")
 	f.StringVar(&o.listen, "listen", "127.0.0.1:7460", "the address to listen on; port 0 is any free one")
-	f.BoolVar(&o.insecure, "insecure", false, "allow an address that other machines reach, though there is neither TLS nor authentication")
+	f.BoolVar(&o.insecure, "insecure", false, "allow addresses that other machines reach, though there is no TLS or no authentication")
 	f.StringVar(&o.addressFile, "address-file", "", "a file to write the address to when it is ready")
 	f.DurationVar(&o.interval, "interval", 0, "between two invocations of the timeout thread, fixed when the data directory is new (default 100ms)")
 	f.DurationVar(&o.retention, "retention", 0, "how long finished transactions are kept, fixed when the data directory is new (default 1h)")
@@ -83,6 +97,8 @@ func (o *serverOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.Uint64Var(&o.snapshotBytes, "snapshot-bytes", 0, "how much log a restart may have to replay before a snapshot is taken (default 64 MiB)")
 	f.StringVar(&o.logFormat, "log-format", "text", "text or json")
+	o.clusterOptions.flags(f)
+	o.accessOptions.flags(f)
 }
 
 // logger makes the log of a server, on standard error.
@@ -120,7 +136,9 @@ func (o *serverOptions) nodeConfig(log *slog.Logger) node.Config {
 }
 
 func (o *serverOptions) serverConfig(log *slog.Logger) server.Config {
-	return server.Config{Listen: o.listen, Insecure: o.insecure, Log: log}
+	c := server.Config{Listen: o.listen, Insecure: o.insecure, Log: log}
+	o.accessOptions.apply(&c)
+	return c
 }
 
 // openTimeout bounds the start of a coordinator: reading the log.
@@ -138,14 +156,19 @@ func (a *app) serve(ctx context.Context, o serverOptions, ready func(address str
 	defer func() { err = closing.close(err) }()
 
 	// The server needs its coordinator when it is made, and the port comes first.
-	listener, err := listen(o.serverConfig(log))
+	listener, err := o.takePort()
 	if err != nil {
 		return err
 	}
 	closing.add("the port", listener.Close)
 	opening, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	n, err := node.Open(opening, o.nodeConfig(log))
+	address := o.scheme() + listener.Addr().String()
+	conf := o.nodeConfig(log)
+	if conf.Cluster, err = o.cluster(listener.Addr(), o.scheme(), o.insecure); err != nil {
+		return err
+	}
+	n, err := node.Open(opening, conf)
 	if err != nil {
 		return dataDirFailure(o.dataDir, err)
 	}
@@ -154,7 +177,6 @@ func (a *app) serve(ctx context.Context, o serverOptions, ready func(address str
 	if err != nil {
 		return err
 	}
-	address := "http://" + listener.Addr().String()
 	if err := ready(address, n); err != nil {
 		return err
 	}
@@ -163,6 +185,9 @@ func (a *app) serve(ctx context.Context, o serverOptions, ready func(address str
 			return err
 		}
 		closing.add("the address file", removes(o.addressFile))
+	}
+	if o.tlsCert != "" || o.rootTokenFile != "" {
+		defer hangups(log)()
 	}
 	err = s.Serve(ctx, listener)
 	if ctx.Err() != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -47,16 +48,39 @@ func fromFile(flags *pflag.FlagSet, name string, vars []variable, given map[stri
 			continue
 		}
 		known[strings.ReplaceAll(v.flag, "-", "_")] = func(value *yaml.Node) error {
-			switch {
-			case value.Kind != yaml.ScalarNode:
-				return fmt.Errorf("%w: it has the form of a list or a map", txn.ErrInvalid)
-			case given[v.flag]:
-				return nil
+			text, err := settingOf(flags.Lookup(v.flag), value)
+			if err != nil || given[v.flag] {
+				return err
 			}
-			return flags.Set(v.flag, value.Value)
+			return flags.Set(v.flag, besideFile(name, v.flag, text))
 		}
 	}
 	return fields(name, root, known)
+}
+
+// besideFile makes a relative path in a file one that is relative to the file, so
+// that what belongs together can be moved together.
+func besideFile(file, flag, value string) string {
+	switch flag {
+	case "data-dir", "address-file", "root-token-file", "tls-cert", "tls-key", "tls-ca", "tls-client-ca", "peer-cert", "peer-key", "peer-ca":
+		if value != "" && !filepath.IsAbs(value) {
+			return filepath.Join(filepath.Dir(file), value)
+		}
+	}
+	return value
+}
+
+// settingOf gives a value as it would stand on the command line. Only a setting that
+// takes several values may be a list.
+func settingOf(f *pflag.Flag, value *yaml.Node) (string, error) {
+	var several []string
+	switch {
+	case value.Kind == yaml.ScalarNode:
+		return value.Value, nil
+	case value.Kind == yaml.SequenceNode && f.Value.Type() == "stringSlice" && value.Decode(&several) == nil:
+		return strings.Join(several, ","), nil
+	}
+	return "", fmt.Errorf("%w: it has the form of a list or a map", txn.ErrInvalid)
 }
 
 // readYAML reads a file that holds one map; nil when it is empty.

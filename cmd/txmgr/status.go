@@ -20,7 +20,8 @@ func statusCommand(a *app) *cobra.Command {
 		Short: "Show the coordinator at a glance",
 		Long: `Show the coordinator at a glance. The exit code is 0 whenever it answers.
 
-With --ready it is 10 unless there is a leader and every participant is healthy.`,
+With --ready it is 10 unless there is a leader, every participant is healthy, and the
+cluster is not held since it was restored.`,
 		Example:           "  txmgr status\n  txmgr status --ready -q",
 		Args:              nothing(),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -31,6 +32,9 @@ With --ready it is 10 unless there is a leader and every participant is healthy.
 		if err != nil {
 			return err
 		}
+		if len(s.Members) > 1 {
+			s.Members = byName(a.askLeader(ctx, s).Members)
+		}
 		if err := a.printStatus(s); err != nil || !ready {
 			return err
 		}
@@ -40,8 +44,11 @@ With --ready it is 10 unless there is a leader and every participant is healthy.
 }
 
 func unready(s txn.Status) error {
-	if s.LeaderID == "" && !s.Leader {
-		return &output.Failure{Code: txn.CodeUnhealthy, What: "no leader", Next: "look at the log of the server"}
+	if !s.Leader && s.LeaderID == "" {
+		return &output.Failure{Code: txn.CodeUnhealthy, What: "no leader", Cause: s.Waiting, Next: "look at the log of the server"}
+	}
+	if s.Held {
+		return &output.Failure{Code: txn.CodeUnhealthy, What: "held since it was restored", Next: "txmgr recover resume --reason TEXT"}
 	}
 	var sick []string
 	for _, p := range s.Participants {
@@ -66,11 +73,24 @@ func (a *app) printStatus(s txn.Status) error {
 	if s.Participants == nil {
 		s.Participants = []txn.ParticipantStatus{}
 	}
+	if s.Members == nil {
+		s.Members = []txn.Member{}
+	}
 	t := output.Table{Columns: []output.Column{{Name: "FIELD"}, {Name: "VALUE"}}}
 	add := func(name, format string, args ...any) { t.Add(name, fmt.Sprintf(format, args...)) }
 	add("node", "%s", s.Node)
 	add("cluster", "%s", s.Cluster)
 	add("leader", "%s", output.Dash(leader))
+	if s.Waiting != "" {
+		add("waiting for", "%s", s.Waiting)
+	}
+	if s.Incarnation > 0 || s.Held {
+		held := ""
+		if s.Held {
+			held = ", held"
+		}
+		add("incarnation", "%d%s", s.Incarnation, held)
+	}
 	add("version", "%s", s.Version)
 	add("uptime", "%s", output.Since(time.Duration(s.Uptime)))
 	add("term, log index", "%d, %d (%d bytes)", s.Term, s.LogIndex, s.LogBytes)
@@ -84,7 +104,13 @@ func (a *app) printStatus(s txn.Status) error {
 	if s.Hazards > 0 {
 		a.print.Note("hazards wait for a person: txmgr doubt list")
 	}
+	if s.Held {
+		a.print.Note("%s", heldNote)
+	}
 	tables := []output.Table{t}
+	if len(s.Members) > 1 {
+		tables = append(tables, memberTable(s.Members))
+	}
 	if len(s.Participants) > 0 {
 		tables = append(tables, participantTable(s.Participants))
 	}

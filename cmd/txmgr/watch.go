@@ -77,7 +77,7 @@ func (a *app) watch(ctx context.Context, c *client.Client, filter txn.Filter, li
 }
 
 func timeoutsCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "timeouts",
 		Short: "Show the survival index: which invocation ends which transactions",
 		Long: `Show the survival-index groups. Each undecided transaction is in the group of the
@@ -86,22 +86,23 @@ without looking at any other.`,
 		Example:           "  txmgr timeouts\n  txmgr timeouts -o json",
 		Args:              nothing(),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: a.brief(func(ctx context.Context, c *client.Client, _ []string) error {
-			g, err := c.Groups(ctx)
-			if err != nil {
-				return err
-			}
-			if g.Groups == nil {
-				g.Groups = []txn.Group{}
-			}
-			a.print.Note("invocation %d of the timeout thread, one every %v", g.Tick, time.Duration(g.Interval))
-			t := output.Table{Columns: output.Columns("EXPIRY TICK", "REMAINING INVOCATIONS", "EXPIRES IN", "TRANSACTIONS")}
-			var ids []string
-			for _, x := range g.Groups {
-				ids = append(ids, count(x.ExpiryTick))
-				t.Add(count(x.ExpiryTick), count(x.RemainingInvocations), span(x.ExpiresIn), count(x.Transactions))
-			}
-			return a.print.Print(output.Document{Value: g, IDs: ids, Tables: []output.Table{t}})
-		}),
 	}
+	cmd.RunE = a.look(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
+		g, err := c.Groups(ctx)
+		if err != nil {
+			return err
+		}
+		if g.Groups == nil {
+			g.Groups = []txn.Group{}
+		}
+		a.print.Note("invocation %d of the timeout thread, one every %v", g.Tick, time.Duration(g.Interval))
+		t := output.Table{Columns: output.Columns("EXPIRY TICK", "REMAINING INVOCATIONS", "EXPIRES IN", "TRANSACTIONS")}
+		var ids []string
+		for _, x := range g.Groups {
+			ids = append(ids, count(x.ExpiryTick))
+			t.Add(count(x.ExpiryTick), count(x.RemainingInvocations), span(x.ExpiresIn), count(x.Transactions))
+		}
+		return a.print.Print(output.Document{Value: g, IDs: ids, Tables: []output.Table{t}})
+	})
+	return cmd
 }

@@ -16,7 +16,7 @@ type library struct {
 }
 
 var libraries = []library{
-	{"github.com/hashicorp/raft", []string{"raftfsm/...", "node"}, "the log is known to those who drive it"},
+	{"github.com/hashicorp/raft", []string{"raftfsm/...", "node/...", "internal/bed", "internal/sim"}, "the log is known to those who drive it"},
 	{"go.etcd.io/bbolt", []string{"raftfsm/...", "node", "participant/ledger"}, "a store belongs to one package"},
 	{"github.com/spf13/", []string{"cmd/..."}, "the command line is a shell round the product"},
 	{"github.com/jackc/pgx/", []string{"participant/postgres", "internal/testdb", "cmd/txmgr/internal/...", "examples/..."}, "a driver belongs to its participant, and to whoever plays the application"},

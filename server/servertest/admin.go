@@ -132,7 +132,11 @@ func (f *Fake) Status(ctx context.Context) (txn.Status, error) {
 	defer f.mu.Unlock()
 	s := txn.Status{
 		Cluster: Cluster, Node: "n1", Leader: true, LeaderID: "n1", Version: "test", Term: 3, Interval: txn.Duration(Interval),
-		Participants: participants,
+		Held: f.held, Members: slices.Clone(f.members), Participants: participants,
+	}
+	s.Leader = !f.follows
+	if f.follows {
+		s.LeaderID = ""
 	}
 	for _, i := range f.transactions {
 		if i.Hazard != 0 {

@@ -36,6 +36,15 @@ type Fake struct {
 	events       []txn.Event
 	audit        []txn.AuditRecord
 	notReady     error
+
+	leader  string // of the node that leads, when it follows
+	follows bool
+	members []txn.Member
+	joined  int // nodes, ever
+	backup  []byte
+	held    bool
+	tokens  []token
+	asked   int
 }
 
 var _ server.Coordinator = (*Fake)(nil)
@@ -50,6 +59,8 @@ func New() *Fake {
 			"stock": {Name: "stock", Kind: "ledger"},
 		},
 		changed: make(chan struct{}),
+		members: []txn.Member{memberSelf()},
+		backup:  []byte("the whole state of the fake"),
 	}
 }
 

@@ -30,9 +30,19 @@ const (
 	ActionAddParticipant
 	// ActionRemoveParticipant: took a registration back.
 	ActionRemoveParticipant
+	// ActionAddToken: made a token.
+	ActionAddToken
+	// ActionRemoveToken: took a token back.
+	ActionRemoveToken
+	// ActionRemoveMember: took a node out of the cluster, for good.
+	ActionRemoveMember
+	// ActionResume: let a state that was restored from a backup go on.
+	ActionResume
+
+	newestAction = ActionResume
 )
 
-var actionNames = []string{"", "resolve", "rollback", "forget", "participant-add", "participant-remove"}
+var actionNames = []string{"", "resolve", "rollback", "forget", "participant-add", "participant-remove", "token-add", "token-remove", "member-remove", "resume"}
 
 // String gives the name used in the API, for example "participant-add".
 func (a Action) String() string {
@@ -44,23 +54,23 @@ func (a Action) String() string {
 
 // AuditRecord is something that a person did and that changed the state.
 type AuditRecord struct {
-	Seq         uint64 // 1, 2 and so on
-	Wall        int64  // leader's wall clock, milliseconds since 1970
-	Tick        survival.Tick
-	Index       uint64 // the log's entry
-	Action      Action
-	ID          txn.ID          // zero when it is about no transaction
-	Branch      txn.BranchID    // of ActionResolve: the one that was named
-	Ending      txn.BranchState // of ActionResolve
-	Participant string          // of the two that change a registration
-	By, Reason  string
+	Seq        uint64 // 1, 2 and so on
+	Wall       int64  // leader's wall clock, milliseconds since 1970
+	Tick       survival.Tick
+	Index      uint64 // the log's entry
+	Action     Action
+	ID         txn.ID          // zero when it is about no transaction
+	Branch     txn.BranchID    // of ActionResolve: the one that was named
+	Ending     txn.BranchState // of ActionResolve
+	Subject    string          // the name of the participant, the name and id of the token, or the node
+	By, Reason string
 }
 
 // Show makes the public form.
 func (a *AuditRecord) Show() txn.AuditRecord {
 	r := txn.AuditRecord{
 		Seq: a.Seq, Time: time.UnixMilli(a.Wall).UTC(), Tick: uint64(a.Tick), Index: a.Index, Action: a.Action.String(),
-		ID: a.ID, Subject: a.Participant, By: a.By, Reason: a.Reason,
+		ID: a.ID, Subject: a.Subject, By: a.By, Reason: a.Reason,
 	}
 	if a.Branch != 0 {
 		r.Branch = a.Branch.String()
@@ -110,7 +120,7 @@ func (t *trail) restore(records []AuditRecord) error {
 	}
 	for i := range records {
 		a := &records[i]
-		if a.Seq == 0 || i > 0 && a.Seq != records[i-1].Seq+1 || a.Action < ActionResolve || a.Action > ActionRemoveParticipant {
+		if a.Seq == 0 || i > 0 && a.Seq != records[i-1].Seq+1 || a.Action < ActionResolve || a.Action > newestAction {
 			return fmt.Errorf("audit record %d has number %d and action %v", i+1, a.Seq, a.Action)
 		}
 		t.seq = a.Seq

@@ -41,17 +41,20 @@ func (m *Machine) begin(c Begin) Result {
 
 // checkBegin refuses what must not enter the state.
 func (m *Machine) checkBegin(c Begin) Result {
+	if m.held {
+		return Result{Code: Held}
+	}
 	if c.ID.IsZero() || len(c.Name) > txn.MaxName || c.Timeout <= 0 || !validLabels(c.Labels) {
 		return Result{Code: Malformed}
 	}
 	if len(c.Branches) > txn.MaxBranches {
 		return Result{Code: TooMany}
 	}
-	m.members.round++
+	m.parts.round++
 	for k := range c.Branches {
 		id := txn.BranchID(k + 1)
 		p, code := m.checkBranch(&c.Branches[k])
-		if code == OK && m.members.seen(p) {
+		if code == OK && m.parts.seen(p) {
 			code = Malformed // twice in one begin: which payload would be meant?
 		}
 		if code != OK {
@@ -65,7 +68,7 @@ func (m *Machine) checkBranch(b *Branch) (participant uint32, code Code) {
 	if len(b.Payload) > txn.MaxPayload || len(b.Session) > txn.MaxSession {
 		return 0, Malformed
 	}
-	p, ok := m.members.find(b.Participant)
+	p, ok := m.parts.find(b.Participant)
 	if !ok {
 		return 0, NoParticipant
 	}
@@ -86,8 +89,8 @@ func validLabels(labels []Label) bool {
 
 // addBranch appends a checked branch to r.
 func (m *Machine) addBranch(r *record, b *Branch) {
-	p, _ := m.members.find(b.Participant)
-	m.members.list[p].open++
+	p, _ := m.parts.find(b.Participant)
+	m.parts.list[p].open++
 	m.appendBranch(r, branch{
 		participant: p, state: txn.BranchEnlisted,
 		payload: putText(&m.texts, b.Payload), session: putText(&m.texts, b.Session),

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/fnv"
 
@@ -32,7 +33,7 @@ func hashOf(v any) uint64 {
 // the number of transactions and is meant for tests.
 func (m *Machine) Check() error {
 	var a audit
-	a.open = make([]int, len(m.members.list))
+	a.open = make([]int, len(m.parts.list))
 	v := m.image()
 	var t Transaction
 	for i := uint32(1); i < m.txs.used; i++ {
@@ -62,7 +63,7 @@ func (a *audit) add(m *Machine, i uint32, t *Transaction) error {
 	for _, b := range t.Branches {
 		if !b.State.Finished() {
 			open++
-			a.open[m.members.byName[b.Participant]]++
+			a.open[m.parts.byName[b.Participant]]++
 		}
 		if (b.State == txn.BranchHazard) != (b.Hazard != 0) {
 			return fmt.Errorf("branch in state %v has hazard %q", b.State, b.Hazard)
@@ -127,11 +128,11 @@ func (a *audit) compare(m *Machine) error {
 		return fmt.Errorf("counts %+v, kept %d; counted %+v", c, m.kept.count, *a)
 	}
 	for p, n := range a.open {
-		if m.members.list[p].open != n {
-			return fmt.Errorf("participant %s: %d open branches, counted %d", m.members.list[p].Name, m.members.list[p].open, n)
+		if m.parts.list[p].open != n {
+			return fmt.Errorf("participant %s: %d open branches, counted %d", m.parts.list[p].Name, m.parts.list[p].open, n)
 		}
 	}
-	if err := new(trail).restore(m.trail.records); err != nil {
+	if err := errors.Join(new(trail).restore(m.trail.records), m.nodes.check(), m.tokens.check()); err != nil {
 		return err
 	}
 	return m.checkQueues()

@@ -151,6 +151,44 @@ type AddParticipant struct{ Participant txn.Participant }
 // RemoveParticipant takes a registration back; refused while a branch needs it.
 type RemoveParticipant struct{ Name string }
 
+// SetMember notes what a node of the cluster says of itself. Refused with Conflict
+// for a node that was removed: its id is never used again.
+type SetMember struct{ Member Member }
+
+// Member is what the log knows of a node: who takes part in it says raft.
+type Member struct {
+	Node    string // its id
+	Name    string // for people
+	API     string // the URL for clients
+	Version string
+}
+
+// RemoveMember says that a node is gone for good. Audited.
+type RemoveMember struct{ Node, By, Reason string }
+
+// AddToken makes a token, of which only the secret's hash is known. Audited. The
+// same again is a repeat; another one with the same id is a Conflict.
+type AddToken struct {
+	ID      string
+	Name    string
+	Role    txn.Role
+	Hash    [32]byte // SHA-256 of the secret
+	Rate    uint32
+	Expires int64 // wall clock, milliseconds since 1970; 0 means never
+	By      string
+}
+
+// RemoveToken takes a token back. Audited.
+type RemoveToken struct{ ID, By, Reason string }
+
+// Resume ends the time in which a restored cluster is held. Audited.
+type Resume struct{ By, Reason string }
+
+func (SetMember) command()         {}
+func (RemoveMember) command()      {}
+func (AddToken) command()          {}
+func (RemoveToken) command()       {}
+func (Resume) command()            {}
 func (Bootstrap) command()         {}
 func (Begin) command()             {}
 func (Enlist) command()            {}
@@ -214,6 +252,11 @@ const (
 	// or the coordinator prepares the participant, or the branch was enlisted from more
 	// than one session, each of which could commit.
 	NotSole
+	// Held: the state was restored from a backup, and nobody has said since that new
+	// transactions may begin.
+	Held
+	// NoToken: there is no such token.
+	NoToken
 )
 
 // Result is the replicated answer to one command.

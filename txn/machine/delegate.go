@@ -20,7 +20,7 @@ func (m *Machine) delegate(c Delegate) Result {
 		return m.answer(i, OK)
 	case r.state != txn.Active:
 		return m.answer(i, Decided)
-	case r.count != 1, r.is(moved), m.branches.at(k).vote != 0, m.members.list[m.branches.at(k).participant].CoordinatorPrepares:
+	case r.count != 1, r.is(moved), m.branches.at(k).vote != 0, m.parts.list[m.branches.at(k).participant].CoordinatorPrepares:
 		return m.refuse(i, NotSole, c.Branch)
 	}
 	r = m.txs.edit(i)

@@ -30,6 +30,9 @@
 //  6. A snapshot and the entries after it give the same state as all entries.
 //  7. Whatever a person did that changed something is in the audit trail, of which
 //     the newest [MaxAudit] records are kept.
+//  8. The id of a removed node is never that of a member again; no two tokens share
+//     an id, a name or a secret.
+//  9. While the state is held, no new transaction begins.
 //
 // [Machine.Check] audits them all.
 //
@@ -46,6 +49,16 @@
 // end is taken also when the branch was acknowledged and the outcome is finished,
 // and keeps the outcome until somebody forgets the hazard. A Resolve is a person's
 // word where no proof can be had.
+//
+// # The cluster
+//
+// Raft says which nodes take part. The machine keeps what they said of themselves
+// ([SetMember]), which ids are gone for good ([RemoveMember]), and the tokens that
+// admit callers, of whose secrets it knows the hash alone.
+//
+// A state that was restored from a backup is held until a person has said [Resume]:
+// what was decided after the backup is unknown to it. Time goes on meanwhile, and
+// what is open can be decided, but whoever drives branches must leave them alone.
 //
 // # Memory
 //

@@ -374,7 +374,7 @@ func TestRestoreRefuses(t *testing.T) {
 		"audit with a gap":         func(h *Header, _ *Transaction) { h.Audit[1].Seq++ },
 		"audit from 0 on":          func(h *Header, _ *Transaction) { h.Audit[0].Seq = 0; h.Audit = h.Audit[:1] },
 		"audit of nothing":         func(h *Header, _ *Transaction) { h.Audit[2].Action = 0 },
-		"audit of the next action": func(h *Header, _ *Transaction) { h.Audit[2].Action = ActionRemoveParticipant + 1 },
+		"audit of the next action": func(h *Header, _ *Transaction) { h.Audit[2].Action = newestAction + 1 },
 		"audit without bound":      func(h *Header, _ *Transaction) { h.Audit = slices.Repeat(h.Audit, MaxAudit) },
 	} {
 		if with(change) == nil {

@@ -71,7 +71,7 @@ func (m *Machine) clearHazard(b *branch) {
 func (m *Machine) endBranch(r *record, b *branch, end txn.BranchState) {
 	if !b.state.Finished() {
 		r.open--
-		m.members.list[b.participant].open--
+		m.parts.list[b.participant].open--
 	}
 	b.state = end
 }

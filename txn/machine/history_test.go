@@ -37,7 +37,7 @@ func drawCommand(t *rapid.T, tick survival.Tick) Command {
 	id := testID(rapid.Uint64Range(1, 5).Draw(t, "id"))
 	branch := txn.BranchID(rapid.IntRange(0, 3).Draw(t, "branch"))
 	expiry := tick + survival.Tick(rapid.IntRange(0, 6).Draw(t, "expiry"))
-	switch rapid.IntRange(0, 14).Draw(t, "command") {
+	switch rapid.IntRange(0, 16).Draw(t, "command") {
 	case 0, 1, 2:
 		name := rapid.SampledFrom([]string{"n", "a name that needs more than one cell to be held"}).Draw(t, "name")
 		return Begin{ID: id, Name: name, Timeout: time.Second, Survival: 2, Expiry: expiry, Branches: drawBranches(t)}
@@ -66,6 +66,8 @@ func drawCommand(t *rapid.T, tick survival.Tick) Command {
 			Ending: rapid.SampledFrom([]txn.BranchState{txn.BranchCommitted, txn.BranchRolledBack}).Draw(t, "end"),
 			By:     rapid.SampledFrom([]string{"", "ann"}).Draw(t, "by"), Reason: rapid.SampledFrom([]string{"looked", "asked"}).Draw(t, "reason"),
 		}
+	case 14, 15:
+		return drawCluster(t)
 	default:
 		if rapid.Bool().Draw(t, "forget") {
 			return Forget{ID: id, By: "bob", Reason: "seen"}
@@ -98,9 +100,12 @@ func TestRandomHistories(t *testing.T) {
 		m, twin := New(), newModel(historyBoot, map[string]bool{"bank": false, "web": true})
 		m.Apply(setup())
 		for _, p := range []string{"bank", "web"} {
-			twin.note(AuditRecord{Action: ActionAddParticipant, Participant: p})
+			twin.note(AuditRecord{Action: ActionAddParticipant, Subject: p})
 		}
 		for range rapid.IntRange(1, 40).Draw(t, "entries") {
+			if rapid.IntRange(0, 29).Draw(t, "disaster") == 0 {
+				m, twin.held, twin.restored = restoredHeld(t, m), true, true
+			}
 			e := drawEntry(t, m.Tick())
 			drained := dueAt(m, e.Tick)
 			fx := m.Apply(e)
@@ -135,6 +140,7 @@ func compare(t *rapid.T, m *Machine, twin *model) {
 	if d := cmp.Diff(twin.trail, m.Audit(), cmpopts.EquateEmpty()); d != "" {
 		t.Fatalf("audit trail (-model +machine):\n%s", d)
 	}
+	compareCluster(t, m, twin)
 	if m.txs.len() != len(twin.txs) {
 		t.Fatalf("%d transactions; the model has %d", m.txs.len(), len(twin.txs))
 	}
@@ -161,6 +167,9 @@ func TestSnapshotAndTail(t *testing.T) {
 		var copies []*Machine
 		for range rapid.IntRange(1, 25).Draw(t, "entries") {
 			e := drawEntry(t, m.Tick())
+			if rapid.IntRange(0, 29).Draw(t, "disaster") == 0 {
+				m, copies = restoredHeld(t, m), nil
+			}
 			s := m.Snapshot()
 			fx := m.Apply(e)
 			r, err := Restore(s.Header(), withoutError(s.Transactions()))

@@ -27,9 +27,15 @@ type Machine struct {
 
 	index     map[txn.ID]uint32 // looked up, never ranged over
 	deadlines *survival.Table   // of the undecided, by slot
-	members   registry
+	parts     registry
 	kept      fifo // finished outcomes without hazard
 	trail     trail
+	nodes     nodes
+	tokens    tokens
+
+	incarnation uint64 // how often the state was restored from a backup
+	held        bool   // since the last time nobody has said that all may go on
+	resumed     int64  // when somebody said so: leader's wall clock, milliseconds since 1970
 
 	undone    int // decided and not finished, or delegated
 	hazards   int // finished or not, with a hazard
@@ -61,7 +67,9 @@ func New() *Machine {
 		texts:     texts{newSlab[cell](shared)},
 		index:     make(map[txn.ID]uint32),
 		deadlines: survival.NewTable(0),
-		members:   newRegistry(),
+		parts:     newRegistry(),
+		nodes:     newNodes(),
+		tokens:    newTokens(),
 		due:       make([]uint64, DrainBatch),
 	}
 }
@@ -117,6 +125,16 @@ func (m *Machine) command(c Command) Result {
 		return m.addParticipant(c.Participant)
 	case RemoveParticipant:
 		return m.removeParticipant(c.Name)
+	case SetMember:
+		return m.setMember(c.Member)
+	case RemoveMember:
+		return m.removeMember(c)
+	case AddToken:
+		return m.addToken(c)
+	case RemoveToken:
+		return m.removeToken(c)
+	case Resume:
+		return m.resume(c)
 	}
 	return Result{Code: Malformed}
 }

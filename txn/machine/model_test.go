@@ -20,6 +20,13 @@ type model struct {
 	coord    map[string]bool // participants, and whether the coordinator prepares them
 	txs      map[txn.ID]*modelTx
 	finished []txn.ID // in the order of the retention queue
+
+	held     bool
+	restored bool
+	resumed  int64
+	members  map[string]Member
+	removed  map[string]bool
+	tokens   map[string]Token // by id
 }
 
 type modelTx struct {
@@ -48,7 +55,10 @@ type modelBranch struct {
 }
 
 func newModel(boot Bootstrap, coord map[string]bool) *model {
-	return &model{boot: boot, coord: coord, txs: make(map[txn.ID]*modelTx)}
+	return &model{
+		boot: boot, coord: coord, txs: make(map[txn.ID]*modelTx),
+		members: make(map[string]Member), removed: make(map[string]bool), tokens: make(map[string]Token),
+	}
 }
 
 // advance moves the tick and ends what is due. The machine may do so later,
@@ -239,7 +249,7 @@ func (m *model) apply(c Command) Code {
 			return OK
 		})
 	}
-	return Malformed
+	return m.cluster(c)
 }
 
 func (m *model) on(id txn.ID, do func(*modelTx) Code) Code {
@@ -257,6 +267,9 @@ func (m *model) begin(c Begin) Code {
 			return Conflict
 		}
 		return OK
+	}
+	if m.held {
+		return Held
 	}
 	t := &modelTx{state: txn.Active, expiry: c.Expiry, sum: c.sum(), name: c.Name}
 	for _, b := range c.Branches {

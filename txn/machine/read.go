@@ -44,24 +44,24 @@ func (m *Machine) Counts() Counts {
 
 // Participants gives the registrations, removed ones included, by number. They
 // must not be changed.
-func (m *Machine) Participants() []Registration { return m.members.shown }
+func (m *Machine) Participants() []Registration { return m.parts.shown }
 
 // Participant looks a registration up.
 func (m *Machine) Participant(name string) (txn.Participant, bool) {
-	n, ok := m.members.find(name)
+	n, ok := m.parts.find(name)
 	if !ok {
 		return txn.Participant{}, false
 	}
-	return m.members.list[n].Participant, true
+	return m.parts.list[n].Participant, true
 }
 
 // Open is the number of unfinished branches at a registered participant.
 func (m *Machine) Open(participant string) int {
-	n, ok := m.members.find(participant)
+	n, ok := m.parts.find(participant)
 	if !ok {
 		return 0
 	}
-	return m.members.list[n].open
+	return m.parts.list[n].open
 }
 
 // Oldest is when the outcome finished that will be dropped next; ok is false when
@@ -117,7 +117,7 @@ func (m *Machine) get(i uint32, t *Transaction) {
 }
 
 func (m *Machine) image() image {
-	return image{txs: m.txs.pages, branches: m.branches.pages, cells: m.texts.pages, participants: m.members.shown}
+	return image{txs: m.txs.pages, branches: m.branches.pages, cells: m.texts.pages, participants: m.parts.shown}
 }
 
 // Scan gives transactions for which match holds, by slot, beginning at slot

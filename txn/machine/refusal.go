@@ -10,6 +10,10 @@ import (
 // OpResolve is the name of the call that proposes a [Resolve].
 const OpResolve = "doubt resolve"
 
+// RestoredDetail says why nothing begins, and nothing is driven, while a restored
+// state is held, and what now.
+const RestoredDetail = "restored from a backup: what was decided after it is not known here. Look what the participants hold: txmgr recover scan, then: txmgr recover resume --reason '...'"
+
 // Refusal says what a refusal means to whoever called: what, why, and what now. op
 // is the attempted call, for example "commit".
 func (r Result) Refusal(op string, id txn.ID) *txn.Error {
@@ -43,6 +47,10 @@ func (r Result) Refusal(op string, id txn.ID) *txn.Error {
 		e.Err, e.Detail = txn.ErrConflict, "the decision can be delegated only to a transaction's one branch, before it has voted, and when one session alone has enlisted it: prepare the branches, and commit with their votes"
 	case NotInDoubt:
 		e.Err, e.Detail = txn.ErrConflict, "nothing is in doubt here: every branch that is meant has ended as decided, or its end is proved; see: txmgr doubt explain "+id.String()
+	case Held:
+		e.Err, e.Detail = txn.ErrUnavailable, RestoredDetail
+	case NoToken:
+		e.Err, e.Detail = txn.ErrNotFound, "no such token; see: txmgr token list"
 	case InUse:
 		e.Err, e.Detail = txn.ErrConflict, "unfinished branches need the participant"
 	case NotBootstrapped:

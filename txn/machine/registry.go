@@ -9,13 +9,14 @@ import (
 // registry numbers the participants. A number is never given to another name,
 // since old transactions refer to it.
 type registry struct {
-	list   []member
+	list   []listed
 	shown  []Registration    // the same for readers: replaced, never changed
 	byName map[string]uint32 // looked up, never ranged over
 	round  uint64            // of the begin that is being checked
 }
 
-type member struct {
+// listed is a participant with what the machine counts.
+type listed struct {
 	Registration
 	open  int    // unfinished branches there
 	round uint64 // the last begin in which it was seen
@@ -49,24 +50,24 @@ func (m *Machine) addParticipant(p txn.Participant) Result {
 		return Result{Code: Malformed}
 	}
 	p.Settings = maps.Clone(p.Settings)
-	n, known := m.members.byName[p.Name]
+	n, known := m.parts.byName[p.Name]
 	switch {
-	case known && m.members.list[n].same(&p):
+	case known && m.parts.list[n].same(&p):
 		return Result{}
-	case known && !m.members.list[n].Removed && m.members.list[n].Kind != p.Kind:
+	case known && !m.parts.list[n].Removed && m.parts.list[n].Kind != p.Kind:
 		return Result{Code: Conflict}
-	case known && m.members.list[n].open > 0 && m.members.list[n].CoordinatorPrepares != p.CoordinatorPrepares:
+	case known && m.parts.list[n].open > 0 && m.parts.list[n].CoordinatorPrepares != p.CoordinatorPrepares:
 		return Result{Code: InUse}
 	case known:
-		m.members.list[n].Registration = Registration{Participant: p}
-	case len(m.members.list) == txn.MaxParticipants:
+		m.parts.list[n].Registration = Registration{Participant: p}
+	case len(m.parts.list) == txn.MaxParticipants:
 		return Result{Code: TooMany}
 	default:
-		m.members.byName[p.Name] = uint32(len(m.members.list))
-		m.members.list = append(m.members.list, member{Registration: Registration{Participant: p}})
+		m.parts.byName[p.Name] = uint32(len(m.parts.list))
+		m.parts.list = append(m.parts.list, listed{Registration: Registration{Participant: p}})
 	}
-	m.members.show()
-	m.note(AuditRecord{Action: ActionAddParticipant, Participant: p.Name})
+	m.parts.show()
+	m.note(AuditRecord{Action: ActionAddParticipant, Subject: p.Name})
 	return Result{}
 }
 
@@ -76,15 +77,15 @@ func (g *Registration) same(p *txn.Participant) bool {
 }
 
 func (m *Machine) removeParticipant(name string) Result {
-	n, ok := m.members.find(name)
+	n, ok := m.parts.find(name)
 	if !ok {
 		return Result{Code: NoParticipant}
 	}
-	if m.members.list[n].open > 0 {
+	if m.parts.list[n].open > 0 {
 		return Result{Code: InUse}
 	}
-	m.members.list[n].Removed = true
-	m.members.show()
-	m.note(AuditRecord{Action: ActionRemoveParticipant, Participant: name})
+	m.parts.list[n].Removed = true
+	m.parts.show()
+	m.note(AuditRecord{Action: ActionRemoveParticipant, Subject: name})
 	return Result{}
 }

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -40,7 +41,8 @@ func (m *Machine) header() Header {
 	return Header{
 		Bootstrap: m.boot, Tick: m.tick, Seq: m.seq,
 		Committed: m.committed, RolledBack: m.rolled, TimedOut: m.timedOut,
-		Participants: m.members.shown, Audit: m.trail.all(),
+		Participants: m.parts.shown, Audit: m.trail.all(), Incarnation: m.incarnation, Held: m.held, Resumed: m.resumed,
+		Members: m.nodes.members, Removed: m.nodes.removed.all(), Tokens: m.tokens.all(),
 	}
 }
 
@@ -77,14 +79,15 @@ func Restore(h Header, txs iter.Seq2[*Transaction, error]) (*Machine, error) {
 	m.boot, m.tick, m.seq = h.Bootstrap, h.Tick, h.Seq
 	m.committed, m.rolled, m.timedOut = h.Committed, h.RolledBack, h.TimedOut
 	for i, g := range h.Participants {
-		if _, twice := m.members.byName[g.Name]; twice {
+		if _, twice := m.parts.byName[g.Name]; twice {
 			return nil, fmt.Errorf("restore: participant %q twice", g.Name)
 		}
-		m.members.byName[g.Name] = uint32(i)
-		m.members.list = append(m.members.list, member{Registration: g})
+		m.parts.byName[g.Name] = uint32(i)
+		m.parts.list = append(m.parts.list, listed{Registration: g})
 	}
-	m.members.show()
-	if err := m.trail.restore(h.Audit); err != nil {
+	m.parts.show()
+	m.incarnation, m.held, m.resumed = h.Incarnation, h.Held, h.Resumed
+	if err := errors.Join(m.trail.restore(h.Audit), m.nodes.restore(h.Members, h.Removed), m.tokens.restore(h.Tokens)); err != nil {
 		return nil, fmt.Errorf("restore: %w", err)
 	}
 	for t, err := range txs {
@@ -141,7 +144,7 @@ func (m *Machine) restore(t *Transaction) error {
 }
 
 func (m *Machine) restoreBranch(r *record, t *TransactionBranch) error {
-	p, ok := m.members.byName[t.Participant]
+	p, ok := m.parts.byName[t.Participant]
 	if !ok || t.State < txn.BranchEnlisted || t.State > txn.BranchHazard {
 		return fmt.Errorf("branch at unknown participant %q, or in state %v", t.Participant, t.State)
 	}
@@ -154,7 +157,7 @@ func (m *Machine) restoreBranch(r *record, t *TransactionBranch) error {
 	})
 	if !t.State.Finished() {
 		r.open++
-		m.members.list[p].open++
+		m.parts.list[p].open++
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ type world struct {
 	name string
 	make []Command
 	tick survival.Tick // advanced to after make
+	held bool          // restored from a backup after make
 }
 
 var (
@@ -71,6 +72,10 @@ var worlds = []world{
 	{name: "delegated, committed", make: []Command{sole, delegate, ack1(txn.BranchCommitted)}},
 	{name: "delegated, rolled-back", make: []Command{sole, delegate, ack1(txn.BranchRolledBack)}},
 	{name: "delegated, unknown", make: []Command{sole, delegate, Hazard{ID: one, Branch: 1, Hazard: txn.HazardUnknown}}},
+	{name: "held, unknown", held: true},
+	{name: "held, active", make: []Command{begin}, held: true},
+	{name: "held, committing", make: []Command{begin, commit}, held: true},
+	{name: "held, timed out", make: []Command{begin}, tick: 10, held: true},
 }
 
 var otherBegin = func() Begin { b := begin; b.Name = "other"; return b }()
@@ -143,6 +148,9 @@ func (w world) build(t *testing.T) *Machine {
 			t.Fatalf("%s: %T: code %d", w.name, c, r.Code)
 		}
 	}
+	if w.held {
+		m = restoredHeld(t, m)
+	}
 	if w.tick > 0 {
 		m.due = nil // never drain the group: the command must meet the derived fact
 		m.Apply(Entry{Tick: w.tick})
@@ -150,7 +158,20 @@ func (w world) build(t *testing.T) *Machine {
 	return m
 }
 
-var codeNames = []string{"ok", "not-bootstrapped", "not-found", "no-participant", "no-branch", "decided", "undecided", "conflict", "missing-vote", "bad-vote", "bad-ack", "too-many", "in-use", "malformed", "unfinished", "delegated", "not-in-doubt", "not-sole"}
+// restoredHeld is the machine as it comes out of a backup.
+func restoredHeld(t interface{ Fatal(...any) }, m *Machine) *Machine {
+	s := m.Snapshot()
+	defer s.Release()
+	h := s.Header()
+	h.Incarnation, h.Held = h.Incarnation+1, true
+	r, err := Restore(h, withoutError(s.Transactions()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+var codeNames = []string{"ok", "not-bootstrapped", "not-found", "no-participant", "no-branch", "decided", "undecided", "conflict", "missing-vote", "bad-vote", "bad-ack", "too-many", "in-use", "malformed", "unfinished", "delegated", "not-in-doubt", "not-sole", "held", "no-token"}
 
 func TestTransitionTable(t *testing.T) {
 	var got strings.Builder

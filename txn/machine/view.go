@@ -65,6 +65,14 @@ type Header struct {
 	TimedOut     uint64
 	Participants []Registration
 	Audit        []AuditRecord // oldest first; not to be changed
+	// Incarnation counts how often the state was restored from a backup. Held says
+	// that since then nobody has said that all may go on.
+	Incarnation uint64
+	Held        bool
+	Resumed     int64    // when it was said last: leader's wall clock, milliseconds since 1970; 0 for never
+	Members     []Member // in the order of their coming; not to be changed
+	Removed     []string // ids of nodes that are gone for good, oldest first; not to be changed
+	Tokens      []Token  // in the order of their making; not to be changed
 }
 
 // Registration is a participant, and whether it was removed: its number lives

@@ -85,7 +85,7 @@ func (m *Machine) missingVotes(r *record) (missing bool, wanted txn.BranchID) {
 		b := m.branches.at(k)
 		if b.vote == 0 && given[id-1] == 0 {
 			missing = true
-			if !m.members.list[b.participant].CoordinatorPrepares {
+			if !m.parts.list[b.participant].CoordinatorPrepares {
 				return true, id
 			}
 		}

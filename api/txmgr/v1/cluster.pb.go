@@ -87,8 +87,16 @@ type StatusResponse struct {
 	Entries     uint64 `protobuf:"varint,19,opt,name=entries,proto3" json:"entries,omitempty"`
 	TickEntries uint64 `protobuf:"varint,20,opt,name=tick_entries,proto3" json:"tick_entries,omitempty"`
 	// fdatasync calls of the log.
-	Syncs         uint64               `protobuf:"varint,21,opt,name=syncs,proto3" json:"syncs,omitempty"`
-	LogBytes      int64                `protobuf:"varint,22,opt,name=log_bytes,proto3" json:"log_bytes,omitempty"`
+	Syncs    uint64 `protobuf:"varint,21,opt,name=syncs,proto3" json:"syncs,omitempty"`
+	LogBytes int64  `protobuf:"varint,22,opt,name=log_bytes,proto3" json:"log_bytes,omitempty"`
+	// How often the cluster was restored from a backup.
+	Incarnation uint64 `protobuf:"varint,24,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	// Restored, and nobody has said yet that recovery may act.
+	Held bool `protobuf:"varint,25,opt,name=held,proto3" json:"held,omitempty"`
+	// What the node waits for before it serves; left out when it does.
+	Waiting *string `protobuf:"bytes,26,opt,name=waiting,proto3,oneof" json:"waiting,omitempty"`
+	// The cluster's nodes; one, when it is alone.
+	Members       []*Member            `protobuf:"bytes,27,rep,name=members,proto3" json:"members,omitempty"`
 	Participants  []*ParticipantStatus `protobuf:"bytes,23,rep,name=participants,proto3" json:"participants,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -278,11 +286,763 @@ func (x *StatusResponse) GetLogBytes() int64 {
 	return 0
 }
 
+func (x *StatusResponse) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *StatusResponse) GetHeld() bool {
+	if x != nil {
+		return x.Held
+	}
+	return false
+}
+
+func (x *StatusResponse) GetWaiting() string {
+	if x != nil && x.Waiting != nil {
+		return *x.Waiting
+	}
+	return ""
+}
+
+func (x *StatusResponse) GetMembers() []*Member {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
 func (x *StatusResponse) GetParticipants() []*ParticipantStatus {
 	if x != nil {
 		return x.Participants
 	}
 	return nil
+}
+
+// Member is one node of the cluster, as the node that was asked sees it.
+type Member struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Never used for another node.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// For people.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// The address at which the other nodes reach it.
+	Raft string `protobuf:"bytes,3,opt,name=raft,proto3" json:"raft,omitempty"`
+	// The URL at which clients do; empty as long as the node has not said it.
+	Api     string `protobuf:"bytes,4,opt,name=api,proto3" json:"api,omitempty"`
+	Version string `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
+	// It takes part in decisions; otherwise it is still catching up.
+	Voter  bool `protobuf:"varint,6,opt,name=voter,proto3" json:"voter,omitempty"`
+	Leader bool `protobuf:"varint,7,opt,name=leader,proto3" json:"leader,omitempty"`
+	// It is the node that answers.
+	Self bool `protobuf:"varint,8,opt,name=self,proto3" json:"self,omitempty"`
+	// How long ago the leader last heard of it, and how many log entries it lacks.
+	// Only the leader knows: "-1ns" and -1 otherwise.
+	Heard         string `protobuf:"bytes,9,opt,name=heard,proto3" json:"heard,omitempty"`
+	Behind        int64  `protobuf:"varint,10,opt,name=behind,proto3" json:"behind,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Member) Reset() {
+	*x = Member{}
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Member) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Member) ProtoMessage() {}
+
+func (x *Member) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Member.ProtoReflect.Descriptor instead.
+func (*Member) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_cluster_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Member) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Member) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Member) GetRaft() string {
+	if x != nil {
+		return x.Raft
+	}
+	return ""
+}
+
+func (x *Member) GetApi() string {
+	if x != nil {
+		return x.Api
+	}
+	return ""
+}
+
+func (x *Member) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *Member) GetVoter() bool {
+	if x != nil {
+		return x.Voter
+	}
+	return false
+}
+
+func (x *Member) GetLeader() bool {
+	if x != nil {
+		return x.Leader
+	}
+	return false
+}
+
+func (x *Member) GetSelf() bool {
+	if x != nil {
+		return x.Self
+	}
+	return false
+}
+
+func (x *Member) GetHeard() string {
+	if x != nil {
+		return x.Heard
+	}
+	return ""
+}
+
+func (x *Member) GetBehind() int64 {
+	if x != nil {
+		return x.Behind
+	}
+	return 0
+}
+
+type JoinRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At which the node listens for the others: host and port.
+	Address string `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
+	// Who says so. At most 128 bytes. With authentication it is the token's name,
+	// whatever is said here.
+	By            string `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JoinRequest) Reset() {
+	*x = JoinRequest{}
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JoinRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JoinRequest) ProtoMessage() {}
+
+func (x *JoinRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
+func (*JoinRequest) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_cluster_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *JoinRequest) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *JoinRequest) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+type RemoveMemberRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// An id or a name.
+	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// As in JoinRequest.
+	By string `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
+	// Required; at most 512 bytes.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveMemberRequest) Reset() {
+	*x = RemoveMemberRequest{}
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveMemberRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveMemberRequest) ProtoMessage() {}
+
+func (x *RemoveMemberRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveMemberRequest.ProtoReflect.Descriptor instead.
+func (*RemoveMemberRequest) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_cluster_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *RemoveMemberRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *RemoveMemberRequest) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *RemoveMemberRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type RemoveMemberResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveMemberResponse) Reset() {
+	*x = RemoveMemberResponse{}
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveMemberResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveMemberResponse) ProtoMessage() {}
+
+func (x *RemoveMemberResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveMemberResponse.ProtoReflect.Descriptor instead.
+func (*RemoveMemberResponse) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_cluster_proto_rawDescGZIP(), []int{5}
+}
+
+type TransferLeaderRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// An id or a name; empty means any that is up to date.
+	Node          string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TransferLeaderRequest) Reset() {
+	*x = TransferLeaderRequest{}
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TransferLeaderRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TransferLeaderRequest) ProtoMessage() {}
+
+func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TransferLeaderRequest.ProtoReflect.Descriptor instead.
+func (*TransferLeaderRequest) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_cluster_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *TransferLeaderRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+type TransferLeaderResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TransferLeaderResponse) Reset() {
+	*x = TransferLeaderResponse{}
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TransferLeaderResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TransferLeaderResponse) ProtoMessage() {}
+
+func (x *TransferLeaderResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TransferLeaderResponse.ProtoReflect.Descriptor instead.
+func (*TransferLeaderResponse) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_cluster_proto_rawDescGZIP(), []int{7}
+}
+
+type LeaveRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in JoinRequest.
+	By            string `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeaveRequest) Reset() {
+	*x = LeaveRequest{}
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeaveRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeaveRequest) ProtoMessage() {}
+
+func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
+func (*LeaveRequest) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_cluster_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *LeaveRequest) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+type LeaveResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeaveResponse) Reset() {
+	*x = LeaveResponse{}
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeaveResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeaveResponse) ProtoMessage() {}
+
+func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
+func (*LeaveResponse) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_cluster_proto_rawDescGZIP(), []int{9}
+}
+
+type SnapshotRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SnapshotRequest) Reset() {
+	*x = SnapshotRequest{}
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SnapshotRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SnapshotRequest) ProtoMessage() {}
+
+func (x *SnapshotRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SnapshotRequest.ProtoReflect.Descriptor instead.
+func (*SnapshotRequest) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_cluster_proto_rawDescGZIP(), []int{10}
+}
+
+// SnapshotChunk is a part of a copy, or says that it is complete.
+type SnapshotChunk struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Data  []byte                 `protobuf:"bytes,1,opt,name=data,proto3,oneof" json:"data,omitempty"`
+	// In the last message only.
+	Backup        *Backup `protobuf:"bytes,2,opt,name=backup,proto3" json:"backup,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SnapshotChunk) Reset() {
+	*x = SnapshotChunk{}
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SnapshotChunk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SnapshotChunk) ProtoMessage() {}
+
+func (x *SnapshotChunk) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SnapshotChunk.ProtoReflect.Descriptor instead.
+func (*SnapshotChunk) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_cluster_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *SnapshotChunk) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *SnapshotChunk) GetBackup() *Backup {
+	if x != nil {
+		return x.Backup
+	}
+	return nil
+}
+
+// Backup describes a copy of the whole state.
+type Backup struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Cluster     string                 `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	Incarnation uint64                 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	// The log entry up to which it reaches.
+	Index uint64 `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`
+	Term  uint64 `protobuf:"varint,4,opt,name=term,proto3" json:"term,omitempty"`
+	Tick  uint64 `protobuf:"varint,5,opt,name=tick,proto3" json:"tick,omitempty"`
+	Taken string `protobuf:"bytes,6,opt,name=taken,proto3" json:"taken,omitempty"`
+	Bytes int64  `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// Of all the chunks' data.
+	Sha256        string `protobuf:"bytes,8,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Backup) Reset() {
+	*x = Backup{}
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Backup) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Backup) ProtoMessage() {}
+
+func (x *Backup) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Backup.ProtoReflect.Descriptor instead.
+func (*Backup) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_cluster_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Backup) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+func (x *Backup) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *Backup) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *Backup) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *Backup) GetTick() uint64 {
+	if x != nil {
+		return x.Tick
+	}
+	return 0
+}
+
+func (x *Backup) GetTaken() string {
+	if x != nil {
+		return x.Taken
+	}
+	return ""
+}
+
+func (x *Backup) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Backup) GetSha256() string {
+	if x != nil {
+		return x.Sha256
+	}
+	return ""
+}
+
+type ResumeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in JoinRequest.
+	By string `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"`
+	// Required; at most 512 bytes.
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeRequest) Reset() {
+	*x = ResumeRequest{}
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeRequest) ProtoMessage() {}
+
+func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
+func (*ResumeRequest) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_cluster_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ResumeRequest) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *ResumeRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type ResumeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeResponse) Reset() {
+	*x = ResumeResponse{}
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeResponse) ProtoMessage() {}
+
+func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
+func (*ResumeResponse) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_cluster_proto_rawDescGZIP(), []int{14}
 }
 
 type DoctorRequest struct {
@@ -295,7 +1055,7 @@ type DoctorRequest struct {
 
 func (x *DoctorRequest) Reset() {
 	*x = DoctorRequest{}
-	mi := &file_txmgr_v1_cluster_proto_msgTypes[2]
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -307,7 +1067,7 @@ func (x *DoctorRequest) String() string {
 func (*DoctorRequest) ProtoMessage() {}
 
 func (x *DoctorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_cluster_proto_msgTypes[2]
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -320,7 +1080,7 @@ func (x *DoctorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DoctorRequest.ProtoReflect.Descriptor instead.
 func (*DoctorRequest) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_cluster_proto_rawDescGZIP(), []int{2}
+	return file_txmgr_v1_cluster_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *DoctorRequest) GetParticipant() string {
@@ -339,7 +1099,7 @@ type DoctorResponse struct {
 
 func (x *DoctorResponse) Reset() {
 	*x = DoctorResponse{}
-	mi := &file_txmgr_v1_cluster_proto_msgTypes[3]
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -351,7 +1111,7 @@ func (x *DoctorResponse) String() string {
 func (*DoctorResponse) ProtoMessage() {}
 
 func (x *DoctorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_cluster_proto_msgTypes[3]
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -364,7 +1124,7 @@ func (x *DoctorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DoctorResponse.ProtoReflect.Descriptor instead.
 func (*DoctorResponse) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_cluster_proto_rawDescGZIP(), []int{3}
+	return file_txmgr_v1_cluster_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DoctorResponse) GetDiagnoses() []*Diagnosis {
@@ -393,7 +1153,7 @@ type Diagnosis struct {
 
 func (x *Diagnosis) Reset() {
 	*x = Diagnosis{}
-	mi := &file_txmgr_v1_cluster_proto_msgTypes[4]
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -405,7 +1165,7 @@ func (x *Diagnosis) String() string {
 func (*Diagnosis) ProtoMessage() {}
 
 func (x *Diagnosis) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_cluster_proto_msgTypes[4]
+	mi := &file_txmgr_v1_cluster_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -418,7 +1178,7 @@ func (x *Diagnosis) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Diagnosis.ProtoReflect.Descriptor instead.
 func (*Diagnosis) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_cluster_proto_rawDescGZIP(), []int{4}
+	return file_txmgr_v1_cluster_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Diagnosis) GetParticipant() string {
@@ -461,7 +1221,7 @@ var File_txmgr_v1_cluster_proto protoreflect.FileDescriptor
 const file_txmgr_v1_cluster_proto_rawDesc = "" +
 	"\n" +
 	"\x16txmgr/v1/cluster.proto\x12\btxmgr.v1\x1a\x1atxmgr/v1/participant.proto\"\x0f\n" +
-	"\rStatusRequest\"\x97\x05\n" +
+	"\rStatusRequest\"\xa4\x06\n" +
 	"\x0eStatusResponse\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x16\n" +
@@ -485,8 +1245,58 @@ const file_txmgr_v1_cluster_proto_rawDesc = "" +
 	"\aentries\x18\x13 \x01(\x04R\aentries\x12\"\n" +
 	"\ftick_entries\x18\x14 \x01(\x04R\ftick_entries\x12\x14\n" +
 	"\x05syncs\x18\x15 \x01(\x04R\x05syncs\x12\x1c\n" +
-	"\tlog_bytes\x18\x16 \x01(\x03R\tlog_bytes\x12?\n" +
-	"\fparticipants\x18\x17 \x03(\v2\x1b.txmgr.v1.ParticipantStatusR\fparticipants\"1\n" +
+	"\tlog_bytes\x18\x16 \x01(\x03R\tlog_bytes\x12 \n" +
+	"\vincarnation\x18\x18 \x01(\x04R\vincarnation\x12\x12\n" +
+	"\x04held\x18\x19 \x01(\bR\x04held\x12\x1d\n" +
+	"\awaiting\x18\x1a \x01(\tH\x00R\awaiting\x88\x01\x01\x12*\n" +
+	"\amembers\x18\x1b \x03(\v2\x10.txmgr.v1.MemberR\amembers\x12?\n" +
+	"\fparticipants\x18\x17 \x03(\v2\x1b.txmgr.v1.ParticipantStatusR\fparticipantsB\n" +
+	"\n" +
+	"\b_waiting\"\xdc\x01\n" +
+	"\x06Member\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
+	"\x04raft\x18\x03 \x01(\tR\x04raft\x12\x10\n" +
+	"\x03api\x18\x04 \x01(\tR\x03api\x12\x18\n" +
+	"\aversion\x18\x05 \x01(\tR\aversion\x12\x14\n" +
+	"\x05voter\x18\x06 \x01(\bR\x05voter\x12\x16\n" +
+	"\x06leader\x18\a \x01(\bR\x06leader\x12\x12\n" +
+	"\x04self\x18\b \x01(\bR\x04self\x12\x14\n" +
+	"\x05heard\x18\t \x01(\tR\x05heard\x12\x16\n" +
+	"\x06behind\x18\n" +
+	" \x01(\x03R\x06behind\"7\n" +
+	"\vJoinRequest\x12\x18\n" +
+	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x0e\n" +
+	"\x02by\x18\x02 \x01(\tR\x02by\"Q\n" +
+	"\x13RemoveMemberRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x0e\n" +
+	"\x02by\x18\x02 \x01(\tR\x02by\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x16\n" +
+	"\x14RemoveMemberResponse\"+\n" +
+	"\x15TransferLeaderRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\"\x18\n" +
+	"\x16TransferLeaderResponse\"\x1e\n" +
+	"\fLeaveRequest\x12\x0e\n" +
+	"\x02by\x18\x01 \x01(\tR\x02by\"\x0f\n" +
+	"\rLeaveResponse\"\x11\n" +
+	"\x0fSnapshotRequest\"[\n" +
+	"\rSnapshotChunk\x12\x17\n" +
+	"\x04data\x18\x01 \x01(\fH\x00R\x04data\x88\x01\x01\x12(\n" +
+	"\x06backup\x18\x02 \x01(\v2\x10.txmgr.v1.BackupR\x06backupB\a\n" +
+	"\x05_data\"\xc6\x01\n" +
+	"\x06Backup\x12\x18\n" +
+	"\acluster\x18\x01 \x01(\tR\acluster\x12 \n" +
+	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x14\n" +
+	"\x05index\x18\x03 \x01(\x04R\x05index\x12\x12\n" +
+	"\x04term\x18\x04 \x01(\x04R\x04term\x12\x12\n" +
+	"\x04tick\x18\x05 \x01(\x04R\x04tick\x12\x14\n" +
+	"\x05taken\x18\x06 \x01(\tR\x05taken\x12\x14\n" +
+	"\x05bytes\x18\a \x01(\x03R\x05bytes\x12\x16\n" +
+	"\x06sha256\x18\b \x01(\tR\x06sha256\"7\n" +
+	"\rResumeRequest\x12\x0e\n" +
+	"\x02by\x18\x01 \x01(\tR\x02by\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x10\n" +
+	"\x0eResumeResponse\"1\n" +
 	"\rDoctorRequest\x12 \n" +
 	"\vparticipant\x18\x01 \x01(\tR\vparticipant\"C\n" +
 	"\x0eDoctorResponse\x121\n" +
@@ -496,10 +1306,16 @@ const file_txmgr_v1_cluster_proto_rawDesc = "" +
 	"\x05level\x18\x02 \x01(\tR\x05level\x12\x18\n" +
 	"\asubject\x18\x03 \x01(\tR\asubject\x12\x14\n" +
 	"\x05found\x18\x04 \x01(\tR\x05found\x12\x10\n" +
-	"\x03fix\x18\x05 \x01(\tR\x03fix2\x94\x01\n" +
+	"\x03fix\x18\x05 \x01(\tR\x03fix2\x9c\x04\n" +
 	"\x0eClusterService\x12@\n" +
 	"\x06Status\x12\x17.txmgr.v1.StatusRequest\x1a\x18.txmgr.v1.StatusResponse\"\x03\x90\x02\x01\x12@\n" +
-	"\x06Doctor\x12\x17.txmgr.v1.DoctorRequest\x1a\x18.txmgr.v1.DoctorResponse\"\x03\x90\x02\x01B-Z+github.com/txmgr/txmgr/api/txmgr/v1;txmgrv1b\x06proto3"
+	"\x06Doctor\x12\x17.txmgr.v1.DoctorRequest\x1a\x18.txmgr.v1.DoctorResponse\"\x03\x90\x02\x01\x12/\n" +
+	"\x04Join\x12\x15.txmgr.v1.JoinRequest\x1a\x10.txmgr.v1.Member\x12G\n" +
+	"\x06Remove\x12\x1d.txmgr.v1.RemoveMemberRequest\x1a\x1e.txmgr.v1.RemoveMemberResponse\x12S\n" +
+	"\x0eTransferLeader\x12\x1f.txmgr.v1.TransferLeaderRequest\x1a .txmgr.v1.TransferLeaderResponse\x128\n" +
+	"\x05Leave\x12\x16.txmgr.v1.LeaveRequest\x1a\x17.txmgr.v1.LeaveResponse\x12@\n" +
+	"\bSnapshot\x12\x19.txmgr.v1.SnapshotRequest\x1a\x17.txmgr.v1.SnapshotChunk0\x01\x12;\n" +
+	"\x06Resume\x12\x17.txmgr.v1.ResumeRequest\x1a\x18.txmgr.v1.ResumeResponseB-Z+github.com/txmgr/txmgr/api/txmgr/v1;txmgrv1b\x06proto3"
 
 var (
 	file_txmgr_v1_cluster_proto_rawDescOnce sync.Once
@@ -513,27 +1329,54 @@ func file_txmgr_v1_cluster_proto_rawDescGZIP() []byte {
 	return file_txmgr_v1_cluster_proto_rawDescData
 }
 
-var file_txmgr_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_txmgr_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_txmgr_v1_cluster_proto_goTypes = []any{
-	(*StatusRequest)(nil),     // 0: txmgr.v1.StatusRequest
-	(*StatusResponse)(nil),    // 1: txmgr.v1.StatusResponse
-	(*DoctorRequest)(nil),     // 2: txmgr.v1.DoctorRequest
-	(*DoctorResponse)(nil),    // 3: txmgr.v1.DoctorResponse
-	(*Diagnosis)(nil),         // 4: txmgr.v1.Diagnosis
-	(*ParticipantStatus)(nil), // 5: txmgr.v1.ParticipantStatus
+	(*StatusRequest)(nil),          // 0: txmgr.v1.StatusRequest
+	(*StatusResponse)(nil),         // 1: txmgr.v1.StatusResponse
+	(*Member)(nil),                 // 2: txmgr.v1.Member
+	(*JoinRequest)(nil),            // 3: txmgr.v1.JoinRequest
+	(*RemoveMemberRequest)(nil),    // 4: txmgr.v1.RemoveMemberRequest
+	(*RemoveMemberResponse)(nil),   // 5: txmgr.v1.RemoveMemberResponse
+	(*TransferLeaderRequest)(nil),  // 6: txmgr.v1.TransferLeaderRequest
+	(*TransferLeaderResponse)(nil), // 7: txmgr.v1.TransferLeaderResponse
+	(*LeaveRequest)(nil),           // 8: txmgr.v1.LeaveRequest
+	(*LeaveResponse)(nil),          // 9: txmgr.v1.LeaveResponse
+	(*SnapshotRequest)(nil),        // 10: txmgr.v1.SnapshotRequest
+	(*SnapshotChunk)(nil),          // 11: txmgr.v1.SnapshotChunk
+	(*Backup)(nil),                 // 12: txmgr.v1.Backup
+	(*ResumeRequest)(nil),          // 13: txmgr.v1.ResumeRequest
+	(*ResumeResponse)(nil),         // 14: txmgr.v1.ResumeResponse
+	(*DoctorRequest)(nil),          // 15: txmgr.v1.DoctorRequest
+	(*DoctorResponse)(nil),         // 16: txmgr.v1.DoctorResponse
+	(*Diagnosis)(nil),              // 17: txmgr.v1.Diagnosis
+	(*ParticipantStatus)(nil),      // 18: txmgr.v1.ParticipantStatus
 }
 var file_txmgr_v1_cluster_proto_depIdxs = []int32{
-	5, // 0: txmgr.v1.StatusResponse.participants:type_name -> txmgr.v1.ParticipantStatus
-	4, // 1: txmgr.v1.DoctorResponse.diagnoses:type_name -> txmgr.v1.Diagnosis
-	0, // 2: txmgr.v1.ClusterService.Status:input_type -> txmgr.v1.StatusRequest
-	2, // 3: txmgr.v1.ClusterService.Doctor:input_type -> txmgr.v1.DoctorRequest
-	1, // 4: txmgr.v1.ClusterService.Status:output_type -> txmgr.v1.StatusResponse
-	3, // 5: txmgr.v1.ClusterService.Doctor:output_type -> txmgr.v1.DoctorResponse
-	4, // [4:6] is the sub-list for method output_type
-	2, // [2:4] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	2,  // 0: txmgr.v1.StatusResponse.members:type_name -> txmgr.v1.Member
+	18, // 1: txmgr.v1.StatusResponse.participants:type_name -> txmgr.v1.ParticipantStatus
+	12, // 2: txmgr.v1.SnapshotChunk.backup:type_name -> txmgr.v1.Backup
+	17, // 3: txmgr.v1.DoctorResponse.diagnoses:type_name -> txmgr.v1.Diagnosis
+	0,  // 4: txmgr.v1.ClusterService.Status:input_type -> txmgr.v1.StatusRequest
+	15, // 5: txmgr.v1.ClusterService.Doctor:input_type -> txmgr.v1.DoctorRequest
+	3,  // 6: txmgr.v1.ClusterService.Join:input_type -> txmgr.v1.JoinRequest
+	4,  // 7: txmgr.v1.ClusterService.Remove:input_type -> txmgr.v1.RemoveMemberRequest
+	6,  // 8: txmgr.v1.ClusterService.TransferLeader:input_type -> txmgr.v1.TransferLeaderRequest
+	8,  // 9: txmgr.v1.ClusterService.Leave:input_type -> txmgr.v1.LeaveRequest
+	10, // 10: txmgr.v1.ClusterService.Snapshot:input_type -> txmgr.v1.SnapshotRequest
+	13, // 11: txmgr.v1.ClusterService.Resume:input_type -> txmgr.v1.ResumeRequest
+	1,  // 12: txmgr.v1.ClusterService.Status:output_type -> txmgr.v1.StatusResponse
+	16, // 13: txmgr.v1.ClusterService.Doctor:output_type -> txmgr.v1.DoctorResponse
+	2,  // 14: txmgr.v1.ClusterService.Join:output_type -> txmgr.v1.Member
+	5,  // 15: txmgr.v1.ClusterService.Remove:output_type -> txmgr.v1.RemoveMemberResponse
+	7,  // 16: txmgr.v1.ClusterService.TransferLeader:output_type -> txmgr.v1.TransferLeaderResponse
+	9,  // 17: txmgr.v1.ClusterService.Leave:output_type -> txmgr.v1.LeaveResponse
+	11, // 18: txmgr.v1.ClusterService.Snapshot:output_type -> txmgr.v1.SnapshotChunk
+	14, // 19: txmgr.v1.ClusterService.Resume:output_type -> txmgr.v1.ResumeResponse
+	12, // [12:20] is the sub-list for method output_type
+	4,  // [4:12] is the sub-list for method input_type
+	4,  // [4:4] is the sub-list for extension type_name
+	4,  // [4:4] is the sub-list for extension extendee
+	0,  // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_txmgr_v1_cluster_proto_init() }
@@ -542,13 +1385,15 @@ func file_txmgr_v1_cluster_proto_init() {
 		return
 	}
 	file_txmgr_v1_participant_proto_init()
+	file_txmgr_v1_cluster_proto_msgTypes[1].OneofWrappers = []any{}
+	file_txmgr_v1_cluster_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_txmgr_v1_cluster_proto_rawDesc), len(file_txmgr_v1_cluster_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

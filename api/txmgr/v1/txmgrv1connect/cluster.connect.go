@@ -37,6 +37,19 @@ const (
 	ClusterServiceStatusProcedure = "/txmgr.v1.ClusterService/Status"
 	// ClusterServiceDoctorProcedure is the fully-qualified name of the ClusterService's Doctor RPC.
 	ClusterServiceDoctorProcedure = "/txmgr.v1.ClusterService/Doctor"
+	// ClusterServiceJoinProcedure is the fully-qualified name of the ClusterService's Join RPC.
+	ClusterServiceJoinProcedure = "/txmgr.v1.ClusterService/Join"
+	// ClusterServiceRemoveProcedure is the fully-qualified name of the ClusterService's Remove RPC.
+	ClusterServiceRemoveProcedure = "/txmgr.v1.ClusterService/Remove"
+	// ClusterServiceTransferLeaderProcedure is the fully-qualified name of the ClusterService's
+	// TransferLeader RPC.
+	ClusterServiceTransferLeaderProcedure = "/txmgr.v1.ClusterService/TransferLeader"
+	// ClusterServiceLeaveProcedure is the fully-qualified name of the ClusterService's Leave RPC.
+	ClusterServiceLeaveProcedure = "/txmgr.v1.ClusterService/Leave"
+	// ClusterServiceSnapshotProcedure is the fully-qualified name of the ClusterService's Snapshot RPC.
+	ClusterServiceSnapshotProcedure = "/txmgr.v1.ClusterService/Snapshot"
+	// ClusterServiceResumeProcedure is the fully-qualified name of the ClusterService's Resume RPC.
+	ClusterServiceResumeProcedure = "/txmgr.v1.ClusterService/Resume"
 )
 
 // ClusterServiceClient is a client for the txmgr.v1.ClusterService service.
@@ -47,6 +60,20 @@ type ClusterServiceClient interface {
 	// or at the coordinator and all participants. It changes nothing, and may
 	// take a while.
 	Doctor(context.Context, *v1.DoctorRequest) (*v1.DoctorResponse, error)
+	// Join adds the node that listens for the others at an address. It learns
+	// first, and takes part in decisions when it has caught up.
+	Join(context.Context, *v1.JoinRequest) (*v1.Member, error)
+	// Remove takes a node out of the cluster, for ever: its id is never used again.
+	Remove(context.Context, *v1.RemoveMemberRequest) (*v1.RemoveMemberResponse, error)
+	// TransferLeader makes another node lead.
+	TransferLeader(context.Context, *v1.TransferLeaderRequest) (*v1.TransferLeaderResponse, error)
+	// Leave takes the node that is asked out of the cluster, for ever.
+	Leave(context.Context, *v1.LeaveRequest) (*v1.LeaveResponse, error)
+	// Snapshot gives a copy of the whole state: chunks, and in the last message what
+	// they are together. A stream that ends without that is not a copy.
+	Snapshot(context.Context, *v1.SnapshotRequest) (*connect.ServerStreamForClient[v1.SnapshotChunk], error)
+	// Resume ends the time in which a restored cluster is held.
+	Resume(context.Context, *v1.ResumeRequest) (*v1.ResumeResponse, error)
 }
 
 // NewClusterServiceClient constructs a client for the txmgr.v1.ClusterService service. By default,
@@ -74,13 +101,55 @@ func NewClusterServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		join: connect.NewClient[v1.JoinRequest, v1.Member](
+			httpClient,
+			baseURL+ClusterServiceJoinProcedure,
+			connect.WithSchema(clusterServiceMethods.ByName("Join")),
+			connect.WithClientOptions(opts...),
+		),
+		remove: connect.NewClient[v1.RemoveMemberRequest, v1.RemoveMemberResponse](
+			httpClient,
+			baseURL+ClusterServiceRemoveProcedure,
+			connect.WithSchema(clusterServiceMethods.ByName("Remove")),
+			connect.WithClientOptions(opts...),
+		),
+		transferLeader: connect.NewClient[v1.TransferLeaderRequest, v1.TransferLeaderResponse](
+			httpClient,
+			baseURL+ClusterServiceTransferLeaderProcedure,
+			connect.WithSchema(clusterServiceMethods.ByName("TransferLeader")),
+			connect.WithClientOptions(opts...),
+		),
+		leave: connect.NewClient[v1.LeaveRequest, v1.LeaveResponse](
+			httpClient,
+			baseURL+ClusterServiceLeaveProcedure,
+			connect.WithSchema(clusterServiceMethods.ByName("Leave")),
+			connect.WithClientOptions(opts...),
+		),
+		snapshot: connect.NewClient[v1.SnapshotRequest, v1.SnapshotChunk](
+			httpClient,
+			baseURL+ClusterServiceSnapshotProcedure,
+			connect.WithSchema(clusterServiceMethods.ByName("Snapshot")),
+			connect.WithClientOptions(opts...),
+		),
+		resume: connect.NewClient[v1.ResumeRequest, v1.ResumeResponse](
+			httpClient,
+			baseURL+ClusterServiceResumeProcedure,
+			connect.WithSchema(clusterServiceMethods.ByName("Resume")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // clusterServiceClient implements ClusterServiceClient.
 type clusterServiceClient struct {
-	status *connect.Client[v1.StatusRequest, v1.StatusResponse]
-	doctor *connect.Client[v1.DoctorRequest, v1.DoctorResponse]
+	status         *connect.Client[v1.StatusRequest, v1.StatusResponse]
+	doctor         *connect.Client[v1.DoctorRequest, v1.DoctorResponse]
+	join           *connect.Client[v1.JoinRequest, v1.Member]
+	remove         *connect.Client[v1.RemoveMemberRequest, v1.RemoveMemberResponse]
+	transferLeader *connect.Client[v1.TransferLeaderRequest, v1.TransferLeaderResponse]
+	leave          *connect.Client[v1.LeaveRequest, v1.LeaveResponse]
+	snapshot       *connect.Client[v1.SnapshotRequest, v1.SnapshotChunk]
+	resume         *connect.Client[v1.ResumeRequest, v1.ResumeResponse]
 }
 
 // Status calls txmgr.v1.ClusterService.Status.
@@ -101,6 +170,56 @@ func (c *clusterServiceClient) Doctor(ctx context.Context, req *v1.DoctorRequest
 	return nil, err
 }
 
+// Join calls txmgr.v1.ClusterService.Join.
+func (c *clusterServiceClient) Join(ctx context.Context, req *v1.JoinRequest) (*v1.Member, error) {
+	response, err := c.join.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Remove calls txmgr.v1.ClusterService.Remove.
+func (c *clusterServiceClient) Remove(ctx context.Context, req *v1.RemoveMemberRequest) (*v1.RemoveMemberResponse, error) {
+	response, err := c.remove.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// TransferLeader calls txmgr.v1.ClusterService.TransferLeader.
+func (c *clusterServiceClient) TransferLeader(ctx context.Context, req *v1.TransferLeaderRequest) (*v1.TransferLeaderResponse, error) {
+	response, err := c.transferLeader.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Leave calls txmgr.v1.ClusterService.Leave.
+func (c *clusterServiceClient) Leave(ctx context.Context, req *v1.LeaveRequest) (*v1.LeaveResponse, error) {
+	response, err := c.leave.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Snapshot calls txmgr.v1.ClusterService.Snapshot.
+func (c *clusterServiceClient) Snapshot(ctx context.Context, req *v1.SnapshotRequest) (*connect.ServerStreamForClient[v1.SnapshotChunk], error) {
+	return c.snapshot.CallServerStream(ctx, connect.NewRequest(req))
+}
+
+// Resume calls txmgr.v1.ClusterService.Resume.
+func (c *clusterServiceClient) Resume(ctx context.Context, req *v1.ResumeRequest) (*v1.ResumeResponse, error) {
+	response, err := c.resume.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // ClusterServiceHandler is an implementation of the txmgr.v1.ClusterService service.
 type ClusterServiceHandler interface {
 	// Status is one node at a glance.
@@ -109,6 +228,20 @@ type ClusterServiceHandler interface {
 	// or at the coordinator and all participants. It changes nothing, and may
 	// take a while.
 	Doctor(context.Context, *v1.DoctorRequest) (*v1.DoctorResponse, error)
+	// Join adds the node that listens for the others at an address. It learns
+	// first, and takes part in decisions when it has caught up.
+	Join(context.Context, *v1.JoinRequest) (*v1.Member, error)
+	// Remove takes a node out of the cluster, for ever: its id is never used again.
+	Remove(context.Context, *v1.RemoveMemberRequest) (*v1.RemoveMemberResponse, error)
+	// TransferLeader makes another node lead.
+	TransferLeader(context.Context, *v1.TransferLeaderRequest) (*v1.TransferLeaderResponse, error)
+	// Leave takes the node that is asked out of the cluster, for ever.
+	Leave(context.Context, *v1.LeaveRequest) (*v1.LeaveResponse, error)
+	// Snapshot gives a copy of the whole state: chunks, and in the last message what
+	// they are together. A stream that ends without that is not a copy.
+	Snapshot(context.Context, *v1.SnapshotRequest, *connect.ServerStream[v1.SnapshotChunk]) error
+	// Resume ends the time in which a restored cluster is held.
+	Resume(context.Context, *v1.ResumeRequest) (*v1.ResumeResponse, error)
 }
 
 // NewClusterServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -132,12 +265,60 @@ func NewClusterServiceHandler(svc ClusterServiceHandler, opts ...connect.Handler
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	clusterServiceJoinHandler := connect.NewUnaryHandlerSimple(
+		ClusterServiceJoinProcedure,
+		svc.Join,
+		connect.WithSchema(clusterServiceMethods.ByName("Join")),
+		connect.WithHandlerOptions(opts...),
+	)
+	clusterServiceRemoveHandler := connect.NewUnaryHandlerSimple(
+		ClusterServiceRemoveProcedure,
+		svc.Remove,
+		connect.WithSchema(clusterServiceMethods.ByName("Remove")),
+		connect.WithHandlerOptions(opts...),
+	)
+	clusterServiceTransferLeaderHandler := connect.NewUnaryHandlerSimple(
+		ClusterServiceTransferLeaderProcedure,
+		svc.TransferLeader,
+		connect.WithSchema(clusterServiceMethods.ByName("TransferLeader")),
+		connect.WithHandlerOptions(opts...),
+	)
+	clusterServiceLeaveHandler := connect.NewUnaryHandlerSimple(
+		ClusterServiceLeaveProcedure,
+		svc.Leave,
+		connect.WithSchema(clusterServiceMethods.ByName("Leave")),
+		connect.WithHandlerOptions(opts...),
+	)
+	clusterServiceSnapshotHandler := connect.NewServerStreamHandlerSimple(
+		ClusterServiceSnapshotProcedure,
+		svc.Snapshot,
+		connect.WithSchema(clusterServiceMethods.ByName("Snapshot")),
+		connect.WithHandlerOptions(opts...),
+	)
+	clusterServiceResumeHandler := connect.NewUnaryHandlerSimple(
+		ClusterServiceResumeProcedure,
+		svc.Resume,
+		connect.WithSchema(clusterServiceMethods.ByName("Resume")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/txmgr.v1.ClusterService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case ClusterServiceStatusProcedure:
 			clusterServiceStatusHandler.ServeHTTP(w, r)
 		case ClusterServiceDoctorProcedure:
 			clusterServiceDoctorHandler.ServeHTTP(w, r)
+		case ClusterServiceJoinProcedure:
+			clusterServiceJoinHandler.ServeHTTP(w, r)
+		case ClusterServiceRemoveProcedure:
+			clusterServiceRemoveHandler.ServeHTTP(w, r)
+		case ClusterServiceTransferLeaderProcedure:
+			clusterServiceTransferLeaderHandler.ServeHTTP(w, r)
+		case ClusterServiceLeaveProcedure:
+			clusterServiceLeaveHandler.ServeHTTP(w, r)
+		case ClusterServiceSnapshotProcedure:
+			clusterServiceSnapshotHandler.ServeHTTP(w, r)
+		case ClusterServiceResumeProcedure:
+			clusterServiceResumeHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -153,4 +334,28 @@ func (UnimplementedClusterServiceHandler) Status(context.Context, *v1.StatusRequ
 
 func (UnimplementedClusterServiceHandler) Doctor(context.Context, *v1.DoctorRequest) (*v1.DoctorResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("txmgr.v1.ClusterService.Doctor is not implemented"))
+}
+
+func (UnimplementedClusterServiceHandler) Join(context.Context, *v1.JoinRequest) (*v1.Member, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("txmgr.v1.ClusterService.Join is not implemented"))
+}
+
+func (UnimplementedClusterServiceHandler) Remove(context.Context, *v1.RemoveMemberRequest) (*v1.RemoveMemberResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("txmgr.v1.ClusterService.Remove is not implemented"))
+}
+
+func (UnimplementedClusterServiceHandler) TransferLeader(context.Context, *v1.TransferLeaderRequest) (*v1.TransferLeaderResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("txmgr.v1.ClusterService.TransferLeader is not implemented"))
+}
+
+func (UnimplementedClusterServiceHandler) Leave(context.Context, *v1.LeaveRequest) (*v1.LeaveResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("txmgr.v1.ClusterService.Leave is not implemented"))
+}
+
+func (UnimplementedClusterServiceHandler) Snapshot(context.Context, *v1.SnapshotRequest, *connect.ServerStream[v1.SnapshotChunk]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("txmgr.v1.ClusterService.Snapshot is not implemented"))
+}
+
+func (UnimplementedClusterServiceHandler) Resume(context.Context, *v1.ResumeRequest) (*v1.ResumeResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("txmgr.v1.ClusterService.Resume is not implemented"))
 }

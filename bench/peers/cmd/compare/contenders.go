@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/txmgr/txmgr/bench/peers/internal/pairs"
 	"github.com/txmgr/txmgr/bench/peers/internal/rig"
 	"github.com/txmgr/txmgr/client"
 )
@@ -44,16 +45,16 @@ func (s *servers) contenders(ctx context.Context, value int) ([]*contender, erro
 		switch k.way {
 		case etcdWay:
 			c.Name, c.server = "etcd put+delete", s.etcd
-			c.pair, c.closer, err = etcdPairs(ctx, s.etcdAddress, text)
+			c.pair, c.closer, err = pairs.Etcd(ctx, s.etcdAddress, text)
 		case jsonWay:
 			c.Name = "txmgr JSON over HTTP"
-			c.pair, c.closer = jsonPairs(s.txmgrAddress, text, k.callers)
+			c.pair, c.closer = pairs.JSON(s.txmgrAddress, text, k.callers)
 		case unaryWay:
 			c.Name = "txmgr SDK, unary"
-			c.pair, c.closer, err = sdkPairs(client.Config{Address: s.txmgrAddress, Unary: true}, text)
+			c.pair, c.closer, err = pairs.SDK(client.Config{Address: s.txmgrAddress, Unary: true}, text)
 		case streamWay:
 			c.Name = "txmgr SDK, stream"
-			c.pair, c.closer, err = sdkPairs(client.Config{Address: s.txmgrAddress}, text)
+			c.pair, c.closer, err = pairs.SDK(client.Config{Address: s.txmgrAddress}, text)
 		}
 		if err != nil {
 			return out, err

@@ -57,11 +57,11 @@ func compare(ctx context.Context, o options) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	say("building etcd and txmgr")
-	programs, err := build(ctx, dir)
+	programs, err := rig.Build(ctx, dir)
 	if err != nil {
 		return err
 	}
-	r := report{Condition: rig.Note(dir).Named("go -C bench/peers run ./cmd/compare"), Versions: programs.versions, Value: o.value}
+	r := report{Condition: rig.Note(dir).Named("go -C bench/peers run ./cmd/compare"), Versions: programs.Versions, Value: o.value}
 
 	servers, err := start(ctx, dir, programs)
 	defer func() { err = errors.Join(err, servers.stop()) }()

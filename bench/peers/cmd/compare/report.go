@@ -18,7 +18,7 @@ type report struct {
 	Versions  map[string]string `json:"versions"`
 	Value     int               `json:"value_bytes"`
 	Rows      []*row            `json:"rows"`
-	Goals     []goal            `json:"goals"`
+	Goals     []rig.Goal        `json:"goals"`
 }
 
 // row is one contender in all rounds.
@@ -32,16 +32,6 @@ type measure struct {
 	rig.Sample
 	ServerCPU time.Duration `json:"server_cpu_ns"` // per pair
 	ClientCPU time.Duration `json:"client_cpu_ns"`
-}
-
-// goal compares two contenders of the same round; the median of the rounds counts.
-type goal struct {
-	Name   string  `json:"name"`
-	Want   string  `json:"want"`
-	Median float64 `json:"median"`
-	Least  float64 `json:"least"`
-	Most   float64 `json:"most"`
-	Met    bool    `json:"met"`
 }
 
 func (r *report) measure(ctx context.Context, cs []*contender, o options) error {
@@ -102,16 +92,11 @@ func (r *report) judge() {
 		{"p99, stream to etcd, 256 callers", key{streamWay, 256}, key{etcdWay, 256}, p99, 0.5, true},
 		{"pairs/s, JSON to etcd, 64 callers", key{jsonWay, 64}, key{etcdWay, 64}, rate, 1.2, false},
 	} {
-		ratios := r.ratios(g.of, g.to, g.pick)
-		one := goal{Name: g.name, Median: rig.Median(ratios), Least: ratios[0], Most: ratios[0]}
-		for _, v := range ratios {
-			one.Least, one.Most = min(one.Least, v), max(one.Most, v)
-		}
-		one.Want, one.Met = fmt.Sprintf("≥ %g", g.at), one.Median >= g.at
+		judge := rig.AtLeast
 		if g.downward {
-			one.Want, one.Met = fmt.Sprintf("≤ %g", g.at), one.Median <= g.at
+			judge = rig.AtMost
 		}
-		r.Goals = append(r.Goals, one)
+		r.Goals = append(r.Goals, judge(g.name, g.at, r.ratios(g.of, g.to, g.pick)))
 	}
 }
 
@@ -153,16 +138,7 @@ func (r *report) print(w io.Writer, format string) error {
 		return err
 	}
 	fmt.Fprint(w, "× etcd: of the same round, with as many callers, or 256. CPU: of both sides together; it is steadier than the clock when the machine is shared.\n\n")
-	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "goal\twant\tmedian\tleast\tmost\t")
-	for _, g := range r.Goals {
-		met := "met"
-		if !g.Met {
-			met = "MISSED"
-		}
-		fmt.Fprintf(t, "%s\t%s\t%.2f\t%.2f\t%.2f\t%s\n", g.Name, g.Want, g.Median, g.Least, g.Most, met)
-	}
-	return t.Flush()
+	return rig.PrintGoals(w, r.Goals)
 }
 
 func (r *row) print(w io.Writer, all *report) {

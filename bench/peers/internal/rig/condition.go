@@ -26,6 +26,8 @@ type Condition struct {
 	// LoadBefore and LoadAfter are the load averages of the last minute. What the program itself burns is in the second.
 	LoadBefore string `json:"load_before"`
 	LoadAfter  string `json:"load_after"`
+	// Share is what others used meanwhile; nil when that was not measured.
+	Share *Share `json:"share,omitempty"`
 }
 
 // Note begins a run whose files are written to dir.
@@ -52,6 +54,9 @@ func (c *Condition) End() { c.LoadAfter = loadAverage() }
 func (c *Condition) Print(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "%s\n%s, commit %s, %s\n%d × %s, Linux %s; logs on %s\nload average of the last minute: %s before, %s after\n",
 		c.Command, c.Date.Format(time.RFC3339), c.Commit, c.Go, c.CPUs, c.CPU, c.Kernel, c.Disk, c.LoadBefore, c.LoadAfter)
+	if err == nil && c.Share != nil {
+		_, err = fmt.Fprintf(w, "other programs used %.0f %% of the processors meanwhile, the host took %.0f %%\n", 100*c.Share.Others, 100*c.Share.Stolen)
+	}
 	return err
 }
 
@@ -113,3 +118,5 @@ func disk(dir string) string {
 	}
 	return fmt.Sprintf("file system %#x", s.Type)
 }
+
+func cpus() int { return runtime.NumCPU() }

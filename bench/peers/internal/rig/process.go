@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -21,12 +23,12 @@ type Process struct {
 	err  error         // set then
 }
 
-// Start runs a program in dir, where its output goes, too. It sees almost nothing of the environment, so that no setting of
+// Start runs a program in dir, where its output goes, too, behind that of an earlier run. It sees almost nothing of the environment, so that no setting of
 // the one who measures tunes it.
 func Start(dir, program string, args ...string) (*Process, error) {
 	name := filepath.Base(program)
 	p := &Process{name: name, cmd: exec.Command(program, args...), log: filepath.Join(dir, name+".log"), done: make(chan struct{})}
-	f, err := os.Create(p.log)
+	f, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
@@ -53,7 +55,7 @@ func (p *Process) Ready(ctx context.Context, ask func(context.Context) error) er
 	defer ticker.Stop()
 	for {
 		err := ask(ctx)
-		if err == nil {
+		if err == nil && !p.over() {
 			return nil
 		}
 		select {
@@ -64,6 +66,25 @@ func (p *Process) Ready(ctx context.Context, ask func(context.Context) error) er
 			return fmt.Errorf("%s does not answer: %w\n%s", p.name, err, p.tail())
 		}
 	}
+}
+
+// over reports whether it has ended: then it was somebody else who answered.
+func (p *Process) over() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Kill ends it without a word, and returns when it is gone.
+func (p *Process) Kill() error {
+	if err := p.cmd.Process.Kill(); err != nil {
+		return fmt.Errorf("kill %s: %w", p.name, err)
+	}
+	<-p.done
+	return nil
 }
 
 // CPU is its processor time so far.
@@ -96,12 +117,39 @@ func (p *Process) tail() string {
 	return string(b[max(0, len(b)-2000):])
 }
 
-// FreePort gives a port of the loopback interface that nobody listens on.
+// Ports are taken from below those that the kernel gives to connections: one of these could be gone by the time a server
+// wants it.
+const (
+	firstPort = 10_000
+	lastPort  = 30_000
+)
+
+// given are the ports that were given before, so that no two servers get the same.
+var given struct {
+	sync.Mutex
+	ports map[int]bool
+}
+
+// FreePort gives a port of the loopback interface that nobody listens on, and never the same again.
 func FreePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
+	given.Lock()
+	defer given.Unlock()
+	if given.ports == nil {
+		given.ports = make(map[int]bool)
 	}
-	port := l.Addr().(*net.TCPAddr).Port
-	return port, l.Close()
+	var last error
+	for range 100 {
+		port := firstPort + rand.IntN(lastPort-firstPort)
+		if given.ports[port] {
+			continue
+		}
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			last = err
+			continue
+		}
+		given.ports[port] = true
+		return port, l.Close()
+	}
+	return 0, fmt.Errorf("find a free port: %w", last)
 }

@@ -26,7 +26,7 @@ func Exits() []Exit {
 		{7, txn.CodeTimedOut, "waiting ended first; the transaction goes on"},
 		{8, txn.CodeUnavailable, "no coordinator, no leader, or too much load; try again"},
 		{9, txn.CodeDenied, "the caller may not do this"},
-		{10, txn.CodeUnhealthy, "doctor, status --ready, participant test or recover scan found a problem"},
+		{10, txn.CodeUnhealthy, "doctor, a status, participant test or recover scan found a problem"},
 		{130, CodeInterrupted, "stopped by a signal"},
 	}
 }

@@ -148,7 +148,7 @@ func advice(code txn.Code, e *txn.Error) string {
 	case txn.CodeUnavailable:
 		return "--address or TXMGR_ADDR names the coordinator; txmgr dev starts one"
 	case txn.CodeDenied:
-		return "ask whoever runs the coordinator"
+		return "--token-file or TXMGR_TOKEN says who you are; ask whoever runs the coordinator for a token"
 	}
 	return ""
 }

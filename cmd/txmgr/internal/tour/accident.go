@@ -21,7 +21,7 @@ func (m *diesBeforeCommit) Commit(_ context.Context, id txn.ID, _ txn.Commitment
 }
 
 // killsAfterCommit is the coordinator as an application sees it that dies, with
-// the coordinator, between the decision and phase two.
+// the coordinator, or with the node that leads, between the decision and phase two.
 type killsAfterCommit struct {
 	txn.Manager
 	kill    func() error

@@ -8,21 +8,23 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"syscall"
 	"time"
 
+	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/internal/tail"
 )
 
-// coordinator is a coordinator in a process of its own, so that it can be killed
-// as a crash kills: without a word. It is for one goroutine at a time.
+// coordinator is a coordinator, or one of its nodes, in a process of its own, so that
+// it can be killed as a crash kills: without a word. It is for one goroutine at a time.
 type coordinator struct {
 	program string   // this program
+	name    string   // for people
 	dir     string   // its data directory and its address file
 	env     []string // what it finds in its environment
-	address string   // kept over restarts
-	starts  int
+	listen  string   // where it listens, kept over restarts
+	peers   []string // the flags of one of several nodes
+	ask     *client.Client
 
 	run *running // nil: down
 }
@@ -40,31 +42,25 @@ const (
 	lookEvery     = 5 * time.Millisecond
 )
 
-// start starts the coordinator, at the address that it had before, and waits
-// until it is ready.
+// start starts the process, at the address that it had before, and waits until it
+// listens. A coordinator that is alone is ready then.
 func (c *coordinator) start(ctx context.Context) error {
 	file := filepath.Join(c.dir, "address")
 	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	listen := "127.0.0.1:0"
-	if c.address != "" {
-		listen = strings.TrimPrefix(c.address, "http://")
-	}
-	run, err := spawn(c.program, c.env, "server", "--data-dir", filepath.Join(c.dir, "data"),
-		"--listen", listen, "--address-file", file, "--log-level", "warn")
+	args := []string{"server", "--data-dir", filepath.Join(c.dir, "data"), "--listen", c.listen, "--address-file", file, "--log-level", "warn"}
+	run, err := spawn(c.program, c.env, append(args, c.peers...)...)
 	if err != nil {
 		return fmt.Errorf("start the coordinator: %w", err)
 	}
 	c.run = run
-	c.starts++
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
 	again := time.NewTicker(lookEvery)
 	defer again.Stop()
 	for {
-		if data, err := os.ReadFile(file); err == nil {
-			c.address = strings.TrimSpace(string(data))
+		if _, err := os.Stat(file); err == nil {
 			return nil
 		}
 		select {
@@ -98,6 +94,8 @@ func spawn(program string, env []string, args ...string) (*running, error) {
 	}()
 	return r, <-started
 }
+
+func (c *coordinator) address() string { return "http://" + c.listen }
 
 // kill ends the coordinator as a crash does (kill -9).
 func (c *coordinator) kill() error { return c.end(os.Kill) }

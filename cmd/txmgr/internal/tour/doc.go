@@ -1,8 +1,8 @@
 // Package tour is the guided tour: six scenes in which two databases, a web
 // service, a coordinator and things that go wrong show what the product promises.
 //
-// The coordinator is a process of its own, so that it is really killed when the
-// tour says so. The databases are real ones too: private PostgreSQL and MariaDB
+// The coordinator is a process of its own, or three of them that stand in for one
+// another, so that it is really killed when the tour says so. The databases are real ones too: private PostgreSQL and MariaDB
 // servers, embedded ledgers, or databases of the user. The service is called over
 // HTTP, and keeps its barrier in a ledger.
 //
@@ -18,6 +18,7 @@
 //
 // # Concurrency and time
 //
-// A tour is for one goroutine and ends with its context. The scene with deadlines
-// takes as long as its deadline; nothing else waits for the clock.
+// A tour is for one goroutine and ends with its context. The scenes with deadlines
+// take as long as these, and elections their second or two; nothing else waits for
+// the clock.
 package tour

@@ -13,13 +13,16 @@ import (
 // branch himself, and otherwise than decided. It has to be seen, proved, and kept
 // until somebody has repaired it.
 func (t *tour) byHand(ctx context.Context) error {
-	m := &killsAfterCommit{Manager: t.m, kill: t.coordinator.kill}
+	m := &killsAfterCommit{Manager: t.m, kill: t.killAll}
 	const amount = 30
 	if err := t.rebook(ctx, m, amount); m.decided == 0 || !errors.Is(err, txn.ErrInDoubt) {
 		return fmt.Errorf("the transfer was to end right after its decision: %w", err)
 	}
-	t.summary.Kills++
-	t.story.say("%d are to go from %s to %s: decided to commit, and the coordinator is killed", amount, t.dbs[0].name(), t.dbs[1].name())
+	dead := "the coordinator is killed"
+	if t.fleet.several() {
+		dead = "all nodes are killed at once"
+	}
+	t.story.say("%d are to go from %s to %s: decided to commit, and %s", amount, t.dbs[0].name(), t.dbs[1].name(), dead)
 	held, err := t.dbs[0].prepared(ctx, txn.ClusterPrefix(t.cluster))
 	if err != nil {
 		return err
@@ -36,7 +39,7 @@ func (t *tour) byHand(ctx context.Context) error {
 		return fmt.Errorf("end a branch by hand: %w", err)
 	}
 	t.story.say("somebody sees the locks at %s and types %s", t.dbs[0].name(), typed)
-	if err := t.coordinator.start(context.WithoutCancel(ctx)); err != nil {
+	if err := t.fleet.start(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
 	info, err := t.m.Wait(ctx, m.id, txn.Finished)
@@ -48,6 +51,13 @@ func (t *tour) byHand(ctx context.Context) error {
 		return err
 	}
 	return t.repair(ctx, info.ID, amount)
+}
+
+// killAll leaves no coordinator, so that there is time to do something by hand.
+func (t *tour) killAll() error {
+	killed, err := t.fleet.kill()
+	t.summary.Kills += killed
+	return err
 }
 
 // checkHazard looks whether it is said, and who is said to be at fault.

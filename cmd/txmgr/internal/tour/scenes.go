@@ -125,7 +125,7 @@ func (t *tour) abandoned(ctx context.Context) error {
 		return fmt.Errorf("the transfer was to end before it is decided: %w", err)
 	}
 	t.story.say("an application prepares 20 in both databases, with a timeout of %v, and dies", abandonedTimeout)
-	if err := t.holdsPrepared(ctx); err != nil {
+	if err := t.holdsPrepared(ctx, m.id); err != nil {
 		return err
 	}
 	freed := make(chan error, 1)
@@ -150,8 +150,8 @@ func (t *tour) abandoned(ctx context.Context) error {
 	return t.show(ctx)
 }
 
-// holdsPrepared checks that both databases really hold the branch.
-func (t *tour) holdsPrepared(ctx context.Context) error {
+// holdsPrepared checks that both databases really hold a transaction's branch.
+func (t *tour) holdsPrepared(ctx context.Context, id txn.ID) error {
 	held := map[string]bool{} // by name: two databases of one server may both tell of it
 	for _, db := range t.dbs {
 		list, err := db.prepared(ctx, txn.ClusterPrefix(t.cluster))
@@ -159,7 +159,9 @@ func (t *tour) holdsPrepared(ctx context.Context) error {
 			return err
 		}
 		for _, xid := range list {
-			held[xid] = true
+			if _, of, _, ok := txn.ParseXID(xid); ok && of == id {
+				held[xid] = true
+			}
 		}
 	}
 	t.check(len(held) == 2, "both databases hold it prepared, and its locks", fmt.Sprintf("%d prepared", len(held)))
@@ -198,8 +200,9 @@ func (t *tour) countDown(ctx context.Context, id txn.ID) (txn.Info, error) {
 }
 
 func (t *tour) killedAfterDecision(ctx context.Context) error {
-	m := &killsAfterCommit{Manager: t.m, kill: t.coordinator.kill}
-	pid := t.coordinator.pid()
+	coordinator := t.fleet.nodes[0]
+	m := &killsAfterCommit{Manager: t.m, kill: coordinator.kill}
+	pid := coordinator.pid()
 	const amount = 30
 	err := t.rebook(ctx, m, amount)
 	if m.decided == 0 || !errors.Is(err, txn.ErrInDoubt) {
@@ -207,17 +210,17 @@ func (t *tour) killedAfterDecision(ctx context.Context) error {
 	}
 	t.summary.Kills++
 	t.story.say("the decision to commit is on disk; kill -9 %d; the application dies too", pid)
-	if err := t.holdsPrepared(ctx); err != nil {
+	if err := t.holdsPrepared(ctx, m.id); err != nil {
 		return err
 	}
 	if err := t.show(ctx); err != nil {
 		return err
 	}
 	began := time.Now()
-	if err := t.coordinator.start(context.WithoutCancel(ctx)); err != nil {
+	if err := t.fleet.start(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
-	t.story.say("the coordinator starts again, as process %d", t.coordinator.pid())
+	t.story.say("the coordinator starts again, as process %d", coordinator.pid())
 	info, err := t.m.Wait(ctx, m.id, txn.Finished)
 	if err != nil {
 		return err

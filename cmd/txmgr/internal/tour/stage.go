@@ -13,15 +13,17 @@ import (
 
 // open starts the coordinator and introduces the databases to it.
 func (t *tour) open(ctx context.Context) error {
-	if err := t.coordinator.start(ctx); err != nil {
+	if err := t.fleet.start(ctx); err != nil {
 		return err
 	}
-	m, err := client.Dial(t.coordinator.address)
+	m, err := client.Dial(t.fleet.addresses())
 	if err != nil {
 		return err
 	}
 	t.m = m
-	status, err := t.m.Status(ctx)
+	// Another node may not have heard yet what the cluster's tag is, without which
+	// nothing prepared would be found.
+	_, status, err := t.fleet.awaitLeader(ctx)
 	if err != nil {
 		return err
 	}
@@ -58,7 +60,7 @@ func (t *tour) close() error {
 	if t.m != nil {
 		errs = append(errs, t.finish(ctx), t.m.Close())
 	}
-	errs = append(errs, t.coordinator.stop()) // it looks after the databases, while they are there
+	errs = append(errs, t.fleet.stop()) // it looks after the databases, while they are there
 	for _, db := range t.dbs {
 		errs = append(errs, db.close(ctx))
 	}
@@ -67,10 +69,8 @@ func (t *tour) close() error {
 
 // finish leaves nothing prepared in databases that outlive the tour.
 func (t *tour) finish(ctx context.Context) error {
-	if t.coordinator.run == nil {
-		if err := t.coordinator.start(ctx); err != nil {
-			return err
-		}
+	if err := t.fleet.start(ctx); err != nil {
+		return err
 	}
 	open, err := t.m.List(ctx, txn.Filter{States: []txn.State{txn.Active, txn.Preparing}})
 	if err != nil {
@@ -89,7 +89,13 @@ func (t *tour) banner(s *stage) {
 		t.story.say("%-12s %s, %d accounts with %d each", db.name(), db.what(), accounts, opening)
 	}
 	t.story.say("%-12s %s: at most %d may leave an account", serviceName, t.service.what(), dailyLimit)
-	t.story.say("%-12s %s, process %d", "coordinator", t.coordinator.address, t.coordinator.pid())
+	what := "coordinator"
+	for _, c := range t.fleet.nodes {
+		if t.fleet.several() {
+			what = "node " + c.name
+		}
+		t.story.say("%-12s %s, process %d", what, c.address(), c.pid())
+	}
 	t.story.say("%-12s %s", "shows", s.proves)
 }
 

@@ -95,17 +95,32 @@ func (t *tour) collect(ctx context.Context, cancel context.CancelFunc, done <-ch
 	return committed, rolledBack, errors.Join(failed...)
 }
 
+// killAndRestart kills the node that leads, and starts it again at once. Of one
+// alone nothing is left in between; of several another takes over.
 func (t *tour) killAndRestart(ctx context.Context, n int) error {
-	pid := t.coordinator.pid()
-	if err := t.coordinator.kill(); err != nil {
+	lead, _, err := t.fleet.awaitLeader(ctx)
+	if err != nil {
+		return err
+	}
+	pid := lead.pid()
+	if err := lead.kill(); err != nil {
 		return err
 	}
 	t.summary.Kills++
 	began := time.Now()
-	if err := t.coordinator.start(context.WithoutCancel(ctx)); err != nil {
+	if err := lead.start(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
-	t.story.say("   after %2d transfers: kill -9 %d; ready again in %v", n, pid, time.Since(began).Round(time.Millisecond))
+	next, _, err := t.fleet.awaitLeader(ctx)
+	if err != nil {
+		return err
+	}
+	took := time.Since(began).Round(time.Millisecond)
+	if t.fleet.several() {
+		t.story.say("   after %2d transfers: kill -9 %d, the leader, node %s; now %s leads, after %v", n, pid, lead.name, next.name, took)
+		return nil
+	}
+	t.story.say("   after %2d transfers: kill -9 %d; ready again in %v", n, pid, took)
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package tour
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,9 @@ import (
 type Config struct {
 	// Program is this program, which is also the coordinator.
 	Program string
+	// Nodes is how many processes the coordinator is: one, or three that stand in for
+	// one another. Defaults to 1.
+	Nodes int
 	// Databases is auto, embedded, scratch, or NAME=DSN,NAME=DSN. Defaults to auto.
 	Databases string
 	// Environ is the environment that the coordinator gets.
@@ -28,6 +32,7 @@ type Config struct {
 // Summary is how the tour went.
 type Summary struct {
 	OK        bool         `json:"ok"`
+	Nodes     int          `json:"nodes"`
 	Databases []Database   `json:"databases"`
 	Scenes    []Scene      `json:"scenes"`
 	Kills     int          `json:"kills"`
@@ -59,15 +64,15 @@ type Check struct {
 
 // tour is a tour under way.
 type tour struct {
-	story       Story
-	summary     Summary
-	coordinator *coordinator
-	m           *client.Client
-	cluster     string
-	dbs         [2]database
-	book        book
-	service     service
-	used        map[string]int64 // what the service must have granted for good
+	story   Story
+	summary Summary
+	fleet   *fleet
+	m       *client.Client
+	cluster string
+	dbs     [2]database
+	book    book
+	service service
+	used    map[string]int64 // what the service must have granted for good
 }
 
 // service is the web service that has to agree to every transfer.
@@ -89,7 +94,11 @@ type scene struct {
 // [Summary.OK] says whether all that was promised held.
 func Run(ctx context.Context, c Config) (s Summary, err error) {
 	began := time.Now()
-	t := &tour{story: c.Story}
+	c.Nodes = cmp.Or(c.Nodes, 1)
+	if c.Nodes != 1 && c.Nodes != 3 {
+		return s, fmt.Errorf("%w: the coordinator of the tour has 1 node or 3, not %d", txn.ErrInvalid, c.Nodes)
+	}
+	t := &tour{story: c.Story, summary: Summary{Nodes: c.Nodes}}
 	dir, err := os.MkdirTemp("", "txmgr-demo-")
 	if err != nil {
 		return s, fmt.Errorf("make a directory for the tour: %w", err)
@@ -106,8 +115,10 @@ func Run(ctx context.Context, c Config) (s Summary, err error) {
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
 	t.service = l
-	t.coordinator = &coordinator{program: c.Program, dir: dir, env: childEnvironment(c.Environ)}
-	defer func() { err = errors.Join(err, t.coordinator.stop()) }()
+	if t.fleet, err = newFleet(c.Nodes, c.Program, dir, childEnvironment(c.Environ)); err != nil {
+		return s, fmt.Errorf("make a coordinator: %w", err)
+	}
+	defer func() { err = errors.Join(err, t.fleet.close()) }()
 	t.dbs = stage.dbs
 	defer func() { err = errors.Join(err, t.close()) }()
 	if err := t.open(ctx); err != nil {
@@ -120,15 +131,25 @@ func Run(ctx context.Context, c Config) (s Summary, err error) {
 	return t.summary, err
 }
 
-func (t *tour) playAll(ctx context.Context) error {
-	for i, s := range []scene{
+// scenes are those for one process, or for several.
+func (t *tour) scenes() []scene {
+	all := []scene{
 		{"A transfer commits", (*tour).transferCommits},
 		{"One of them says no", (*tour).voteNo},
 		{"An application dies with locks in its hands", (*tour).abandoned},
 		{"The coordinator dies right after its decision", (*tour).killedAfterDecision},
 		{"A hundred transfers while the coordinator keeps dying", (*tour).storm},
 		{"Somebody ends a branch by hand", (*tour).byHand},
-	} {
+	}
+	if t.fleet.several() {
+		all[3] = scene{"The leader dies in the middle of a commit", (*tour).leaderDies}
+		all[4].title = "A hundred transfers while one leader after the other dies"
+	}
+	return all
+}
+
+func (t *tour) playAll(ctx context.Context) error {
+	for i, s := range t.scenes() {
 		began := time.Now()
 		t.story.scene(i+1, s.title)
 		t.summary.Scenes = append(t.summary.Scenes, Scene{Title: s.title, OK: true, Checks: []Check{}})

@@ -3,8 +3,10 @@ package tour
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -110,6 +112,44 @@ func TestDatabasesThatAreGiven(t *testing.T) {
 		if got, err := parseGiven(list); !errors.Is(err, txn.ErrInvalid) {
 			t.Errorf("%s: %v, %v", list, got, err)
 		}
+	}
+}
+
+// A deadline is kept only by a rollback for its sake, at its time.
+func TestDeadlineKept(t *testing.T) {
+	timedOut := txn.Info{State: txn.RolledBack, Cause: txn.CauseTimeout}
+	for name, c := range map[string]struct {
+		end  txn.Info
+		took time.Duration
+		want bool
+	}{
+		"at its time":         {timedOut, openTimeout, true},
+		"a moment later":      {timedOut, openTimeout + punctual - 1, true},
+		"early":               {timedOut, openTimeout - 1, false},
+		"extended":            {timedOut, openTimeout + punctual, false},
+		"committed":           {txn.Info{State: txn.Committed}, openTimeout, false},
+		"aborted by somebody": {txn.Info{State: txn.RolledBack, Cause: txn.CauseClient}, openTimeout, false},
+	} {
+		if got := (pending{}).kept(c.end, c.took, punctual); got != c.want {
+			t.Errorf("%s: kept %v", name, got)
+		}
+	}
+}
+
+func TestFreePorts(t *testing.T) {
+	got, err := freePorts(50)
+	if err != nil || len(got) != 50 {
+		t.Fatalf("%v, %v", got, err)
+	}
+	slices.Sort(got)
+	if n := len(slices.Compact(got)); n != 50 {
+		t.Errorf("%d different ones of 50", n)
+	}
+}
+
+func TestTourOfTwoNodes(t *testing.T) {
+	if s, err := Run(t.Context(), Config{Nodes: 2}); !errors.Is(err, txn.ErrInvalid) || s.OK {
+		t.Errorf("%+v, %v", s, err)
 	}
 }
 

@@ -1,4 +1,4 @@
-package main
+package pairs
 
 import (
 	"bytes"
@@ -17,8 +17,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// pairFunc makes one pair.
-type pairFunc = func(ctx context.Context, caller int) error
+// Func makes one pair.
+type Func = func(ctx context.Context, caller int) error
 
 // etcdConnections is over how many connections the callers are spread; one is slower.
 const etcdConnections = 8
@@ -33,7 +33,8 @@ func (cs etcdClients) Close() error {
 	return errors.Join(errs...)
 }
 
-func etcdPairs(ctx context.Context, address, value string) (pairFunc, io.Closer, error) {
+// Etcd puts and deletes keys of value over several connections to address.
+func Etcd(ctx context.Context, address, value string) (Func, io.Closer, error) {
 	var cs etcdClients
 	for range etcdConnections {
 		c, err := clientv3.New(clientv3.Config{Context: ctx, Endpoints: []string{address}, DialTimeout: 10 * time.Second})
@@ -56,7 +57,8 @@ func etcdPairs(ctx context.Context, address, value string) (pairFunc, io.Closer,
 	}, cs, nil
 }
 
-func sdkPairs(cfg client.Config, value string) (pairFunc, io.Closer, error) {
+// SDK begins and commits by the client library; value is a label.
+func SDK(cfg client.Config, value string) (Func, io.Closer, error) {
 	c, err := client.Open(cfg)
 	if err != nil {
 		return nil, nil, err
@@ -83,7 +85,8 @@ func (c jsonClient) Close() error {
 	return nil
 }
 
-func jsonPairs(address, value string, callers int) (pairFunc, io.Closer) {
+// JSON does the same by plain requests over HTTP/1.1, as any language could; it keeps a connection for each caller.
+func JSON(address, value string, callers int) (Func, io.Closer) {
 	c := jsonClient{
 		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callers, DisableCompression: true}},
 		base: address + "/txmgr.v1.TransactionService/",

@@ -1,0 +1,64 @@
+package wire
+
+import (
+	"time"
+
+	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// FromMember gives the message for a node of the cluster.
+func FromMember(m txn.Member) *txmgrv1.Member {
+	return &txmgrv1.Member{
+		Id: Text(m.ID), Name: Text(m.Name), Raft: Text(m.Raft), Api: Text(m.API), Version: Text(m.Version),
+		Voter: m.Voter, Leader: m.Leader, Self: m.Self, Heard: formatDuration(time.Duration(m.Heard)), Behind: m.Behind,
+	}
+}
+
+// ToMember reads the message for a node of the cluster.
+func ToMember(m *txmgrv1.Member) (txn.Member, error) {
+	var r reader
+	member := r.member(m)
+	return member, r.answer("member")
+}
+
+func (r *reader) member(m *txmgrv1.Member) txn.Member {
+	return txn.Member{
+		ID: m.GetId(), Name: m.GetName(), Raft: m.GetRaft(), API: m.GetApi(), Version: m.GetVersion(),
+		Voter: m.GetVoter(), Leader: m.GetLeader(), Self: m.GetSelf(), Heard: r.duration("members.heard", m.GetHeard()), Behind: m.GetBehind(),
+	}
+}
+
+func fromMembers(members []txn.Member) []*txmgrv1.Member {
+	ms := make([]*txmgrv1.Member, len(members))
+	for n, m := range members {
+		ms[n] = FromMember(m)
+	}
+	return ms
+}
+
+func (r *reader) members(ms []*txmgrv1.Member) []txn.Member {
+	members := make([]txn.Member, len(ms))
+	for n, m := range ms {
+		members[n] = r.member(m)
+	}
+	return members
+}
+
+// FromBackup gives the message for what a copy of the state is.
+func FromBackup(b txn.Backup) *txmgrv1.Backup {
+	return &txmgrv1.Backup{
+		Cluster: Text(b.Cluster), Incarnation: b.Incarnation, Index: b.Index, Term: b.Term, Tick: b.Tick,
+		Taken: formatTime(b.Taken), Bytes: b.Bytes, Sha256: Text(b.SHA256),
+	}
+}
+
+// ToBackup reads the message for what a copy of the state is.
+func ToBackup(m *txmgrv1.Backup) (txn.Backup, error) {
+	var r reader
+	b := txn.Backup{
+		Cluster: m.GetCluster(), Incarnation: m.GetIncarnation(), Index: m.GetIndex(), Term: m.GetTerm(), Tick: m.GetTick(),
+		Taken: r.time("backup.taken", m.GetTaken()), Bytes: m.GetBytes(), SHA256: m.GetSha256(),
+	}
+	return b, r.answer("backup")
+}

@@ -1,0 +1,69 @@
+package wire
+
+import (
+	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// FromTokenRequest gives the message that asks for a token.
+func FromTokenRequest(r txn.TokenRequest) *txmgrv1.CreateTokenRequest {
+	return &txmgrv1.CreateTokenRequest{
+		Name: Text(r.Name), Role: r.Role.String(), Rate: r.Rate, Ttl: formatDuration(r.TTL), By: Text(r.By),
+	}
+}
+
+// ToTokenRequest reads the message that asks for a token. Errors are
+// [txn.ErrInvalid].
+func ToTokenRequest(m *txmgrv1.CreateTokenRequest) (r txn.TokenRequest, err error) {
+	r = txn.TokenRequest{Name: m.GetName(), Rate: m.GetRate(), By: m.GetBy()}
+	if r.Role, err = txn.ParseRole(m.GetRole()); err != nil {
+		return txn.TokenRequest{}, err
+	}
+	if r.TTL, err = ParseDuration("ttl", m.GetTtl()); err != nil {
+		return txn.TokenRequest{}, err
+	}
+	return r, r.Check()
+}
+
+// FromToken gives the message for a token.
+func FromToken(t txn.Token) *txmgrv1.Token {
+	return &txmgrv1.Token{
+		Id: Text(t.ID), Name: Text(t.Name), Role: t.Role.String(), Rate: t.Rate,
+		Made: formatTime(t.Made), Expires: optional(formatTime(t.Expires)), By: Text(t.By),
+	}
+}
+
+// ToToken reads the message for a token.
+func ToToken(m *txmgrv1.Token) (txn.Token, error) {
+	var r reader
+	t := r.token(m)
+	return t, r.answer("token")
+}
+
+func (r *reader) token(m *txmgrv1.Token) txn.Token {
+	t := txn.Token{
+		ID: m.GetId(), Name: m.GetName(), Rate: m.GetRate(),
+		Made: r.time("token.made", m.GetMade()), Expires: r.time("token.expires", m.GetExpires()), By: m.GetBy(),
+	}
+	r.name("token.role", m.GetRole(), &t.Role)
+	return t
+}
+
+// FromTokens gives the message for tokens.
+func FromTokens(ts []txn.Token) *txmgrv1.ListTokensResponse {
+	m := &txmgrv1.ListTokensResponse{Tokens: make([]*txmgrv1.Token, len(ts))}
+	for n, t := range ts {
+		m.Tokens[n] = FromToken(t)
+	}
+	return m
+}
+
+// ToTokens reads the message for tokens.
+func ToTokens(m *txmgrv1.ListTokensResponse) ([]txn.Token, error) {
+	var r reader
+	ts := make([]txn.Token, len(m.GetTokens()))
+	for n, t := range m.GetTokens() {
+		ts[n] = r.token(t)
+	}
+	return ts, r.answer("tokens")
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/txmgr/txmgr/bench/peers/internal/insider"
+)
+
+// large is a group that is measured once: it takes long to fill.
+const large = 1_000_000
+
+// guess is how many transactions begin a second, before anything was measured. A group that is missed is tried again, with
+// more time.
+const guess = 20_000
+
+// groups measures txmgr. All sizes take turns.
+func (r *report) groups(ctx context.Context, dir string, o options) (err error) {
+	crew, err := insider.Employ(ctx, dir, "-inside")
+	defer func() { err = errors.Join(err, crew.Dismiss()) }()
+	if err != nil {
+		return err
+	}
+	perSecond := float64(guess)
+	for n := range o.rounds {
+		for _, count := range o.due {
+			if count >= large && n > 0 {
+				continue
+			}
+			g, err := r.group(ctx, crew, count, perSecond)
+			if err != nil {
+				return err
+			}
+			perSecond = float64(g.Count) / g.Filling.Seconds()
+			say("%7d due at once: the entry that ends them applied after %v, all moved after %v", g.Count, g.Decided, g.Moved)
+			r.Groups = append(r.Groups, g)
+		}
+	}
+	return nil
+}
+
+// group aims until it hits: a million transactions need to begin before the first of them ends.
+func (r *report) group(ctx context.Context, crew *insider.Crew, count int, perSecond float64) (*insider.Group, error) {
+	lead := 5*time.Second + time.Duration(2*float64(count)/perSecond*float64(time.Second))
+	var errs []error
+	for range 3 {
+		say("%7d transactions of one deadline, %v away", count, lead.Round(time.Second))
+		g, err := crew.Group(ctx, count, lead)
+		if err == nil {
+			return g, nil
+		}
+		errs = append(errs, err)
+		r.Missed++
+		lead *= 2
+		say("once more: %v", err)
+		// What has begun meanwhile must end before the next try counts.
+		select {
+		case <-time.After(lead):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	return nil, fmt.Errorf("%d transactions of one deadline: %w", count, errors.Join(errs...))
+}

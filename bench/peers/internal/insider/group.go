@@ -1,0 +1,126 @@
+package insider
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// group lets many transactions run into one deadline.
+func (w *worker) group(ctx context.Context, count int, lead time.Duration) (*Group, error) {
+	began := time.Now()
+	first, at, interval, err := w.aim(ctx, lead)
+	if err != nil {
+		return nil, err
+	}
+	// Half an interval before the tick: neither the time that a call takes nor the rounding puts it into another group.
+	deadline := at.Add(-interval / 2)
+	if err := w.begin(ctx, count-1, deadline); err != nil {
+		return nil, err
+	}
+	filling := time.Since(began)
+	g, err := w.node.Groups(ctx)
+	if err != nil {
+		return nil, err
+	}
+	members := 0
+	for _, one := range g.Groups {
+		if one.ExpiryTick == first.ExpiryTick {
+			members = one.Transactions
+		}
+	}
+	if members < count*99/100 {
+		return nil, fmt.Errorf("%w: %d of %d transactions are in the group of tick %d", errAim, members, count, first.ExpiryTick)
+	}
+	out, err := w.watch(ctx, first.ID, members, at)
+	if err == nil {
+		out.Filling = filling
+	}
+	return out, err
+}
+
+// errAim says that the machine was too busy to bring all into one group in time.
+var errAim = fmt.Errorf("the machine is too busy to aim")
+
+// aim begins one transaction, and tells when the tick begins that ends it.
+func (w *worker) aim(ctx context.Context, lead time.Duration) (b txn.Begun, at time.Time, interval time.Duration, err error) {
+	if b, err = w.node.Begin(ctx, txn.Options{Name: "transfer", Timeout: lead}); err != nil {
+		return b, at, 0, err
+	}
+	now := time.Now() // before it is asked: what is measured from here is rather too long
+	g, err := w.node.Groups(ctx)
+	if err != nil {
+		return b, at, 0, err
+	}
+	for _, one := range g.Groups {
+		if one.ExpiryTick == b.ExpiryTick {
+			return b, now.Add(time.Duration(one.ExpiresIn)), time.Duration(g.Interval), nil
+		}
+	}
+	return b, at, 0, fmt.Errorf("tick %d has no group", b.ExpiryTick)
+}
+
+// begin begins count transactions with 512 callers, all with the same deadline.
+func (w *worker) begin(ctx context.Context, count int, deadline time.Time) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range 512 {
+		wg.Go(func() {
+			for ctx.Err() == nil && next.Add(1) <= int64(count) {
+				left := time.Until(deadline)
+				if left < time.Second {
+					cancel(fmt.Errorf("%w: %d of %d had begun a second before their deadline", errAim, next.Load(), count))
+					return
+				}
+				if _, err := w.node.Begin(ctx, txn.Options{Name: "transfer", Timeout: left}); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return context.Cause(ctx)
+}
+
+// watch looks every half a millisecond what has been decided. A reader sees that a transaction is timed out as soon as the
+// entry is applied whose tick says so, and its record says it when one of the next entries has moved it.
+func (w *worker) watch(ctx context.Context, first txn.ID, members int, at time.Time) (*Group, error) {
+	ctx = txn.AllowStale(ctx) // what is applied here is durable, and nothing is in the way of the log
+	<-time.After(time.Until(at) - 100*time.Millisecond)
+	before, err := w.node.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	g := &Group{Count: members}
+	ticker := time.NewTicker(500 * time.Microsecond)
+	defer ticker.Stop()
+	for range ticker.C {
+		if g.Decided == 0 {
+			info, err := w.node.Get(ctx, first)
+			if err != nil {
+				return nil, err
+			}
+			if info.State.Decided() {
+				g.Decided, g.First = time.Since(at), info.DecidedIndex
+			}
+		}
+		s, err := w.node.Status(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if g.Decided > 0 && s.TimedOut-before.TimedOut >= uint64(members) && s.Undone == 0 {
+			g.Moved, g.Last = time.Since(at), s.LogIndex
+			return g, nil
+		}
+		if time.Since(at) > 10*time.Minute {
+			return nil, fmt.Errorf("10 minutes after the tick %d of %d are decided and %d are unfinished", s.TimedOut-before.TimedOut, members, s.Undone)
+		}
+	}
+	return nil, ctx.Err()
+}

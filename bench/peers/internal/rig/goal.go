@@ -1,0 +1,62 @@
+package rig
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+)
+
+// Goal is a figure that was promised, and what was measured.
+type Goal struct {
+	Name   string  `json:"name"`
+	Want   string  `json:"want"`
+	Median float64 `json:"median"`
+	Least  float64 `json:"least"`
+	Most   float64 `json:"most"`
+	Met    bool    `json:"met"`
+}
+
+// AtLeast judges the median of values, one of each round; none of them misses the goal.
+func AtLeast(name string, want float64, values []float64) Goal {
+	g := judged(name, values)
+	g.Want, g.Met = fmt.Sprintf("≥ %.12g", want), len(values) > 0 && g.Median >= want
+	return g
+}
+
+// AtMost is the same, downwards.
+func AtMost(name string, want float64, values []float64) Goal {
+	g := judged(name, values)
+	g.Want, g.Met = fmt.Sprintf("≤ %.12g", want), len(values) > 0 && g.Median <= want
+	return g
+}
+
+func judged(name string, values []float64) Goal {
+	g := Goal{Name: name, Median: Median(values)}
+	if len(values) > 0 {
+		g.Least, g.Most = slices.Min(values), slices.Max(values)
+	}
+	return g
+}
+
+// PrintGoals writes them as a table.
+func PrintGoals(w io.Writer, goals []Goal) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "goal\twant\tmedian\tleast\tmost\t")
+	for _, g := range goals {
+		met := "met"
+		if !g.Met {
+			met = "MISSED"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", g.Name, g.Want, figure(g.Median), figure(g.Least), figure(g.Most), met)
+	}
+	return t.Flush()
+}
+
+// figure keeps what a reader wants to see of a number of any size.
+func figure(v float64) string {
+	if v == float64(int64(v)) || v >= 1000 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.3g", v)
+}

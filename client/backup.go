@@ -1,0 +1,109 @@
+package client
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
+	"github.com/txmgr/txmgr/api/wire"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// silence is how long a copy may stand still before it is given up.
+const silence = 30 * time.Second
+
+// errCopy is a copy that is not what its sender says it is.
+var errCopy = errors.New("the copy is not whole")
+
+// Backup writes a copy of the whole state to w. It lasts as long as it makes
+// progress. Without an error w has got the whole copy, compared with the sum that
+// the server has made of it; with one, what w has got is worthless.
+func (c *Client) Backup(ctx context.Context, w io.Writer) (txn.Backup, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.ctx, cancel)()
+	var b txn.Backup
+	opening, over := context.WithTimeout(ctx, c.cfg.RequestTimeout)
+	defer over()
+	err := c.retryUntil(opening, "snapshot", txn.ID{}, func() error {
+		attempt, cancel := context.WithCancel(ctx)
+		defer cancel()
+		attempt, connected := traced(attempt)
+		e, n := c.at()
+		k := &copying{to: w, cancel: cancel}
+		err := k.run(attempt, e)
+		err = c.judge(e, n, connected.Load(), err)
+		if b = k.backup; k.written > 0 && (again(err) || isLost(err)) {
+			return &brokenCopyError{k.written, err}
+		}
+		return err
+	})
+	if broken := (*brokenCopyError)(nil); errors.As(err, &broken) {
+		err = newError("snapshot", txn.ID{}, fmt.Errorf("%w: %s", txn.ErrUnavailable, broken))
+	}
+	return b, err
+}
+
+// brokenCopyError is unavailability that must not be tried again: the writer has got
+// the beginning of a copy.
+type brokenCopyError struct {
+	written int64
+	why     error
+}
+
+// Error says how far it came.
+func (e *brokenCopyError) Error() string {
+	return fmt.Sprintf("the copy broke off after %d bytes: %v", e.written, e.why)
+}
+
+// copying is one attempt.
+type copying struct {
+	to      io.Writer
+	cancel  context.CancelFunc
+	written int64
+	backup  txn.Backup
+}
+
+func (k *copying) run(ctx context.Context, e *endpoint) error {
+	idle := time.AfterFunc(silence, k.cancel)
+	defer idle.Stop()
+	s, err := e.backup.Snapshot(ctx, &txmgrv1.SnapshotRequest{})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.Close() }() // all that counts was read
+	sum := sha256.New()
+	var end *txmgrv1.Backup
+	for s.Receive() {
+		idle.Reset(silence)
+		m := s.Msg()
+		if end != nil {
+			return fmt.Errorf("%w: something follows its end", errCopy)
+		}
+		end = m.GetBackup()
+		_, _ = sum.Write(m.GetData()) // never fails
+		n, err := k.to.Write(m.GetData())
+		k.written += int64(n)
+		if err != nil {
+			return fmt.Errorf("write the copy: %w", err)
+		}
+	}
+	if err := s.Err(); err != nil {
+		return err
+	}
+	if end == nil {
+		return fmt.Errorf("%w: its end is missing", errCopy)
+	}
+	if k.backup, err = wire.ToBackup(end); err != nil {
+		return err
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); got != k.backup.SHA256 || k.written != k.backup.Bytes {
+		return fmt.Errorf("%w: %d bytes with SHA-256 %s came, %d with %s were sent", errCopy, k.written, got, k.backup.Bytes, k.backup.SHA256)
+	}
+	return nil
+}

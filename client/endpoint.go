@@ -1,0 +1,117 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/txmgr/txmgr/api/wire"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// at is the endpoint to use now, and its number for [Client.leave].
+func (c *Client) at() (*endpoint, uint32) {
+	n := c.current.Load()
+	return c.endpoints[int(n)%len(c.endpoints)], n
+}
+
+// leave goes on to the next endpoint, once for however many calls failed at n.
+func (c *Client) leave(n uint32) { c.current.CompareAndSwap(n, n+1) }
+
+// follow goes to the endpoint that has the leader's URL, if there is one. One that
+// did not answer lately is left alone: others may reach it, and pass calls on, when
+// this client cannot.
+func (c *Client) follow(url string) {
+	url = strings.TrimRight(url, "/")
+	for i, e := range c.endpoints {
+		if e.base != url {
+			continue
+		}
+		if e.health.shunned(time.Now()) {
+			return
+		}
+		n, all := c.current.Load(), uint32(len(c.endpoints))
+		ahead := (uint32(i) + all - n%all) % all
+		// If somebody else moves meanwhile, the next answer tells again.
+		if ahead > 0 && c.current.CompareAndSwap(n, n+ahead) {
+			c.pipe.signal()
+		}
+		return
+	}
+}
+
+// health says whether an endpoint answers.
+type health struct {
+	mu       sync.Mutex // guards the rest
+	failures int        // in a row
+	until    time.Time  // no hint leads there before
+}
+
+// firstShun and maxShun bound how long no hint leads to an endpoint that did not
+// answer: each failure doubles it.
+const (
+	firstShun = time.Second
+	maxShun   = 30 * time.Second
+)
+
+func (h *health) shunned(now time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return now.Before(h.until)
+}
+
+func (h *health) note(answered bool, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if answered {
+		h.failures, h.until = 0, time.Time{}
+		return
+	}
+	h.until = now.Add(min(firstShun<<min(h.failures, 10), maxShun))
+	h.failures++
+}
+
+// door is the way to one endpoint: every request shows the token, and every answer
+// may say who leads.
+type door struct {
+	http.RoundTripper
+	c *Client
+	e *endpoint
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (d *door) RoundTrip(r *http.Request) (*http.Response, error) {
+	stale := txn.StaleAllowed(r.Context())
+	if secret := d.c.secret.get(); secret != "" || stale {
+		r = r.Clone(r.Context()) // it is the caller's
+		if secret != "" {
+			r.Header.Set("Authorization", "Bearer "+secret)
+		}
+		if stale {
+			r.Header.Set(wire.HeaderStale, "true")
+		}
+	}
+	answer, err := d.RoundTripper.RoundTrip(r)
+	if err == nil || !errors.Is(r.Context().Err(), context.Canceled) {
+		d.e.health.note(err == nil, time.Now())
+	}
+	if err != nil {
+		return nil, err
+	}
+	// Whoever takes what is stale does so to spare the leader.
+	if leader := answer.Header.Get(wire.HeaderLeader); leader != "" && !stale {
+		d.c.follow(leader)
+	}
+	return answer, nil
+}
+
+// CloseIdleConnections lets [http.Client.CloseIdleConnections] reach the
+// transport.
+func (d *door) CloseIdleConnections() {
+	if c, ok := d.RoundTripper.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}

@@ -1,0 +1,47 @@
+package client
+
+import (
+	"context"
+
+	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
+	"github.com/txmgr/txmgr/api/wire"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// CreateToken makes a token and gives its secret, which nobody can see again. It is
+// not repeated once it may have arrived: the second time would make another.
+func (c *Client) CreateToken(ctx context.Context, r txn.TokenRequest) (txn.Token, string, error) {
+	var res *txmgrv1.CreateTokenResponse
+	request := wire.FromTokenRequest(r)
+	err := c.once(ctx, "create token", func(ctx context.Context, e *endpoint) (err error) {
+		res, err = e.tokens.Create(ctx, request)
+		return err
+	})
+	if err != nil {
+		return txn.Token{}, "", err
+	}
+	t, err := translated(wire.ToToken(res.GetToken()))
+	return t, res.GetSecret(), err
+}
+
+// Tokens lists all tokens, without their secrets.
+func (c *Client) Tokens(ctx context.Context) ([]txn.Token, error) {
+	var res *txmgrv1.ListTokensResponse
+	err := c.unaryCall(ctx, "list tokens", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
+		res, err = e.tokens.List(ctx, &txmgrv1.ListTokensRequest{})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return translated(wire.ToTokens(res))
+}
+
+// RevokeToken takes a token back, by its id or name.
+func (c *Client) RevokeToken(ctx context.Context, token, by, reason string) error {
+	r := &txmgrv1.RevokeTokenRequest{Token: wire.Text(token), By: wire.Text(by), Reason: wire.Text(reason)}
+	return c.unaryCall(ctx, "revoke token", txn.ID{}, func(ctx context.Context, e *endpoint) error {
+		_, err := e.tokens.Revoke(ctx, r)
+		return err
+	})
+}

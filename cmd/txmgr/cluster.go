@@ -1,0 +1,172 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+	"github.com/txmgr/txmgr/txn"
+)
+
+func clusterCommand(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cluster",
+		Short: "Look at the nodes of a cluster, and change them",
+		Long: `Look at the nodes of a cluster, and change them. Three or five nodes carry on when one
+or two of them are lost; txmgr server says how they find each other.`,
+	}
+	parent(cmd)
+	cmd.AddCommand(clusterStatusCommand(a), clusterJoinCommand(a), clusterRemoveCommand(a), clusterTransferCommand(a), clusterLeaveCommand(a))
+	return cmd
+}
+
+func clusterStatusCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "Show the nodes: who leads, who votes, who lags behind",
+		Long: `Show the nodes of the cluster as the leader sees them, or, when it cannot be asked, as
+the node that answers does: then nobody knows what is heard of the others.
+
+  leader    decides
+  voter     takes part in decisions
+  learner   is catching up, and will be a voter
+
+Without a leader the exit code is 10.`,
+		Example:           "  txmgr cluster status\n  txmgr cluster status --address http://10.0.0.2:7460 -o json",
+		Args:              nothing(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: a.brief(func(ctx context.Context, c *client.Client, _ []string) error {
+			s, err := c.Status(ctx)
+			if err != nil {
+				return err
+			}
+			s = a.askLeader(ctx, s)
+			if err := a.printCluster(s); err != nil {
+				return err
+			}
+			if leaderOf(s) == "" {
+				return &output.Failure{Code: txn.CodeUnhealthy, What: "no leader", Cause: s.Waiting, Next: "look at the logs of the nodes; more than half of the voters have to reach each other"}
+			}
+			return nil
+		}),
+	}
+}
+
+// askLeader gives the leader's own view, which alone knows of the others, or s when
+// it cannot be had.
+func (a *app) askLeader(ctx context.Context, s txn.Status) txn.Status {
+	i := slices.IndexFunc(s.Members, func(m txn.Member) bool { return m.Leader })
+	if s.Leader || i < 0 || s.Members[i].API == "" {
+		return s
+	}
+	c, err := a.dialAt(s.Members[i].API)
+	if err != nil {
+		return s
+	}
+	defer func() { _ = c.Close() }() // it has answered, or not
+	ctx, cancel := context.WithTimeout(ctx, completionPatience)
+	defer cancel()
+	if better, err := c.Status(ctx); err == nil && better.Cluster == s.Cluster && better.Leader {
+		for i := range better.Members {
+			better.Members[i].Self = better.Members[i].ID == s.Node
+		}
+		return better
+	}
+	return s
+}
+
+// leaderOf is the id of the node that leads; empty when none does.
+func leaderOf(s txn.Status) string {
+	if s.Leader {
+		return s.Node
+	}
+	return s.LeaderID
+}
+
+// clusterView is the part of the status that is about the nodes.
+type clusterView struct {
+	Cluster     string       `json:"cluster"`
+	Incarnation uint64       `json:"incarnation"`
+	Held        bool         `json:"held"`
+	Leader      string       `json:"leader"`
+	Waiting     string       `json:"waiting"`
+	Members     []txn.Member `json:"members"`
+}
+
+// byName puts nodes into an order that does not depend on who is asked.
+func byName(members []txn.Member) []txn.Member {
+	return slices.SortedFunc(slices.Values(members), func(a, b txn.Member) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.ID, b.ID))
+	})
+}
+
+func (a *app) printCluster(s txn.Status) error {
+	v := clusterView{s.Cluster, s.Incarnation, s.Held, leaderOf(s), s.Waiting, byName(s.Members)}
+	if v.Members == nil {
+		v.Members = []txn.Member{}
+	}
+	ids := make([]string, len(v.Members))
+	for i, m := range v.Members {
+		ids[i] = m.ID
+	}
+	if s.Held {
+		a.print.Note("%s", heldNote)
+	}
+	return a.print.Print(output.Document{Value: v, IDs: ids, Tables: []output.Table{memberTable(v.Members)}})
+}
+
+const heldNote = "held since it was restored: nothing is driven to its end, and nothing new begins, until: txmgr recover resume --reason TEXT"
+
+func memberTable(members []txn.Member) output.Table {
+	t := output.Table{Columns: []output.Column{
+		{Name: "NAME"}, {Name: "ID"}, {Name: "ROLE", State: true}, {Name: "API"}, {Name: "RAFT"}, {Name: "HEARD"}, {Name: "BEHIND"}, {Name: "VERSION"},
+	}}
+	for _, m := range members {
+		heard, behind := "", ""
+		if m.Heard >= 0 && !m.Leader {
+			heard = output.Since(time.Duration(m.Heard)) + " ago"
+		}
+		if m.Behind >= 0 && !m.Leader {
+			behind = count(m.Behind)
+		}
+		t.Add(m.Name, m.ID, roleOf(m), m.API, m.Raft, heard, behind, m.Version)
+	}
+	return t
+}
+
+func roleOf(m txn.Member) string {
+	switch {
+	case m.Leader:
+		return "leader"
+	case m.Voter:
+		return "voter"
+	}
+	return "learner"
+}
+
+// completeNodes completes the first argument with the nodes of the cluster.
+func (a *app) completeNodes() cobra.CompletionFunc {
+	return a.complete(func(ctx context.Context, c *client.Client, args []string, _ string) (out []string) {
+		if len(args) > 0 {
+			return nil
+		}
+		s, err := c.Status(ctx)
+		if err != nil {
+			return nil
+		}
+		for _, m := range s.Members {
+			name := m.Name
+			if name == "" {
+				name = m.ID
+			}
+			out = append(out, cobra.CompletionWithDesc(name, strings.TrimSpace(roleOf(m)+" "+output.Clean(m.API))))
+		}
+		return out
+	})
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+	"github.com/txmgr/txmgr/txn"
+)
+
+func clusterJoinCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "join ADDRESS",
+		Short: "Add a node that waits for it",
+		Long: `Add the node that listens for the others at ADDRESS, its --advertise or
+--raft-listen. It has to run, with a data directory that has never held anything. It
+learns first, and takes part in decisions when it has caught up.
+
+A node that is started with --join asks to be added by itself.`,
+		Example:           "  txmgr cluster join 10.0.0.4:7461",
+		Args:              takes(1, 1, "ADDRESS"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+			m, err := c.Join(ctx, args[0], a.person())
+			if err != nil {
+				return err
+			}
+			if !m.Voter {
+				a.print.Note("it is catching up; txmgr cluster status shows when it is a voter")
+			}
+			return a.print.Print(output.Document{Value: m, IDs: []string{m.ID}, Tables: []output.Table{memberTable([]txn.Member{m})}})
+		}),
+	}
+}
+
+func clusterRemoveCommand(a *app) *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use:   "remove NODE --reason TEXT",
+		Short: "Take a node out of the cluster, for ever",
+		Long: `Take a node out of the cluster, by its name or id, for ever: it can do nothing any
+more, also when it still runs and only you believe it dead. Its data directory is of no
+use afterwards. A machine that comes back gets an empty one, and joins as a new node.
+
+It is refused when the others could not decide without it.`,
+		Example:           `  txmgr cluster remove c --reason "its disk is gone, ticket 812"`,
+		Args:              takes(1, 1, "NODE"),
+		ValidArgsFunction: a.completeNodes(),
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why; required, the audit keeps it")
+	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, args []string) error {
+		if err := reasoned(reason); err != nil {
+			return err
+		}
+		if err := a.confirm(fmt.Sprintf("Remove node %s from the cluster for ever?", args[0])); err != nil {
+			return err
+		}
+		ctx, cancel := a.patient(ctx)
+		defer cancel()
+		if err := c.Remove(ctx, args[0], a.person(), reason); err != nil {
+			return nodeFailure(err)
+		}
+		a.print.Note("its data directory is of no use any more")
+		t := output.Table{Columns: output.Columns("NODE", "REMOVED")}
+		t.Add(args[0], "yes")
+		return a.print.Print(output.Document{Value: map[string]any{"node": args[0], "removed": true}, IDs: args, Tables: []output.Table{t}})
+	})
+	return cmd
+}
+
+// reasoned refuses what is done for ever without a reason.
+func reasoned(reason string) error {
+	if strings.TrimSpace(reason) == "" {
+		return output.Usage(`--reason "..." says why; the audit keeps it`, "no reason given")
+	}
+	return nil
+}
+
+// nodeFailure says where the names of nodes are found.
+func nodeFailure(err error) error {
+	if txn.CodeOf(err) != txn.CodeNotFound {
+		return err
+	}
+	f := *output.Explain(err)
+	f.Next = "txmgr cluster status shows the nodes"
+	return &f
+}
+
+func clusterTransferCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "transfer-leader [NODE]",
+		Short: "Make another node lead",
+		Long: `Make another node lead: NODE, or any that is up to date. Calls go on, after the
+fraction of a second that it takes.`,
+		Example:           "  txmgr cluster transfer-leader\n  txmgr cluster transfer-leader b",
+		Args:              takes(0, 1, "at most NODE"),
+		ValidArgsFunction: a.completeNodes(),
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+			node := ""
+			if len(args) == 1 {
+				node = args[0]
+			}
+			if err := c.TransferLeader(ctx, node); err != nil {
+				return nodeFailure(err)
+			}
+			s, err := c.Status(ctx)
+			if err != nil {
+				return err
+			}
+			leader := leaderOf(s)
+			t := output.Table{Columns: output.Columns("LEADER", "NAME")}
+			name := ""
+			for _, m := range s.Members {
+				if m.ID == leader {
+					name = m.Name
+				}
+			}
+			t.Add(output.Dash(leader), name)
+			return a.print.Print(output.Document{
+				Value: map[string]any{"leader": leader, "name": name, "transferred": true}, IDs: []string{leader}, Tables: []output.Table{t},
+			})
+		}),
+	}
+}
+
+func clusterLeaveCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "leave",
+		Short: "Take the node that is asked out of the cluster, for ever",
+		Long: `Take the node at --address, which must be a single one, out of the cluster for ever,
+before its machine goes. It hands the lead over when it has it, and can be stopped
+afterwards. Stopping alone is not leaving: a node that is stopped is still counted.`,
+		Example:           "  txmgr cluster leave --address http://10.0.0.3:7460",
+		Args:              nothing(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+			if strings.Contains(a.address, ",") {
+				return output.Usage("--address with the node that is to leave, and no other", "several addresses are given, and the node that is asked is the one that leaves")
+			}
+			ctx, cancel := a.patient(ctx)
+			defer cancel()
+			s, err := c.Status(ctx)
+			if err != nil {
+				return err
+			}
+			name := s.Node
+			for _, m := range s.Members {
+				if m.Self && m.Name != "" {
+					name = m.Name + " (" + m.ID + ")"
+				}
+			}
+			if err := a.confirm(fmt.Sprintf("Node %s leaves the cluster for ever?", name)); err != nil {
+				return err
+			}
+			if err := c.Leave(ctx, a.person()); err != nil {
+				return err
+			}
+			a.print.Note("it can be stopped now; its data directory is of no use any more")
+			t := output.Table{Columns: output.Columns("NODE", "LEFT")}
+			t.Add(s.Node, "yes")
+			return a.print.Print(output.Document{Value: map[string]any{"node": s.Node, "left": true}, IDs: []string{s.Node}, Tables: []output.Table{t}})
+		}),
+	}
+}

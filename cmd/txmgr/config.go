@@ -1,0 +1,106 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+)
+
+func configCommand(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Make, show and check the settings of servers",
+		Long:  "Make, show and check the settings of servers. Nothing here talks to a coordinator.",
+	}
+	parent(cmd)
+	cmd.AddCommand(configInitCommand(a), configShowCommand(a), configValidateCommand(a))
+	return cmd
+}
+
+// setting is one setting of a server, and where its value is from.
+type setting struct {
+	Key    string `json:"key"`
+	Value  string `json:"value"`
+	Source string `json:"source"`
+}
+
+func configShowCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "show [FILE]",
+		Short: "Show the settings that a server would have, and where each is from",
+		Long: `Show the settings that txmgr server would have with FILE and this environment, and where
+each is from. Those that are not set have no value here, and the default that
+txmgr server --help shows.`,
+		Example:           "  txmgr config show /etc/txmgr/server.yaml\n  TXMGR_SERVER_LOG_LEVEL=debug txmgr config show -o json",
+		Args:              takes(0, 1, "at most FILE"),
+		ValidArgsFunction: a.completeFiles(),
+		RunE: func(_ *cobra.Command, args []string) error {
+			_, settings, err := a.settings(args)
+			if err != nil {
+				return err
+			}
+			t := output.Table{Columns: output.Columns("SETTING", "VALUE", "FROM")}
+			var ids []string
+			for _, s := range settings {
+				t.Add(s.Key, s.Value, s.Source)
+				ids = append(ids, s.Key)
+			}
+			return a.print.Print(output.Document{Value: settings, IDs: ids, Tables: []output.Table{t}})
+		},
+	}
+}
+
+// settings reads a file as a server would, and says where each value is from.
+func (a *app) settings(args []string) (*serverOptions, []setting, error) {
+	o := new(serverOptions)
+	f := pflag.NewFlagSet("server", pflag.ContinueOnError)
+	o.flags(f)
+	from := map[string]string{}
+	for _, v := range serverEnvironment() {
+		if a.env(v.name) != "" {
+			from[v.flag] = v.name
+		}
+	}
+	if len(args) == 1 {
+		if err := f.Set("config", args[0]); err != nil {
+			return nil, nil, err
+		}
+		root, err := readYAML(args[0])
+		if err != nil {
+			return nil, nil, err
+		}
+		if root != nil {
+			for i := 0; i+1 < len(root.Content); i += 2 {
+				name := strings.ReplaceAll(root.Content[i].Value, "_", "-")
+				if from[name] == "" {
+					from[name] = args[0] + ":" + strconv.Itoa(root.Content[i].Line)
+				}
+			}
+		}
+	}
+	if err := o.settle(f, a.env); err != nil {
+		return nil, nil, err
+	}
+	var all []setting
+	f.VisitAll(func(f *pflag.Flag) {
+		if f.Name == "config" {
+			return
+		}
+		s := setting{Key: strings.ReplaceAll(f.Name, "-", "_"), Value: f.Value.String(), Source: from[f.Name]}
+		if s.Value == f.DefValue && s.Source == "" {
+			s.Source = "default"
+			if f.DefValue == "0s" || f.DefValue == "0" || f.DefValue == "[]" {
+				s.Value = ""
+			}
+		}
+		if several, ok := f.Value.(pflag.SliceValue); ok {
+			s.Value = strings.Join(several.GetSlice(), ",")
+		}
+		all = append(all, s)
+	})
+	return o, all, nil
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/kit"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+)
+
+func configInitCommand(a *app) *cobra.Command {
+	var p kit.Plan
+	var nodes []string
+	cmd := &cobra.Command{
+		Use:   "init --dir DIR --node NAME=HOST...",
+		Short: "Make certificates, tokens and settings for the nodes of a cluster",
+		Long: `Make what the nodes of a cluster need: a private authority, a certificate for each node
+and for a client, a root token, and a file of settings to start each node with. The
+directory of a node is all that its machine needs: copy it there, and nothing else.
+
+Nothing that is there is changed: run it again to go on, or, later, with another
+--node to add one; that one joins the others. Keep ca.key where no node has it.
+
+A node is NAME=HOST, or NAME=HOST:PORT with the port of its API, and the next port is
+the one for the other nodes, or NAME=HOST:PORT:PORT.`,
+		Example: `  txmgr config init --dir shop --cluster shop --node a=10.0.0.1 --node b=10.0.0.2 --node c=10.0.0.3
+  txmgr config init --dir try --node a=127.0.0.1:7460 --node b=127.0.0.1:7470 --node c=127.0.0.1:7480
+  txmgr config init --dir shop --node d=10.0.0.4 --client app`,
+		Args:              nothing(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := cmd.Flags()
+	f.StringVar(&p.Dir, "dir", "", "the directory; it is made when it is missing")
+	f.StringVar(&p.Cluster, "cluster", "", "the name of the cluster in certificates (default txmgr)")
+	f.StringArrayVar(&nodes, "node", nil, "a node, as NAME=HOST; may be repeated")
+	f.StringArrayVar(&p.Clients, "client", []string{"client"}, "the name of a client's certificate; may be repeated")
+	cmd.RunE = func(*cobra.Command, []string) error {
+		if p.Dir == "" || len(nodes) == 0 {
+			return output.Usage("txmgr config init --dir DIR --node a=10.0.0.1 --node b=10.0.0.2 --node c=10.0.0.3", "want --dir and at least one --node")
+		}
+		for _, s := range nodes {
+			n, err := kit.ParseNode(s)
+			if err != nil {
+				return err
+			}
+			p.Nodes = append(p.Nodes, n)
+		}
+		files, err := kit.Make(p)
+		if err != nil {
+			return err
+		}
+		return a.printKit(p, files)
+	}
+	return cmd
+}
+
+func (a *app) printKit(p kit.Plan, files []kit.File) error {
+	t := output.Table{Columns: output.Columns("FILE", "MADE", "WHAT")}
+	var ids []string
+	for _, f := range files {
+		made := "was there"
+		if f.Made {
+			made = "yes"
+		}
+		t.Add(f.Path, made, f.What)
+		ids = append(ids, f.Path)
+	}
+	if len(p.Nodes)%2 == 0 {
+		a.print.Note("%d nodes carry on without %d of them, as %d do: odd numbers are better", len(p.Nodes), (len(p.Nodes)-1)/2, len(p.Nodes)-1)
+	}
+	for _, n := range p.Nodes {
+		a.print.Note("start node %s: txmgr server --config %s", n.Name, filepath.Join(p.Dir, n.Name, "server.yaml"))
+	}
+	for _, c := range p.Clients {
+		a.print.Note("then: . %s; export TXMGR_TOKEN_FILE=%s; txmgr cluster status", filepath.Join(p.Dir, c, "env"), filepath.Join(p.Dir, "root.token"))
+	}
+	return a.print.Print(output.Document{Value: files, IDs: ids, Tables: []output.Table{t}})
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+	"github.com/txmgr/txmgr/internal/certs"
+	"github.com/txmgr/txmgr/txn"
+)
+
+func configValidateCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "validate FILE",
+		Short: "Check the settings of a server before it is started with them",
+		Long: `Check the settings of a server before it is started with them: that every key is known
+and every value possible, that certificates can be read, belong to their keys, are good
+today and are what nodes accept, and that nothing is offered to the network without
+protection. What is wrong is said, all of it, with exit code 2.`,
+		Example:           "  txmgr config validate /etc/txmgr/server.yaml",
+		Args:              takes(1, 1, "FILE"),
+		ValidArgsFunction: a.completeFiles(),
+		RunE: func(_ *cobra.Command, args []string) error {
+			o, _, err := a.settings(args)
+			if err != nil {
+				return err
+			}
+			if err := o.check(time.Now()); err != nil {
+				all := strings.Split(err.Error(), "\n")
+				return &output.Failure{
+					Code: txn.CodeUsage, What: args[0] + ": " + output.Plural(len(all), "thing is", "things are") + " wrong",
+					Cause: strings.Join(all, "\n"), Next: "txmgr server --help says what each setting means", Err: err,
+				}
+			}
+			mode := "alone"
+			if !o.alone() {
+				mode = "cluster"
+			}
+			t := output.Table{Columns: output.Columns("FILE", "VALID", "MODE")}
+			t.Add(args[0], "yes", mode)
+			return a.print.Print(output.Document{
+				Value: map[string]any{"file": args[0], "valid": true, "mode": mode}, IDs: args, Tables: []output.Table{t},
+			})
+		},
+	}
+}
+
+// check finds what a server would stumble over, without starting one.
+func (o *serverOptions) check(now time.Time) error {
+	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	var errs []error
+	note := func(what string, err error) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", what, err))
+		}
+	}
+	if o.dataDir == "" {
+		errs = append(errs, errors.New("data_dir: none is given"))
+	}
+	_, err := o.logger(io.Discard)
+	note("log", err)
+	api, err := net.ResolveTCPAddr("tcp", o.listen)
+	note("listen", err)
+	if err == nil {
+		note("listen", o.checkExposed(api))
+		c, err := o.cluster(api, o.scheme(), o.insecure)
+		note("cluster", err)
+		if c != nil {
+			for _, address := range append([]string{c.Listen}, c.Join...) {
+				_, _, err := net.SplitHostPort(address)
+				note("address "+address, err)
+			}
+		}
+	}
+	if o.tlsCert != "" || o.tlsKey != "" || o.tlsClientCA != "" {
+		s, err := certs.Open(certs.Files{Cert: o.tlsCert, Key: o.tlsKey, CA: o.tlsClientCA}, quiet)
+		note("tls", err)
+		if err == nil && s.Expires().IsZero() {
+			errs = append(errs, errors.New("tls: a server needs tls_cert and tls_key"))
+		}
+		note("tls_cert", good(s, err, now))
+	}
+	if o.peerCert != "" || o.peerKey != "" || o.peerCA != "" {
+		s, err := certs.OpenPeer(certs.Files{Cert: o.peerCert, Key: o.peerKey, CA: o.peerCA}, quiet)
+		note("peer", err)
+		note("peer_cert", good(s, err, now))
+	}
+	for _, file := range []string{o.tlsCA, o.rootTokenFile} {
+		if file != "" {
+			_, err := os.ReadFile(file)
+			note("file", err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// good reports a certificate that was read, and has expired.
+func good(s interface{ Expires() time.Time }, err error, now time.Time) error {
+	if err != nil || s.Expires().IsZero() || now.Before(s.Expires()) {
+		return nil
+	}
+	return fmt.Errorf("it expired at %s", moment(s.Expires()))
+}

@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+	"github.com/txmgr/txmgr/node"
+	"github.com/txmgr/txmgr/server"
+	"github.com/txmgr/txmgr/txn"
+)
+
+const (
+	maxDevNodes = 7
+	// devStride is how far the ports of two coordinators are apart.
+	devStride = 10
+	// devPatience bounds the forming of the cluster.
+	devPatience = time.Minute
+)
+
+// devNode is one coordinator of a throw-away cluster.
+type devNode struct {
+	name     string
+	listener net.Listener
+	raft     string
+	node     *node.Node
+	server   *server.Server
+}
+
+func (d *devNode) address() string { return "http://" + d.listener.Addr().String() }
+
+// devCluster runs several coordinators in this process until ctx ends.
+func (a *app) devCluster(ctx context.Context, o serverOptions, size int, data string, keep bool) (err error) {
+	log, err := o.logger(a.err)
+	if err != nil {
+		return err
+	}
+	log = slog.New(untilDone{log.Handler(), ctx})
+	closing := new(closers)
+	defer func() { err = closing.close(err) }()
+	nodes, err := takeDevPorts(o, size, data, closing)
+	if err != nil {
+		return err
+	}
+	closing.add("the coordinators", func() error { return closeDevNodes(nodes) })
+	if err := openDevNodes(ctx, o, nodes, data, log); err != nil {
+		return err
+	}
+	serving, stop := context.WithCancelCause(ctx)
+	var running sync.WaitGroup
+	defer func() {
+		stop(nil)
+		running.Wait()
+		if cause := context.Cause(serving); cause != nil && ctx.Err() == nil && !errors.Is(cause, context.Canceled) {
+			err = errors.Join(err, cause)
+		}
+	}()
+	for _, d := range nodes {
+		running.Go(func() { stop(d.server.Serve(serving, d.listener)) }) // the first one to end ends all
+	}
+	if err := furnishCluster(serving, nodes, data); err != nil {
+		return err
+	}
+	var addresses []string
+	for _, d := range nodes {
+		addresses = append(addresses, d.address())
+	}
+	if err := a.welcomeCluster(addresses, data, keep); err != nil {
+		return err
+	}
+	if o.addressFile != "" {
+		if err := writeAddress(o.addressFile, strings.Join(addresses, ",")); err != nil {
+			return err
+		}
+		closing.add("the address file", removes(o.addressFile))
+	}
+	<-serving.Done()
+	return nil
+}
+
+// takeDevPorts takes the ports of all coordinators, so that one that is taken is said
+// before anything is written.
+func takeDevPorts(o serverOptions, size int, data string, closing *closers) ([]*devNode, error) {
+	host, port, err := net.SplitHostPort(o.listen)
+	first, perr := strconv.ParseUint(port, 10, 16)
+	if err != nil || perr != nil {
+		return nil, output.Usage("write it like 127.0.0.1:7460", "--listen is %q", o.listen)
+	}
+	raft, err := devRaftAddresses(data, host, int(first), size)
+	if err != nil {
+		return nil, err
+	}
+	var nodes []*devNode
+	for i := range size {
+		one := o
+		if first > 0 {
+			one.listen = net.JoinHostPort(host, strconv.Itoa(int(first)+i*devStride))
+		}
+		l, err := one.takePort()
+		if err != nil {
+			return nil, err
+		}
+		closing.add("a port", l.Close)
+		nodes = append(nodes, &devNode{name: "n" + strconv.Itoa(i+1), listener: l, raft: raft[i]})
+	}
+	return nodes, nil
+}
+
+// devRaftAddresses are where the coordinators find each other: the same ones as
+// before when the data was kept, since all of them cannot move at once.
+func devRaftAddresses(data, host string, first, size int) ([]string, error) {
+	file := filepath.Join(data, "raft-addresses")
+	old, err := os.ReadFile(file)
+	if err == nil {
+		kept := strings.Fields(string(old))
+		if len(kept) != size {
+			return nil, output.Usage(fmt.Sprintf("--nodes %d, or another --data-dir", len(kept)), "the data in %s is that of %d coordinators", data, len(kept))
+		}
+		return kept, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if _, err := os.Stat(filepath.Join(data, "coordinator")); err == nil {
+		return nil, output.Usage("leave --nodes out, or give another --data-dir", "the data in %s is that of a single coordinator", data)
+	}
+	var addresses []string
+	for i := range size {
+		address := net.JoinHostPort(host, strconv.Itoa(first+i*devStride+1))
+		if first == 0 {
+			// Free now, and as good as surely a moment later.
+			l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+			if err != nil {
+				return nil, err
+			}
+			defer func() { _ = l.Close() }() // together, so that no port comes twice
+			address = l.Addr().String()
+		}
+		addresses = append(addresses, address)
+	}
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		return nil, err
+	}
+	return addresses, os.WriteFile(file, []byte(strings.Join(addresses, "\n")+"\n"), 0o600)
+}
+
+// closeDevNodes closes all at once: one that is alone would look for the others.
+func closeDevNodes(nodes []*devNode) error {
+	errs := make([]error, len(nodes))
+	var running sync.WaitGroup
+	for i, d := range nodes {
+		if d.node != nil {
+			running.Go(func() { errs[i] = d.node.Close() })
+		}
+	}
+	running.Wait()
+	return errors.Join(errs...)
+}
+
+// untilDone says nothing once its context is done: what coordinators say of each
+// other while all of them end is no news.
+type untilDone struct {
+	slog.Handler
+	ctx context.Context
+}
+
+// Enabled implements [slog.Handler].
+func (h untilDone) Enabled(ctx context.Context, l slog.Level) bool {
+	return h.ctx.Err() == nil && h.Handler.Enabled(ctx, l)
+}
+
+// WithAttrs implements [slog.Handler].
+func (h untilDone) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return untilDone{h.Handler.WithAttrs(attrs), h.ctx}
+}
+
+// WithGroup implements [slog.Handler].
+func (h untilDone) WithGroup(name string) slog.Handler {
+	return untilDone{h.Handler.WithGroup(name), h.ctx}
+}
+
+func openDevNodes(ctx context.Context, o serverOptions, nodes []*devNode, data string, log *slog.Logger) error {
+	var join []string
+	for _, d := range nodes {
+		join = append(join, d.raft)
+	}
+	for _, d := range nodes {
+		one := o
+		one.dataDir = filepath.Join(data, d.name)
+		log := log.With("node", d.name)
+		conf := one.nodeConfig(log)
+		conf.Cluster = &node.Cluster{Listen: d.raft, API: d.address(), Name: d.name, Expect: len(nodes), Join: join}
+		var err error
+		if d.node, err = node.Open(ctx, conf); err != nil {
+			return dataDirFailure(one.dataDir, err)
+		}
+		if d.server, err = server.New(one.serverConfig(log), d.node); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// furnishCluster waits for a leader and registers the databases there.
+func furnishCluster(ctx context.Context, nodes []*devNode, data string) error {
+	ctx, cancel := context.WithTimeout(ctx, devPatience)
+	defer cancel()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	last := fmt.Errorf("%w: no leader", txn.ErrUnavailable)
+	for {
+		for _, d := range nodes {
+			if _, here := d.node.Leader(); !here {
+				continue
+			}
+			if last = furnish(ctx, d.node, data); last == nil || !errors.Is(last, txn.ErrUnavailable) {
+				return last
+			}
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return fmt.Errorf("form a cluster: %w: %w", context.Cause(ctx), last)
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"net"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// cmdPorts finds ports that are free, all at once, so that none comes twice.
+func cmdPorts(ts *testscript.TestScript, _ bool, names []string) {
+	for _, name := range names {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		ts.Check(err)
+		defer func() { _ = l.Close() }()
+		_, port, err := net.SplitHostPort(l.Addr().String())
+		ts.Check(err)
+		ts.Setenv(name, port)
+	}
+}
+
+// cmdEventually is for what becomes true by itself, such as a cluster that forms.
+func cmdEventually(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) == 0 {
+		ts.Fatalf("usage: eventually CMD...")
+	}
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	limit := time.After(patience)
+	for {
+		err := ts.Exec(args[0], args[1:]...)
+		if (err == nil) != neg {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-limit:
+			ts.Fatalf("%v: not within %v: %v", args, patience, err)
+		}
+	}
+}

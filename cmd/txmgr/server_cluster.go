@@ -1,0 +1,104 @@
+package main
+
+import (
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+	"github.com/txmgr/txmgr/node"
+)
+
+// defaultRaft is where a node listens for the others that was not told otherwise.
+const defaultRaft = "127.0.0.1:7461"
+
+// clusterOptions are the settings of a server that is not alone.
+type clusterOptions struct {
+	raftListen, advertise, apiAdvertise, name string
+	expect                                    int
+	join                                      []string
+	peerCert, peerKey, peerCA                 string
+}
+
+func (o *clusterOptions) flags(f *pflag.FlagSet) {
+	f.StringVar(&o.raftListen, "raft-listen", "", "the address to listen on for the other nodes (default "+defaultRaft+" when it is not alone)")
+	f.StringVar(&o.advertise, "advertise", "", "the address at which the other nodes reach this one (default: --raft-listen)")
+	f.StringVar(&o.apiAdvertise, "api-advertise", "", "the URL at which clients and nodes reach this server (default: --listen)")
+	f.StringVar(&o.name, "name", "", "the name of this node, for people (default: the name of the host)")
+	f.IntVar(&o.expect, "bootstrap-expect", 0, "how many nodes form a new cluster together")
+	f.StringSliceVar(&o.join, "join", nil, "addresses at which other nodes listen for this one, separated by commas")
+	f.StringVar(&o.peerCert, "peer-cert", "", "a PEM file with the certificate that this node shows the others")
+	f.StringVar(&o.peerKey, "peer-key", "", "a PEM file with its key")
+	f.StringVar(&o.peerCA, "peer-ca", "", "a PEM file with the certificates that nodes are trusted by")
+}
+
+// alone reports whether nothing says that there are other nodes.
+func (o *clusterOptions) alone() bool {
+	return o.raftListen == "" && len(o.join) == 0 && o.expect <= 1
+}
+
+// cluster gives the node's settings; nil when it is alone. api is what the server
+// listens on, which others need to know in a form that they can reach.
+func (o *clusterOptions) cluster(api net.Addr, scheme string, insecure bool) (*node.Cluster, error) {
+	if o.alone() {
+		if name := o.inVain(); name != "" {
+			return nil, output.Usage("--raft-listen, --join or --bootstrap-expect say that it is not", "--%s says nothing about a server that is alone", name)
+		}
+		return nil, nil
+	}
+	if o.expect < 0 {
+		return nil, output.Usage("give the number of nodes, for example 3", "--bootstrap-expect is %d", o.expect)
+	}
+	if o.expect > 1 && len(o.join) == 0 {
+		return nil, output.Usage("--join with the addresses of all of them", "%d nodes are expected, and nothing says where", o.expect)
+	}
+	c := &node.Cluster{
+		Listen: o.raftListen, Advertise: o.advertise, API: o.apiAdvertise, Name: o.name, Expect: o.expect, Join: o.join,
+		CertFile: o.peerCert, KeyFile: o.peerKey, CAFile: o.peerCA, Insecure: insecure,
+	}
+	if c.Listen == "" {
+		c.Listen = defaultRaft
+	}
+	if c.API == "" {
+		host, err := o.reachable(api, c)
+		if err != nil {
+			return nil, err
+		}
+		c.API = scheme + host
+	}
+	c.API = strings.TrimRight(c.API, "/")
+	if _, err := checkAddress(c.API, false); err != nil || strings.Contains(c.API, ",") {
+		return nil, output.Usage("write it like https://10.0.0.1:7460", "--api-advertise %q is no URL of a server", c.API)
+	}
+	return c, nil
+}
+
+// inVain names a flag that is given though the server is alone.
+func (o *clusterOptions) inVain() string {
+	for _, f := range []struct{ name, value string }{
+		{"advertise", o.advertise}, {"api-advertise", o.apiAdvertise}, {"peer-cert", o.peerCert}, {"peer-key", o.peerKey}, {"peer-ca", o.peerCA},
+	} {
+		if f.value != "" {
+			return f.name
+		}
+	}
+	return ""
+}
+
+// reachable is the host and port of the server as others reach it: of all its
+// addresses, the one at which the nodes reach this one.
+func (o *clusterOptions) reachable(api net.Addr, c *node.Cluster) (string, error) {
+	tcp, ok := api.(*net.TCPAddr)
+	if !ok || !tcp.IP.IsUnspecified() {
+		return api.String(), nil
+	}
+	for _, a := range []string{c.Advertise, c.Listen} {
+		host, _, err := net.SplitHostPort(a)
+		if ip := net.ParseIP(host); err == nil && host != "" && (ip == nil || !ip.IsUnspecified()) {
+			return net.JoinHostPort(host, strconv.Itoa(tcp.Port)), nil
+		}
+	}
+	return "", output.Usage("--advertise 10.0.0.1:7461, or --api-advertise https://10.0.0.1:7460", "%s is every address of this machine, and nothing says which one others reach", api)
+}

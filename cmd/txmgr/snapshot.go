@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/renameio/v2"
+	"github.com/spf13/cobra"
+
+	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+	"github.com/txmgr/txmgr/txn"
+)
+
+func snapshotCommand(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "snapshot",
+		Short: "Copy the whole state to a file, and make a cluster of it again",
+		Long: `Copy the whole state of a cluster to a file, look at such a file, and make a cluster of
+it again. A copy is for the day on which more than half of the nodes are lost for ever;
+before that the others carry on, and a new node joins.`,
+	}
+	parent(cmd)
+	cmd.AddCommand(snapshotSaveCommand(a), snapshotInspectCommand(a), snapshotRestoreCommand(a))
+	return cmd
+}
+
+func snapshotSaveCommand(a *app) *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "save FILE",
+		Short: "Copy the whole state to a file",
+		Long: `Copy the whole state to a file, while the cluster goes on. The file is there when it is
+whole, and not before. It holds no secrets of databases and only hashes of tokens, but
+names and labels of all transactions.`,
+		Example:           "  txmgr snapshot save /backup/txmgr-$(date +%F).snapshot",
+		Args:              takes(1, 1, "FILE"),
+		ValidArgsFunction: a.completeFiles(),
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "replace a file that is there")
+	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, args []string) error {
+		if _, err := os.Lstat(args[0]); err == nil && !force {
+			return &output.Failure{Code: txn.CodeConflict, What: args[0] + " is there already", Next: "--force replaces it"}
+		}
+		b, err := a.save(ctx, c, args[0])
+		if err != nil {
+			return err
+		}
+		return a.printBackup(args[0], b)
+	})
+	return cmd
+}
+
+// save writes the copy beside its place and moves it there when it is whole and on
+// the disk.
+func (a *app) save(ctx context.Context, c *client.Client, file string) (b txn.Backup, err error) {
+	w, err := renameio.NewPendingFile(file, renameio.WithPermissions(0o600))
+	if err != nil {
+		return b, &output.Failure{Code: txn.CodeError, What: "cannot write " + file, Cause: cause(err), Err: err}
+	}
+	defer func() { err = errors.Join(err, w.Cleanup()) }()
+	counted := &counter{to: w}
+	stop := a.report(counted)
+	b, err = c.Backup(ctx, counted)
+	stop()
+	if err != nil {
+		return b, err
+	}
+	return b, w.CloseAtomicallyReplace()
+}
+
+// counter counts what passes.
+type counter struct {
+	to io.Writer
+	n  atomic.Int64
+}
+
+// Write implements [io.Writer].
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.to.Write(p)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// reportEvery is how often a copy says how far it is.
+const reportEvery = 10 * time.Second
+
+// report says from time to time how far a copy is, until it is stopped.
+func (a *app) report(c *counter) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		again := time.NewTicker(reportEvery)
+		defer again.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-again.C:
+				a.print.Note("%d MiB", c.n.Load()>>20)
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-over
+	}
+}
+
+func (a *app) printBackup(file string, b txn.Backup) error {
+	value := struct {
+		File string `json:"file"`
+		txn.Backup
+	}{file, b}
+	return a.print.Print(output.Document{Value: value, IDs: []string{file}, Tables: []output.Table{backupTable(file, b)}})
+}
+
+func backupTable(file string, b txn.Backup) output.Table {
+	t := output.Table{Columns: []output.Column{{Name: "FIELD"}, {Name: "VALUE"}}}
+	t.Add("file", file)
+	t.Add("cluster", b.Cluster)
+	t.Add("incarnation", count(b.Incarnation))
+	t.Add("taken", moment(b.Taken))
+	t.Add("index, term", count(b.Index)+", "+count(b.Term))
+	t.Add("tick", count(b.Tick))
+	t.Add("bytes", count(b.Bytes))
+	t.Add("sha256", b.SHA256)
+	return t
+}
+
+// completeFiles leaves the first argument to the shell.
+func (a *app) completeFiles() cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+}

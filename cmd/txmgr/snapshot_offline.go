@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+	"github.com/txmgr/txmgr/node"
+	"github.com/txmgr/txmgr/txn"
+)
+
+func snapshotInspectCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "inspect FILE",
+		Short: "Check a file that was saved, and show what is in it",
+		Long: `Read a file that snapshot save has made, to its end, check that it is whole, and show
+what is in it: which cluster, when, how many transactions in which state, and at which
+participants branches may still be prepared. No server is asked.`,
+		Example:           "  txmgr snapshot inspect /backup/txmgr.snapshot\n  txmgr snapshot inspect /backup/txmgr.snapshot -o json",
+		Args:              takes(1, 1, "FILE"),
+		ValidArgsFunction: a.completeFiles(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f, err := openBackup(args[0])
+			if err != nil {
+				return err
+			}
+			defer func() { _ = f.Close() }() // it was only read
+			b, c, err := node.InspectBackup(bufio.NewReaderSize(interruptible{cmd.Context(), f}, 1<<20))
+			if err != nil {
+				return backupFailure(args[0], err)
+			}
+			return a.printContents(args[0], b, c)
+		},
+	}
+}
+
+// interruptible is a file whose reading ends with a context.
+type interruptible struct {
+	ctx  context.Context
+	file io.Reader
+}
+
+// Read implements [io.Reader].
+func (i interruptible) Read(p []byte) (int, error) {
+	if err := i.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return i.file.Read(p)
+}
+
+func openBackup(name string) (*os.File, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, &output.Failure{Code: txn.CodeUsage, What: "cannot read " + name, Cause: cause(err), Err: err}
+	}
+	return f, nil
+}
+
+func backupFailure(file string, err error) error {
+	f := &output.Failure{Code: txn.CodeError, What: "cannot use " + file, Cause: err.Error(), Err: err}
+	switch {
+	case errors.Is(err, context.Canceled):
+		return err
+	case errors.Is(err, node.ErrBadBackup):
+		f.Next = "take another copy; txmgr snapshot save makes one"
+	case errors.Is(err, txn.ErrConflict):
+		f.Code, f.Next = txn.CodeConflict, "give a directory that is empty, or not there yet"
+	case errors.Is(err, txn.ErrInvalid):
+		f.Code, f.Next = txn.CodeUsage, "use the release that made it, or a newer one"
+	}
+	return f
+}
+
+func (a *app) printContents(file string, b txn.Backup, c node.BackupContents) error {
+	t := backupTable(file, b)
+	t.Add("made by", c.Release)
+	t.Add("held", yesNo(c.Held))
+	t.Add("transactions", fmt.Sprintf("%d, with a hazard %d", c.Transactions, c.Hazards))
+	for s := txn.Active; s <= txn.RolledBack; s++ {
+		if n := c.States[s]; n > 0 {
+			t.Add("  "+s.String(), count(n))
+		}
+	}
+	t.Add("nodes, tokens, audit", fmt.Sprintf("%d, %d, %d", c.Members, c.Tokens, c.Audit))
+	p := output.Table{Columns: output.Columns("PARTICIPANT", "KIND", "BRANCHES NOT FINISHED")}
+	for _, x := range c.Participants {
+		p.Add(x.Name, x.Kind, count(x.Branches))
+	}
+	if c.Participants == nil {
+		c.Participants = []node.BackupParticipant{}
+	}
+	value := struct {
+		File string `json:"file"`
+		txn.Backup
+		Contents node.BackupContents `json:"contents"`
+	}{file, b, c}
+	tables := []output.Table{t}
+	if len(c.Participants) > 0 {
+		tables = append(tables, p)
+	}
+	return a.print.Print(output.Document{Value: value, IDs: []string{file}, Tables: tables})
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+func snapshotRestoreCommand(a *app) *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "restore FILE --data-dir DIR",
+		Short: "Make the data directory of a new cluster of a file",
+		Long: `Make a data directory of a file that snapshot save has made, for the first node of a
+new cluster; the others join it with empty directories. No server is asked, and none
+may run on the directory, which has to be empty.
+
+What was decided after the copy was taken is not in it, though databases have carried
+it out. So the new cluster, which has the next incarnation, is held: it drives nothing
+to its end and begins nothing, until you have looked and say: txmgr recover resume.
+What is left of the old cluster must never run again.`,
+		Example: `  txmgr snapshot restore /backup/txmgr.snapshot --data-dir /var/lib/txmgr
+  txmgr server --data-dir /var/lib/txmgr
+  txmgr recover scan; txmgr doubt list
+  txmgr recover resume --reason "compared with the books, ticket 812"`,
+		Args:              takes(1, 1, "FILE"),
+		ValidArgsFunction: a.completeFiles(),
+	}
+	cmd.Flags().StringVar(&dir, "data-dir", "", "the directory to make; required")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if dir == "" {
+			return output.Usage("--data-dir names the directory to make", "no data directory given")
+		}
+		f, err := openBackup(args[0])
+		if err != nil {
+			return err
+		}
+		defer func() { _ = f.Close() }() // it was only read
+		b, err := node.RestoreBackup(cmd.Context(), bufio.NewReaderSize(f, 1<<20), dir)
+		if err != nil {
+			return backupFailure(args[0], err)
+		}
+		if abs, err := filepath.Abs(dir); err == nil {
+			dir = abs
+		}
+		a.print.Note("it is held until: txmgr recover resume --reason TEXT; what is left of the old cluster must never run again")
+		t := backupTable(args[0], b)
+		t.Add("data directory", dir)
+		value := struct {
+			File    string `json:"file"`
+			DataDir string `json:"data_dir"`
+			txn.Backup
+		}{args[0], dir, b}
+		return a.print.Print(output.Document{Value: value, IDs: []string{dir}, Tables: []output.Table{t}})
+	}
+	return cmd
+}

@@ -1,0 +1,36 @@
+// Package bed lets the simulation put a node on ground of its own: a network, a disk
+// and a wall clock that it can disturb. It is here, inside the module, because a
+// coordinator on any other ground would not keep its promises.
+package bed
+
+import (
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// Bed replaces the ground of one node. Fields are used by the one node that is given
+// it, for one life of it: whoever restarts the node passes the same stores again.
+type Bed struct {
+	// ID names the node. Required.
+	ID raft.ServerID
+	// Transport carries raft's messages. Required.
+	Transport raft.Transport
+	// Log is the log and what raft has to remember besides. Required.
+	Log Log
+	// Snapshots keeps snapshots. Required.
+	Snapshots raft.SnapshotStore
+	// Servers form the cluster when the log is empty; none: the node waits until it
+	// is added.
+	Servers []raft.Server
+	// Tune changes raft's settings before the start. Nil: as they are.
+	Tune func(*raft.Config)
+	// Wall is the wall clock. Nil: time.Now.
+	Wall func() time.Time
+}
+
+// Log is a log in memory.
+type Log interface {
+	raft.LogStore
+	raft.StableStore
+}

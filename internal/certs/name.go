@@ -1,0 +1,80 @@
+package certs
+
+import (
+	"crypto/x509"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// The roles that a certificate can give.
+const (
+	RolePeer   = "peer"   // takes part in the cluster
+	RoleServer = "server" // serves the API
+	RoleClient = "client" // calls the API
+)
+
+const (
+	scheme     = "txmgr"
+	maxCluster = 63 // a label of a domain name: it stands where a URI has its host
+	maxName    = 64
+)
+
+// Name is one thing that a certificate says about its owner.
+type Name struct {
+	Cluster string // the cluster id
+	Role    string // one of the roles
+	Node    string // the owner's name within it
+}
+
+// String gives the URI.
+func (n Name) String() string {
+	return scheme + "://" + n.Cluster + "/" + n.Role + "/" + n.Node
+}
+
+// Names lists what a certificate says in URIs of ours; other URIs, and such as are
+// not well formed, say nothing.
+func Names(cert *x509.Certificate) []Name {
+	var names []Name
+	for _, u := range cert.URIs {
+		if n, ok := parseName(u); ok {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+func parseName(u *url.URL) (Name, bool) {
+	if u.Scheme != scheme || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return Name{}, false
+	}
+	role, node, ok := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
+	n := Name{Cluster: u.Host, Role: role, Node: node}
+	return n, ok && n.check() == nil
+}
+
+func (n Name) check() error {
+	if err := checkCluster(n.Cluster); err != nil {
+		return err
+	}
+	if n.Role != RolePeer && n.Role != RoleServer && n.Role != RoleClient {
+		return fmt.Errorf("%w: role %q: want %s, %s or %s", txn.ErrInvalid, n.Role, RolePeer, RoleServer, RoleClient)
+	}
+	letters := func(c rune) bool {
+		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-._", c)
+	}
+	if n.Node == "" || len(n.Node) > maxName || strings.ContainsFunc(n.Node, func(c rune) bool { return !letters(c) }) {
+		return fmt.Errorf("%w: name %q: want 1 to %d letters, digits and -._", txn.ErrInvalid, n.Node, maxName)
+	}
+	return nil
+}
+
+func checkCluster(id string) error {
+	bad := func(c rune) bool { return (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' }
+	if id == "" || len(id) > maxCluster || strings.ContainsFunc(id, bad) || id[0] == '-' || id[len(id)-1] == '-' {
+		return fmt.Errorf("%w: cluster id %q: want 1 to %d small letters, digits and, between them, hyphens", txn.ErrInvalid, id, maxCluster)
+	}
+	return nil
+}

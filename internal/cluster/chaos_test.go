@@ -1,0 +1,110 @@
+package cluster
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+)
+
+// chaos is a cluster to which everything happens.
+type chaos struct {
+	b     *bed
+	money *money
+	long  time.Duration // how long a fault may last
+}
+
+// workers make transfers, and resting transactions wait for their deadlines.
+const (
+	workers = 8
+	resting = 12
+)
+
+// leastPerSecond is how many transfers a busy machine commits in any case, averaged
+// over everything that happens meanwhile.
+const leastPerSecond = 2
+
+// TestChaos: money moves while nodes, lines and databases fail in turn. See the
+// package's documentation for what has to hold.
+func TestChaos(t *testing.T) {
+	d := chaosTime(t)
+	b := newBed(t, "--snapshot-bytes", "1000000", "--sweep-interval", "2s")
+	b.form()
+	c := &chaos{b: b, money: newMoney(b, 2*workers), long: max(3*time.Second, min(20*time.Second, d/25))}
+	dozing := &sleepers{t: t, c: b.dial(30 * time.Second)}
+	telling := newTellers(c.money, b.dial(10*time.Second), dozing)
+	ctx, stop := context.WithCancel(t.Context())
+	var busy sync.WaitGroup
+	busy.Go(func() { telling.work(ctx, workers) })
+	busy.Go(func() { dozing.work(ctx, resting) })
+	c.storm(d)
+	b.log.note("the storm is over")
+	stop()
+	b.must(b.net.heal())
+	b.whole()
+	busy.Wait()
+	b.log.note("the tellers have gone home")
+	c.money.settle()
+	telling.audit()
+	c.enough(telling, dozing, d)
+}
+
+// enough fails a run that has shown too little, and tells what it has shown.
+func (c *chaos) enough(telling *tellers, dozing *sleepers, d time.Duration) {
+	t := c.b.t
+	for _, f := range append(append([]fault{}, nodeFaults...), databaseFaults...) {
+		if never, why := c.b.log.never(f.name); never {
+			t.Errorf("%s: it never struck (%v)", f.name, why)
+		}
+	}
+	outcomes := telling.tally("")
+	if least := int(d.Seconds()) * leastPerSecond; outcomes[saidOK] < least {
+		t.Errorf("only %d transfers were committed, too few to show anything: want %d", outcomes[saidOK], least)
+	}
+	if telling.tally(kindOverdraw)[saidRolledBack] == 0 || telling.tally(kindAbandon)[saidRolledBack] == 0 || telling.reads == 0 {
+		t.Errorf("overdrawn: %v; abandoned: %v; reads: %d", telling.tally(kindOverdraw), telling.tally(kindAbandon), telling.reads)
+	}
+	n, p50, p99, most := dozing.lateness()
+	if least := int(d.Seconds()); n < least || dozing.unknown > 0 {
+		t.Errorf("%d deadlines were seen, want %d, and %d were never seen to come", n, least, dozing.unknown)
+	}
+	t.Logf("transfers: %s; reads after an acknowledgement, of any node: %d", sums(outcomes), telling.reads)
+	t.Logf("%d deadlines, none early; seen after them by %v in the middle, %v at p99, %v at most, with all faults", n, p50, p99, most)
+	t.Logf("faults: %s", c.b.log.counts())
+}
+
+// storm lets faults strike for some time, of every kind before any comes again, and
+// returns when the last one is over. What could not strike is tried again then.
+func (c *chaos) storm(d time.Duration) {
+	ctx, cancel := context.WithTimeout(c.b.t.Context(), d)
+	defer cancel()
+	var storming sync.WaitGroup
+	storming.Go(func() { c.series(ctx, nodeFaults, time.Second) })
+	storming.Go(func() { c.series(ctx, databaseFaults, 2*time.Second) })
+	storming.Wait()
+	for _, f := range append(append([]fault{}, nodeFaults...), databaseFaults...) {
+		for try := 0; try < 3; try++ {
+			if never, _ := c.b.log.never(f.name); !never {
+				break
+			}
+			c.b.whole()
+			c.strike(c.b.t.Context(), f)
+		}
+	}
+}
+
+func (c *chaos) series(ctx context.Context, faults []fault, rest time.Duration) {
+	for round := rand.Perm(len(faults)); pause(ctx, rest+rand.N(rest)); round = round[1:] {
+		if len(round) == 0 {
+			round = []int{rand.IntN(len(faults))}
+		}
+		c.strike(ctx, faults[round[0]])
+	}
+}
+
+func (c *chaos) strike(ctx context.Context, f fault) {
+	c.b.log.note("%s", f.name)
+	what, err := f.strike(ctx, c)
+	c.b.log.struck(f.name, what, err)
+}

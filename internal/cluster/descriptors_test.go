@@ -1,0 +1,43 @@
+package cluster
+
+import (
+	"net"
+	"testing"
+)
+
+// TestFewDescriptors: the leader may have few files open, and somebody opens more
+// connections to it than that, and lets them stand. Commits go on, or go on again, at
+// the latest when the connections are closed; no process ends.
+func TestFewDescriptors(t *testing.T) {
+	t.Parallel()
+	const limit = "128"
+	b := newBed(t)
+	for _, n := range b.nodes {
+		n.wrap = []string{"prlimit", "--nofile=" + limit + ":" + limit}
+	}
+	b.form()
+	l := b.load(patience)
+	leader, _ := b.leader()
+	var idle []net.Conn
+	for range 400 {
+		c, err := net.DialTimeout("tcp", leader.net.address(leader.n)+":"+apiPort, patience)
+		if err != nil {
+			break // refused: as well
+		}
+		idle = append(idle, c)
+	}
+	if len(idle) < 128 {
+		t.Errorf("only %d connections could be opened", len(idle))
+	}
+	l.goesOn()
+	for _, c := range idle {
+		_ = c.Close()
+	}
+	l.goesOn()
+	l.check()
+	for _, n := range b.nodes {
+		if !n.up() {
+			t.Errorf("%s has ended", n.name)
+		}
+	}
+}

@@ -1,0 +1,219 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// fault is something bad that happens. strike returns when it is over, and says what
+// it did; an error says that nothing bad has happened. long is how far a fault that can
+// last may go.
+type fault struct {
+	name   string
+	strike func(ctx context.Context, c *chaos) (what string, err error)
+}
+
+// nodeFaults are of nodes and the lines between them, one at a time; databaseFaults
+// come meanwhile.
+var (
+	nodeFaults = []fault{
+		{"kill the leader", func(ctx context.Context, c *chaos) (string, error) {
+			leader, _, err := c.b.roles(ctx)
+			if err != nil {
+				return "", err
+			}
+			return c.killed(ctx, leader)
+		}},
+		{"kill a follower", func(ctx context.Context, c *chaos) (string, error) {
+			_, followers, err := c.b.roles(ctx)
+			if err != nil {
+				return "", err
+			}
+			return c.killed(ctx, followers[rand.IntN(len(followers))])
+		}},
+		{"kill two", func(ctx context.Context, c *chaos) (string, error) {
+			spared := rand.IntN(size)
+			var victims []*node
+			for _, n := range c.b.nodes {
+				if n.n != spared {
+					victims = append(victims, n)
+				}
+			}
+			return c.killed(ctx, victims...)
+		}},
+		{"kill all", func(ctx context.Context, c *chaos) (string, error) { return c.killed(ctx, c.b.nodes...) }},
+		{"halt the leader", func(ctx context.Context, c *chaos) (string, error) {
+			leader, _, err := c.b.roles(ctx)
+			if err != nil {
+				return "", err
+			}
+			d := between(time.Second, c.long)
+			return fmt.Sprintf("%s, for %v", leader.name, d.Round(time.Millisecond)), leader.halt(ctx, d)
+		}},
+		{"unplug the leader", func(ctx context.Context, c *chaos) (string, error) {
+			leader, _, err := c.b.roles(ctx)
+			if err != nil {
+				return "", err
+			}
+			return c.cut(ctx, leader.name+" from everybody", func() error { return c.b.net.plug(leader.n, false) })
+		}},
+		{"cut the leader off", func(ctx context.Context, c *chaos) (string, error) {
+			leader, followers, err := c.b.roles(ctx)
+			if err != nil {
+				return "", err
+			}
+			// Clients and databases still reach it.
+			return c.cut(ctx, leader.name+" from the other nodes", func() error {
+				return errors.Join(c.b.net.part(leader.n, followers[0].n), c.b.net.part(leader.n, followers[1].n))
+			})
+		}},
+		{"deafen the leader", func(ctx context.Context, c *chaos) (string, error) {
+			leader, followers, err := c.b.roles(ctx)
+			if err != nil {
+				return "", err
+			}
+			return c.cut(ctx, leader.name+" does not hear the others", func() error {
+				return errors.Join(c.b.net.deafen(leader.n, followers[0].n), c.b.net.deafen(leader.n, followers[1].n))
+			})
+		}},
+		{"have nobody hear the leader", func(ctx context.Context, c *chaos) (string, error) {
+			leader, followers, err := c.b.roles(ctx)
+			if err != nil {
+				return "", err
+			}
+			return c.cut(ctx, leader.name+" is not heard", func() error {
+				return errors.Join(c.b.net.deafen(followers[0].n, leader.n), c.b.net.deafen(followers[1].n, leader.n))
+			})
+		}},
+		{"cut one line", func(ctx context.Context, c *chaos) (string, error) {
+			leader, followers, err := c.b.roles(ctx)
+			if err != nil {
+				return "", err
+			}
+			return c.cut(ctx, leader.name+" from "+followers[0].name, func() error { return c.b.net.part(leader.n, followers[0].n) })
+		}},
+		{"slow and lossy lines", slowLines},
+		{"change the leader again and again", changeLeaders},
+	}
+	databaseFaults = []fault{
+		{"kill PostgreSQL", func(ctx context.Context, _ *chaos) (string, error) { return restartDatabase(ctx, pgServer) }},
+		{"kill MariaDB", func(ctx context.Context, _ *chaos) (string, error) { return restartDatabase(ctx, mariaServer) }},
+		cutLine(inBank), cutLine(inSavings), hangLine(inBank), hangLine(inSavings),
+	}
+)
+
+func between(least, most time.Duration) time.Duration { return least + rand.N(most-least+1) }
+
+// killed kills nodes, as at the same moment, and starts them again after some time.
+func (c *chaos) killed(ctx context.Context, victims ...*node) (string, error) {
+	var dying sync.WaitGroup
+	names := ""
+	for _, n := range victims {
+		names += n.name + " "
+		dying.Go(n.kill)
+	}
+	dying.Wait()
+	down := between(0, c.long/2)
+	pause(ctx, down)
+	for _, n := range victims {
+		if err := n.start(); err != nil {
+			return "", err
+		}
+	}
+	return fmt.Sprintf("%sdown for %v", names, down.Round(time.Millisecond)), nil
+}
+
+// cut disturbs lines for some time.
+func (c *chaos) cut(ctx context.Context, what string, disturb func() error) (string, error) {
+	if err := disturb(); err != nil {
+		return "", errors.Join(err, c.b.net.heal())
+	}
+	d := between(c.long/2, c.long)
+	pause(ctx, d)
+	return fmt.Sprintf("%s, for %v", what, d.Round(time.Millisecond)), c.b.net.heal()
+}
+
+// slowLines delays all lines between nodes, and loses packets there.
+func slowLines(ctx context.Context, c *chaos) (string, error) {
+	const delay, loss = 30 * time.Millisecond, 0.05
+	var overs []func() (packets, lost int, err error)
+	var failure error
+	for i := range size {
+		over, err := c.b.net.slowLine(i, delay, loss)
+		if err != nil {
+			failure = err
+			break
+		}
+		overs = append(overs, over)
+	}
+	if failure == nil {
+		pause(ctx, c.long)
+	}
+	packets, lost := 0, 0
+	for _, over := range overs {
+		p, l, err := over()
+		packets, lost, failure = packets+p, lost+l, errors.Join(failure, err)
+	}
+	if failure == nil && (packets == 0 || lost == 0) {
+		failure = fmt.Errorf("%d packets passed, and %d were lost", packets, lost)
+	}
+	return fmt.Sprintf("%d packets were late by %v to %v, %d were lost", packets, delay, delay*3/2, lost), failure
+}
+
+// changeLeaders hands leadership over more often than any timeout ends.
+func changeLeaders(ctx context.Context, c *chaos) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*c.long)
+	defer cancel()
+	changes := 0
+	var last error
+	for {
+		if last = c.b.m.TransferLeader(ctx, ""); last == nil {
+			changes++
+		}
+		if !pause(ctx, 200*time.Millisecond) {
+			break
+		}
+	}
+	if changes == 0 {
+		return "", last
+	}
+	return fmt.Sprintf("%d changes", changes), nil
+}
+
+// database is a server of testdb.
+type database interface {
+	Kill(context.Context) error
+	Start(context.Context) error
+}
+
+func restartDatabase(ctx context.Context, db database) (string, error) {
+	down := between(0, 2*time.Second)
+	if err := db.Kill(ctx); err != nil {
+		return "", err
+	}
+	pause(ctx, down)
+	return fmt.Sprintf("down for %v", down.Round(time.Millisecond)), db.Start(context.WithoutCancel(ctx))
+}
+
+func cutLine(place string) fault {
+	return fault{"cut the line to " + place, func(_ context.Context, c *chaos) (string, error) {
+		n := c.money.relays[place].cut()
+		if n == 0 {
+			return "", errors.New("there was no connection")
+		}
+		return fmt.Sprintf("%d ends", n), nil
+	}}
+}
+
+func hangLine(place string) fault {
+	return fault{"hang the line to " + place, func(ctx context.Context, c *chaos) (string, error) {
+		release := c.money.relays[place].hang()
+		pause(ctx, 3*time.Second)
+		release()
+		return "for 3s", nil
+	}}
+}

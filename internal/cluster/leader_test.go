@@ -1,0 +1,276 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// beats are commits, one after the other, as fast as one client gets them.
+type beats struct {
+	c *client.Client
+
+	mu   sync.Mutex // guards all below
+	acks []ack
+	errs []error
+}
+
+// ack is a commit that was acknowledged.
+type ack struct {
+	id           txn.ID
+	began, ended time.Time
+}
+
+// run makes commits until ctx ends.
+func (p *beats) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		a := ack{id: newID(), began: time.Now()}
+		err := commitNothing(ctx, p.c, a.id)
+		a.ended = time.Now()
+		p.mu.Lock()
+		if err == nil {
+			p.acks = append(p.acks, a)
+		} else if ctx.Err() == nil {
+			p.errs = append(p.errs, err)
+		}
+		p.mu.Unlock()
+		pause(ctx, 5*time.Millisecond)
+	}
+}
+
+func commitNothing(ctx context.Context, c *client.Client, id txn.ID) error {
+	if _, err := c.Begin(ctx, txn.Options{ID: id, Name: "beat", Timeout: time.Minute}); err != nil {
+		return err
+	}
+	_, err := c.Commit(ctx, id, txn.Commitment{})
+	return err
+}
+
+// after waits for the first commit that was begun after an instant.
+func (p *beats) after(ctx context.Context, then time.Time) (ack, error) {
+	var found ack
+	err := until(ctx, func(context.Context) error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for i := len(p.acks); i > 0 && p.acks[i-1].ended.After(then); i-- {
+			found = p.acks[i-1]
+		}
+		if found.ended.IsZero() {
+			return errors.New("nothing was committed")
+		}
+		return nil
+	})
+	return found, err
+}
+
+// kept asks each node that runs whether it has what was acknowledged.
+func (p *beats) kept(b *bed, least int) {
+	b.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.acks) < least {
+		b.t.Errorf("only %d commits were acknowledged, too few to show anything: want %d", len(p.acks), least)
+	}
+	for _, n := range b.nodes {
+		if !n.up() {
+			continue
+		}
+		for _, a := range p.acks {
+			info, err := n.m.Get(txn.AllowStale(b.t.Context()), a.id)
+			if err != nil || info.State != txn.Committed {
+				b.t.Errorf("%v was acknowledged as committed; %s says %v, %v", a.id, n.name, info.State, err)
+				break
+			}
+		}
+	}
+}
+
+// TestLeaderKills measures, for one leader after the other, how long it takes from its
+// kill -9 until a commit is acknowledged again, with default settings.
+func TestLeaderKills(t *testing.T) {
+	const bound = 15 * time.Second // of a busy machine; the log has the figures
+	b := newBed(t)
+	b.form()
+	p := &beats{c: b.dial(patience)}
+	ctx, cancel := context.WithCancel(t.Context())
+	var beating sync.WaitGroup
+	beating.Go(func() { p.run(ctx) })
+	var took []time.Duration
+	for range killCount(t) {
+		leader, _ := b.leader()
+		start := time.Now()
+		leader.kill()
+		a, err := p.after(ctx, time.Now())
+		b.must(err)
+		took = append(took, a.ended.Sub(start))
+		b.log.note("%s was killed; the next commit came after %v", leader.name, a.ended.Sub(start).Round(time.Millisecond))
+		b.must(leader.start())
+		b.whole()
+	}
+	cancel()
+	beating.Wait()
+	n, p50, p99, most := quantiles(took)
+	t.Logf("%d leaders killed; commits were acknowledged again after %v in the middle, %v at p99, %v at most", n, p50, p99, most)
+	if most > bound {
+		t.Errorf("it took %v at most, want %v at most", most, bound)
+	}
+	for _, err := range p.errs {
+		t.Errorf("a client with patience was told: %v", err)
+	}
+	b.soon(patience, "all have the same", func(ctx context.Context) error { return b.level(ctx) })
+	p.kept(b, killCount(t)*5)
+}
+
+// level reports whether all nodes have applied the same decisions.
+func (b *bed) level(ctx context.Context) error {
+	all := b.statuses(ctx)
+	leader, err := leading(all)
+	for n, s := range all {
+		if err == nil && s.Committed != leader.Committed {
+			err = fmt.Errorf("%s has %d commits, the leader %d", n.name, s.Committed, leader.Committed)
+		}
+	}
+	return err
+}
+
+// TestHaltedLeader: a leader stands still for longer than an election and comes back
+// as if nothing had been. Others have led meanwhile; it may acknowledge nothing of its
+// own, deny nothing that was acknowledged, and no deadline comes early, neither at
+// the new leader nor in a burst at the old one.
+func TestHaltedLeader(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.form()
+	l := b.load(patience)
+	p := l.p
+	dozing := &sleepers{t: t, c: b.dial(patience)}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var busy sync.WaitGroup
+	busy.Go(func() { dozing.work(ctx, resting) })
+	for _, d := range []time.Duration{time.Second, 6 * time.Second} {
+		leader, _ := b.leader()
+		old := b.id(leader)
+		before := time.Now()
+		b.must(leader.halt(ctx, d))
+		// What it answers in its first moments, and what others say.
+		for range 20 {
+			p.mu.Lock()
+			last := p.acks[len(p.acks)-1]
+			p.mu.Unlock()
+			asking, end := context.WithTimeout(ctx, time.Second)
+			info, err := leader.m.Get(asking, last.id)
+			end()
+			if errors.Is(err, txn.ErrNotFound) || err == nil && info.State != txn.Committed {
+				t.Errorf("%v was acknowledged as committed; %s, back from %v of standing still, said %v, %v", last.id, leader.name, d, info.State, err)
+			}
+		}
+		a, err := p.after(ctx, before)
+		b.must(err)
+		s, err := b.m.Status(ctx)
+		b.must(err)
+		t.Logf("halted for %v: the first commit after it began ended after %v; it led: %v, it leads: %v", d, a.ended.Sub(before).Round(time.Millisecond), old, s.LeaderID)
+		if d > 5*time.Second && s.LeaderID == old {
+			t.Errorf("nobody took over from %s in %v", old, d)
+		}
+		b.whole()
+	}
+	cancel()
+	busy.Wait()
+	n, p50, p99, most := dozing.lateness()
+	t.Logf("%d deadlines, none early; seen after them by %v in the middle, %v at p99, %v at most", n, p50, p99, most)
+	if n < resting {
+		t.Errorf("only %d deadlines were seen", n)
+	}
+	l.check()
+}
+
+// TestRollingRestart: each node is stopped in good order and started again, and no
+// call of any client with the default patience fails.
+func TestRollingRestart(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.form()
+	l := b.load(0)
+	leader, followers := b.leader()
+	for _, n := range append(followers, leader) {
+		start := time.Now()
+		b.must(n.stop())
+		b.must(n.start())
+		b.whole()
+		b.log.note("%s was restarted within %v", n.name, time.Since(start).Round(time.Millisecond))
+		l.goesOn()
+	}
+	l.check()
+	longest := time.Duration(0)
+	for _, a := range l.p.acks {
+		longest = max(longest, a.ended.Sub(a.began))
+	}
+	t.Logf("none failed; the longest took %v", longest.Round(time.Millisecond))
+}
+
+// TestFollowerComesBack: a follower is away while more is written than the others keep
+// in their logs, and has caught up within 30 seconds of its start.
+func TestFollowerComesBack(t *testing.T) {
+	t.Parallel()
+	const away, within = 25_000, 30 * time.Second
+	b := newBed(t, "--snapshot-bytes", "1000000", "--retention", "1s", "--log-level", "debug")
+	for _, n := range b.nodes {
+		b.small(n, "1g") // in memory: it is not about the disk
+	}
+	b.form()
+	_, followers := b.leader()
+	gone := followers[0]
+	from, err := gone.status(t.Context())
+	b.must(err)
+	gone.kill()
+	c := b.dial(patience)
+	var writing sync.WaitGroup
+	var enough atomic.Bool
+	var failure atomic.Pointer[error]
+	for range 32 {
+		writing.Go(func() {
+			for !enough.Load() {
+				if err := commitNothing(t.Context(), c, newID()); err != nil {
+					failure.Store(&err)
+					return
+				}
+			}
+		})
+	}
+	var to txn.Status
+	b.soon(patience, "enough was written", func(ctx context.Context) (err error) {
+		if to, err = c.Status(ctx); err == nil && to.LogIndex < from.LogIndex+away && failure.Load() == nil {
+			err = fmt.Errorf("entry %d of %d", to.LogIndex, from.LogIndex+away)
+		}
+		return err
+	})
+	enough.Store(true)
+	writing.Wait()
+	if p := failure.Load(); p != nil {
+		t.Fatal(*p)
+	}
+	start := time.Now()
+	b.must(gone.start())
+	b.soon(within, "it has caught up", func(ctx context.Context) error {
+		s, err := gone.status(ctx)
+		if err == nil && s.LogIndex < to.LogIndex {
+			err = fmt.Errorf("it is at entry %d of %d", s.LogIndex, to.LogIndex)
+		}
+		return err
+	})
+	t.Logf("away for %d entries, %d commits; caught up %v after its start", to.LogIndex-from.LogIndex, to.Committed-from.Committed, time.Since(start).Round(time.Millisecond))
+	if !strings.Contains(gone.text(1<<20), "Installed remote snapshot") {
+		t.Error("it caught up without a snapshot: the others have kept more of the log than this test thinks")
+	}
+	b.whole()
+	b.soon(patience, "all have the same", func(ctx context.Context) error { return b.level(ctx) })
+}

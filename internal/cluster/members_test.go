@@ -1,0 +1,171 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// TestRemovedLeader: a leader is unplugged, the others elect another one and remove it.
+// When it is plugged in again, and when it is started again, it leads nobody, is told
+// nothing and finishes nothing; the branches of transactions go where the log of the
+// others says. With an empty directory the same machine is a new node.
+func TestRemovedLeader(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, "--sweep-interval", "1s")
+	b.form()
+	m := newMoney(b, 2*workers)
+	tell := newTellers(m, b.dial(patience), &sleepers{t: t, c: b.dial(patience)})
+	ctx, stop := context.WithCancel(t.Context())
+	var telling sync.WaitGroup
+	telling.Go(func() { tell.work(ctx, 2) })
+	removed, _ := b.leader()
+	id := b.id(removed)
+	b.must(b.net.plug(removed.n, false))
+	b.soon(patience, "it is removed", func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		err := b.m.Remove(ctx, id, "the test", "its machine is gone")
+		if errors.Is(err, txn.ErrNotFound) {
+			return nil // an earlier try has done it
+		}
+		return err
+	})
+	b.must(b.net.plug(removed.n, true))
+	b.powerless(removed, id)
+	removed.kill()
+	b.must(removed.start())
+	b.powerless(removed, id)
+	removed.kill()
+	b.must(os.RemoveAll(removed.dir))
+	b.must(removed.start())
+	b.whole()
+	if now := b.id(removed); now == id {
+		t.Errorf("a node with an empty directory has the id of one that was removed: %s", id)
+	}
+	stop()
+	telling.Wait()
+	m.settle()
+	tell.audit()
+	if outcomes := tell.tally(""); outcomes[saidOK] < 20 {
+		t.Errorf("too little has happened to show anything: %v", outcomes)
+	}
+}
+
+// powerless watches for some seconds that a removed node does nothing, while the
+// others are a cluster of two.
+func (b *bed) powerless(n *node, id string) {
+	b.t.Helper()
+	b.soon(patience, "the others are a cluster", func(ctx context.Context) error { return b.together(ctx, size-1) })
+	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); pause(b.t.Context(), 200*time.Millisecond) {
+		all := b.statuses(b.t.Context())
+		for other, s := range all {
+			if other == n {
+				continue
+			}
+			for _, m := range s.Members {
+				if m.ID == id {
+					b.t.Fatalf("%s, which was removed, is a member again: %+v", id, m)
+				}
+			}
+			if s.LeaderID == id {
+				b.t.Fatalf("%s follows %s, which was removed", other.name, id)
+			}
+		}
+		others, err := leading(all)
+		if s, answers := all[n]; answers && err == nil && s.Leader && s.Term >= others.Term {
+			b.t.Fatalf("%s, which was removed, leads: %+v", id, s)
+		}
+	}
+	ctx, cancel := context.WithTimeout(b.t.Context(), 2*time.Second)
+	defer cancel()
+	lost := newID()
+	if _, err := n.m.Begin(ctx, txn.Options{ID: lost, Timeout: time.Minute}); err == nil {
+		if _, err := b.m.Get(b.t.Context(), lost); err != nil {
+			b.t.Errorf("%s, which was removed, has begun %v, of which the others say: %v", id, lost, err)
+		}
+	}
+}
+
+// TestRestoredCluster: all nodes are lost. A backup becomes a new cluster, which does
+// nothing until it is told to, and then ends what was open in the backup.
+func TestRestoredCluster(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, "--sweep-interval", "1s")
+	b.form()
+	m := newMoney(b, 2*workers)
+	tell := newTellers(m, b.dial(patience), &sleepers{t: t, c: b.dial(patience)})
+	b.some(tell)
+	open := &transfer{id: newID(), kind: kindAbandon, from: 1, to: 2, amount: 7, timeout: 5 * time.Second}
+	tell.all = append(tell.all, open)
+	_, err := b.m.Begin(t.Context(), txn.Options{ID: open.id, Timeout: open.timeout})
+	b.must(err)
+	_, err = tell.prepareByHand(t.Context(), open.id, entry{inBank, open.from, -open.amount})
+	b.must(err)
+	open.outcome = saidRolledBack // in the end
+	file := filepath.Join(b.dir, "backup")
+	f, err := os.Create(file)
+	b.must(err)
+	backup, err := b.m.Backup(t.Context(), f)
+	b.must(errors.Join(err, f.Close()))
+	for _, n := range b.nodes {
+		n.kill()
+		b.must(os.RemoveAll(n.dir))
+	}
+	b.tool(program, "snapshot", "restore", file, "--data-dir", b.nodes[0].dir)
+	for _, n := range b.nodes {
+		b.must(n.start())
+	}
+	b.whole()
+	s, err := b.m.Status(t.Context())
+	b.must(err)
+	if s.Cluster != m.tag || s.Incarnation != backup.Incarnation+1 || !s.Held {
+		t.Errorf("restored: cluster %s, incarnation %d, held: %v; want %s, %d, true", s.Cluster, s.Incarnation, s.Held, m.tag, backup.Incarnation+1)
+	}
+	refused := newID()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	if _, err := b.m.Begin(ctx, txn.Options{ID: refused}); err == nil {
+		t.Error("a held cluster begins transactions")
+	}
+	cancel()
+	for end := time.Now().Add(open.timeout + 2*time.Second); time.Now().Before(end); pause(t.Context(), 200*time.Millisecond) {
+		if left, err := m.prepared(t.Context()); err != nil || len(left) != 1 {
+			t.Fatalf("a held cluster has touched what was prepared: %q, %v", left, err)
+		}
+	}
+	b.must(b.m.Resume(t.Context(), "the test", "compared with the books"))
+	b.soon(patience, "what was open has ended", func(ctx context.Context) error {
+		info, err := b.m.Get(ctx, open.id)
+		if err == nil && info.State != txn.RolledBack {
+			err = fmt.Errorf("it is %v", info.State)
+		}
+		return err
+	})
+	b.some(tell)
+	m.settle()
+	tell.audit()
+}
+
+// some makes transfers until twenty are committed.
+func (b *bed) some(tell *tellers) {
+	b.t.Helper()
+	from := tell.tally("")[saidOK]
+	ctx, stop := context.WithCancel(b.t.Context())
+	var telling sync.WaitGroup
+	telling.Go(func() { tell.work(ctx, 4) })
+	b.soon(patience, "money has moved", func(context.Context) error {
+		if n := tell.tally("")[saidOK] - from; n < 20 {
+			return fmt.Errorf("%d transfers", n)
+		}
+		return nil
+	})
+	stop()
+	telling.Wait()
+}

@@ -1,0 +1,203 @@
+package cluster
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5/pgxpool"
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+
+	"github.com/txmgr/txmgr/participant/mariadb"
+	"github.com/txmgr/txmgr/participant/postgres"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// The places where money is, which are the participants' names.
+const (
+	inBank    = "bank"    // PostgreSQL
+	inSavings = "savings" // MariaDB
+	accounts  = 100       // in each place
+	opening   = 1000      // in each account
+)
+
+// money is in two databases of two kinds.
+type money struct {
+	b             *bed
+	tag           string // of the cluster, in every XID
+	bankDSN       string
+	bank, savings *sql.DB
+	pg            *postgres.DB // for tellers
+	maria         *mariadb.DB
+	relays        map[string]*relay
+	foreign       []string // what others had prepared
+}
+
+// newMoney makes the databases, and registers them with the cluster, which reaches
+// them through relays.
+func newMoney(b *bed, maxConns int) *money {
+	b.t.Helper()
+	m := &money{b: b, relays: map[string]*relay{}}
+	pgName, mariaName := pgServer.NewDatabase(b.t, "bank"), mariaServer.NewDatabase(b.t, "savings")
+	var errBank, errSavings error
+	m.bankDSN = pgServer.DSN(pgName)
+	m.bank, errBank = sql.Open("pgx", m.bankDSN)
+	m.savings, errSavings = openMariaDB(mariaServer.DSN(mariaName))
+	b.must(errors.Join(errBank, errSavings))
+	config, err := pgxpool.ParseConfig(pgServer.DSN(pgName))
+	b.must(err)
+	config.MaxConns = int32(maxConns)
+	pool, err := pgxpool.NewWithConfig(b.t.Context(), config)
+	b.must(err)
+	work, err := openMariaDB(mariaServer.DSN(mariaName))
+	b.must(err)
+	work.SetMaxOpenConns(maxConns)
+	work.SetMaxIdleConns(maxConns)
+	b.t.Cleanup(func() {
+		pool.Close()
+		_, _, _ = work.Close(), m.bank.Close(), m.savings.Close()
+	})
+	m.pg, m.maria = postgres.New(inBank, pool), mariadb.New(inSavings, work)
+	for _, db := range []*sql.DB{m.bank, m.savings} {
+		m.exec(db, "CREATE TABLE account (id int PRIMARY KEY, balance bigint NOT NULL CHECK (balance >= 0))")
+		m.exec(db, "CREATE TABLE journal (tx varchar(40), account int, delta bigint, PRIMARY KEY (tx, account))")
+		var rows []string
+		for i := range accounts {
+			rows = append(rows, fmt.Sprintf("(%d, %d)", i, opening))
+		}
+		m.exec(db, "INSERT INTO account VALUES "+strings.Join(rows, ", "))
+	}
+	m.register(pgName, mariaName)
+	m.prepareForeign()
+	return m
+}
+
+func (m *money) register(pgName, mariaName string) {
+	b := m.b
+	for place, port := range map[string]int{inBank: pgServer.Port(), inSavings: mariaServer.Port()} {
+		r, err := newRelay(b.net.hub()+":0", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		b.must(err)
+		b.t.Cleanup(r.close)
+		m.relays[place] = r
+	}
+	bank, err := url.Parse(pgServer.DSN(pgName))
+	b.must(err)
+	bank.Host = m.relays[inBank].address()
+	savings, err := mysql.ParseDSN(mariaServer.DSN(mariaName))
+	b.must(err)
+	savings.Addr = m.relays[inSavings].address()
+	for _, p := range []txn.Participant{
+		{Name: inBank, Kind: "postgres", Settings: map[string]string{"dsn": bank.String()}},
+		{Name: inSavings, Kind: "mariadb", Settings: map[string]string{"dsn": savings.FormatDSN()}},
+	} {
+		b.must(b.m.AddParticipant(b.t.Context(), p))
+	}
+	s, err := b.m.Status(b.t.Context())
+	b.must(err)
+	m.tag = s.Cluster
+}
+
+// openMariaDB opens a pool that does not log: that connections are lost is the order
+// of the day.
+func openMariaDB(dsn string) (*sql.DB, error) {
+	config, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		return nil, err
+	}
+	config.Logger = log.New(io.Discard, "", 0)
+	config.Params = map[string]string{"innodb_lock_wait_timeout": "3"}
+	connector, err := mysql.NewConnector(config)
+	if err != nil {
+		return nil, err
+	}
+	return sql.OpenDB(connector), nil
+}
+
+func (m *money) exec(db *sql.DB, statement string) {
+	m.b.t.Helper()
+	if _, err := db.ExecContext(m.b.t.Context(), statement); err != nil {
+		m.b.t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+// prepareForeign prepares what nobody of this cluster may touch: somebody's own, and
+// that of a cluster whose tag begins as this one's does.
+func (m *money) prepareForeign() {
+	m.exec(m.bank, "CREATE TABLE foreign_work (n int)")
+	for _, gid := range []string{"foreign_" + m.tag, txn.XID(m.tag+"x", newID(), 1)} {
+		conn, err := m.bank.Conn(m.b.t.Context())
+		m.b.must(err)
+		for _, s := range []string{"BEGIN", "INSERT INTO foreign_work VALUES (1)", "PREPARE TRANSACTION '" + gid + "'"} {
+			_, err := conn.ExecContext(m.b.t.Context(), s)
+			m.b.must(err)
+		}
+		m.b.must(conn.Close())
+		m.foreign = append(m.foreign, gid)
+	}
+}
+
+// untouched reports whether what others prepared is there.
+func (m *money) untouched(ctx context.Context) error {
+	for _, gid := range m.foreign {
+		var n int
+		err := m.bank.QueryRowContext(ctx, "SELECT count(*) FROM pg_prepared_xacts WHERE gid = $1", gid).Scan(&n)
+		if err == nil && n != 1 {
+			err = fmt.Errorf("%s, which others had prepared, is gone", gid)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepared lists what this cluster has prepared.
+func (m *money) prepared(ctx context.Context) (all []string, err error) {
+	for _, q := range []struct {
+		db        *sql.DB
+		statement string
+		columns   int // the name is the last one
+	}{
+		{m.bank, "SELECT gid FROM pg_prepared_xacts", 1},
+		{m.savings, "XA RECOVER", 4},
+	} {
+		found, err := texts(ctx, q.db, q.statement, q.columns)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range found {
+			if strings.HasPrefix(name, txn.ClusterPrefix(m.tag)) {
+				all = append(all, name)
+			}
+		}
+	}
+	return all, nil
+}
+
+// texts gives the last column of what a statement answers.
+func texts(ctx context.Context, db *sql.DB, statement string, columns int) (all []string, err error) {
+	rows, err := db.QueryContext(ctx, statement)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", statement, err)
+	}
+	defer rows.Close()
+	row, to := make([]sql.RawBytes, columns), make([]any, columns)
+	for i := range row {
+		to[i] = &row[i]
+	}
+	for rows.Next() {
+		if err := rows.Scan(to...); err != nil {
+			return nil, err
+		}
+		all = append(all, string(row[columns-1]))
+	}
+	return all, rows.Err()
+}

@@ -1,0 +1,105 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// sleepers begin transactions and leave them to their deadlines. All times are of this
+// process's monotonic clock.
+type sleepers struct {
+	t *testing.T
+	c *client.Client
+
+	mu      sync.Mutex // guards all below
+	late    []time.Duration
+	unknown int // whose end was not seen in time
+}
+
+// work keeps n transactions asleep until ctx ends, and returns when all have ended.
+func (s *sleepers) work(ctx context.Context, n int) {
+	var working sync.WaitGroup
+	for range n {
+		working.Go(func() {
+			for ctx.Err() == nil {
+				if err := s.sleep(ctx, 500*time.Millisecond+rand.N(5*time.Second)); err != nil {
+					pause(ctx, 200*time.Millisecond)
+				}
+			}
+		})
+	}
+	working.Wait()
+}
+
+// sleep begins a transaction and waits until it is rolled back.
+func (s *sleepers) sleep(ctx context.Context, timeout time.Duration) error {
+	id, began := newID(), time.Now()
+	if _, err := s.c.Begin(ctx, txn.Options{ID: id, Name: "sleeper", Timeout: timeout}); err != nil {
+		return err
+	}
+	if err := s.watch(id, began, timeout); !errors.Is(err, errOver) {
+		return err
+	}
+	return nil
+}
+
+// errOver says that the time of a transaction is over, as it should be.
+var errOver = errors.New("its time is over")
+
+// watch waits until a transaction is decided, which only its deadline may do, and notes
+// how late that was; too early fails the test. It does not return nil.
+func (s *sleepers) watch(id txn.ID, began time.Time, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout+2*patience)
+	defer cancel()
+	var info txn.Info
+	err := until(ctx, func(ctx context.Context) (err error) {
+		info, err = s.c.Wait(ctx, id, txn.DecidedGoal)
+		if errors.Is(err, txn.ErrUnavailable) {
+			return err
+		}
+		if err != nil {
+			s.t.Errorf("%v, which was begun: %v", id, err)
+			cancel()
+		}
+		return err
+	})
+	took := time.Since(began)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err != nil:
+		s.unknown++
+		return fmt.Errorf("waiting for the deadline: %w", err)
+	case info.State.Decided() && info.Cause == txn.CauseTimeout && took < timeout:
+		s.t.Errorf("%v was rolled back by its timeout of %v after %v: too early", id, timeout, took)
+	case info.Cause != txn.CauseTimeout:
+		s.t.Errorf("%v was left to its deadline and ended %v, cause %v, reason %q", id, info.State, info.Cause, info.Reason)
+	}
+	s.late = append(s.late, took-timeout)
+	return errOver
+}
+
+// lateness gives how late the deadlines were seen: how many, and three of them.
+func (s *sleepers) lateness() (n int, p50, p99, most time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return quantiles(s.late)
+}
+
+func quantiles(all []time.Duration) (n int, p50, p99, most time.Duration) {
+	if len(all) == 0 {
+		return 0, 0, 0, 0
+	}
+	sorted := slices.Sorted(slices.Values(all))
+	at := func(q float64) time.Duration { return sorted[int(q*float64(len(sorted)-1))].Round(time.Millisecond) }
+	return len(sorted), at(0.5), at(0.99), at(1)
+}

@@ -1,0 +1,200 @@
+package cluster
+
+import (
+	"context"
+	crand "crypto/rand"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// transfer moves an amount from one database to the other.
+type transfer struct {
+	id       txn.ID
+	kind     string
+	toBank   bool // else to savings
+	from, to int  // accounts
+	amount   int64
+	timeout  time.Duration
+	began    time.Time // before its begin
+	byHand   bool      // within the bank, prepared without the SDK
+	outcome  string    // empty: it is not over
+	detail   string
+}
+
+// The kinds of transfers.
+const (
+	kindPlain    = "plain"
+	kindOverdraw = "overdraw" // the account has not so much
+	kindAbandon  = "abandon"  // it holds its locks until its time is over
+)
+
+// The outcomes of transfers, as tellers are told them.
+const (
+	saidOK          = "ok"
+	saidRolledBack  = "rolled back"
+	saidInDoubt     = "in doubt"
+	saidUnavailable = "unavailable" // it has not begun
+	saidOther       = "other"
+)
+
+func newID() txn.ID {
+	var chance [10]byte
+	_, _ = crand.Read(chance[:]) // never fails
+	return txn.NewID(time.Now(), chance)
+}
+
+// tellers make transfers and remember what they were told.
+type tellers struct {
+	m     *money
+	c     *client.Client
+	dozed *sleepers // is told of the abandoned ones
+
+	mu    sync.Mutex // guards all below
+	all   []*transfer
+	reads int // that were not stale and were answered
+}
+
+func newTellers(m *money, c *client.Client, dozed *sleepers) *tellers {
+	return &tellers{m: m, c: c, dozed: dozed}
+}
+
+// work makes one transfer after the other until ctx ends; that which is being made
+// then is finished.
+func (t *tellers) work(ctx context.Context, n int) {
+	var working sync.WaitGroup
+	for range n {
+		working.Go(func() {
+			for ctx.Err() == nil {
+				tr := t.draw()
+				t.try(tr)
+				rest := 20 * time.Millisecond
+				if tr.outcome != saidOK {
+					rest = 100*time.Millisecond + rand.N(100*time.Millisecond)
+				} else if rand.IntN(4) == 0 {
+					t.read(tr)
+				}
+				pause(ctx, rest)
+			}
+		})
+	}
+	working.Wait()
+}
+
+// draw makes a transfer up.
+func (t *tellers) draw() *transfer {
+	tr := &transfer{
+		id: newID(), kind: kindPlain, toBank: rand.IntN(2) == 0, from: rand.IntN(accounts), to: rand.IntN(accounts),
+		amount: 1 + rand.Int64N(20), timeout: 8*time.Second + rand.N(8*time.Second),
+	}
+	switch n := rand.IntN(100); {
+	case n < 5:
+		tr.kind = kindOverdraw
+		tr.amount += 100 * opening
+	case n < 7:
+		tr.kind = kindAbandon
+		tr.timeout = time.Second + rand.N(2*time.Second)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.all = append(t.all, tr)
+	return tr
+}
+
+// try makes a transfer and notes what it was told.
+func (t *tellers) try(tr *transfer) {
+	tr.began = time.Now()
+	outcome, detail := saidOther, ""
+	options := txn.Options{ID: tr.id, Name: tr.kind, Timeout: tr.timeout}
+	var err error
+	if tr.byHand {
+		err = t.moveByHand(tr, options)
+	} else {
+		err = txn.Run(context.Background(), t.c, options, func(ctx context.Context, tx *txn.Tx) error { return t.move(ctx, tx, tr) })
+	}
+	switch rolledBack, inDoubt := errors.Is(err, txn.ErrRolledBack), errors.Is(err, txn.ErrInDoubt); {
+	case err == nil:
+		outcome = saidOK
+	case rolledBack && inDoubt:
+	case rolledBack:
+		outcome = saidRolledBack
+	case inDoubt:
+		outcome = saidInDoubt
+	case errors.Is(err, txn.ErrUnavailable):
+		outcome = saidUnavailable
+	}
+	if err != nil {
+		detail = err.Error()
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	tr.outcome, tr.detail = outcome, detail
+}
+
+// move is what happens in the transaction.
+func (t *tellers) move(ctx context.Context, tx *txn.Tx, tr *transfer) error {
+	give, take := t.m.atSavings, t.m.atBank
+	if !tr.toBank {
+		give, take = take, give
+	}
+	if err := give(ctx, tx, tr.from, -tr.amount); err != nil {
+		return err
+	}
+	if err := take(ctx, tx, tr.to, tr.amount); err != nil {
+		return err
+	}
+	if tr.kind == kindAbandon {
+		return t.dozed.watch(tr.id, tr.began, tr.timeout)
+	}
+	return nil
+}
+
+func (m *money) atBank(ctx context.Context, tx *txn.Tx, account int, delta int64) error {
+	_, err := m.pg.Exec(ctx, tx, "UPDATE account SET balance = balance + $1 WHERE id = $2", delta, account)
+	if err == nil {
+		_, err = m.pg.Exec(ctx, tx, "INSERT INTO journal (tx, account, delta) VALUES ($1, $2, $3)", tx.ID().String(), account, delta)
+	}
+	return err
+}
+
+func (m *money) atSavings(ctx context.Context, tx *txn.Tx, account int, delta int64) error {
+	_, err := m.maria.Exec(ctx, tx, "UPDATE account SET balance = balance + ? WHERE id = ?", delta, account)
+	if err == nil {
+		_, err = m.maria.Exec(ctx, tx, "INSERT INTO journal (tx, account, delta) VALUES (?, ?, ?)", tx.ID().String(), account, delta)
+	}
+	return err
+}
+
+// read asks one node, any of them, about a transfer that was acknowledged. A node that
+// answers, though it was not allowed to be stale, has to know of the commit.
+func (t *tellers) read(tr *transfer) {
+	n := t.m.b.nodes[rand.IntN(size)]
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	info, err := n.m.Get(ctx, tr.id)
+	switch {
+	case errors.Is(err, txn.ErrNotFound), err == nil && info.State != txn.Committing && info.State != txn.Committed:
+		t.m.b.t.Errorf("%v was acknowledged as committed; then %s said %v, %v", tr.id, n.name, info.State, err)
+	case err == nil:
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.reads++
+	}
+}
+
+// tally counts outcomes, of all kinds or of one.
+func (t *tellers) tally(kind string) map[string]int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := map[string]int{}
+	for _, tr := range t.all {
+		if kind == "" || tr.kind == kind {
+			n[tr.outcome]++
+		}
+	}
+	return n
+}

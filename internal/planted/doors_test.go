@@ -1,0 +1,60 @@
+package planted
+
+var ofTheDoors = []plant{
+	{
+		name:   "a node of another cluster is let in",
+		breaks: "clusters do not mix",
+		file:   "node/peer/identity.go",
+		old:    "case i.Cluster != other.Cluster:",
+		bug:    "case i.Cluster > i.Cluster+other.Cluster:",
+		pkg:    "node/peer", test: "TestAdmission",
+	},
+	{
+		name:   "a removed node is let in",
+		breaks: "a removed node is powerless",
+		file:   "node/peer/port.go",
+		old:    "return p.conf.Admit(other)",
+		bug:    "return nil",
+		pkg:    "node/peer", test: "TestAdmission",
+	},
+	{
+		name:   "a certificate of another cluster is good",
+		breaks: "clusters do not mix",
+		file:   "internal/certs/verify.go",
+		old:    "case n.Cluster == cluster:",
+		bug:    "case n.Cluster != \"\":",
+		pkg:    "internal/certs", test: "TestPeers",
+	},
+	{
+		name:   "one route asks for too small a role",
+		breaks: "each route is open to its role and above",
+		file:   "server/roles.go",
+		old:    "txmgrv1connect.DoubtServiceForgetProcedure:  txn.RoleOperator,",
+		bug:    "txmgrv1connect.DoubtServiceForgetProcedure:  txn.RoleReader,",
+		pkg:    "server", test: "TestEveryRouteForEveryRole",
+	},
+	{
+		name:   "one route has no role",
+		breaks: "each route is open to its role and above",
+		file:   "server/roles.go",
+		old:    "\ttxmgrv1connect.ClusterServiceResumeProcedure:         txn.RoleAdmin,\n",
+		bug:    "",
+		pkg:    "server", test: "TestEveryRouteHasARole",
+	},
+	{
+		name:   "a lost answer to a commit is told as unavailable",
+		breaks: "who is told that nothing was done can rely on it",
+		file:   "client/retry.go",
+		old:    "maybe = maybe || noAnswer && l.sent || errors.Is(err, txn.ErrInDoubt)",
+		bug:    "maybe = errors.Is(err, txn.ErrInDoubt)",
+		pkg:    "client", test: "TestInDoubt",
+	},
+	{
+		name:   "a call in doubt is not repeated",
+		breaks: "a client finds out what became of its call, if anybody knows",
+		file:   "client/retry.go",
+		old:    "return errors.Is(err, txn.ErrUnavailable) || errors.Is(err, txn.ErrInDoubt) && !errors.Is(err, txn.ErrHazard)",
+		bug:    "return errors.Is(err, txn.ErrUnavailable)",
+		pkg:    "client", test: "TestAnswersThatAreWorthATry",
+	},
+}

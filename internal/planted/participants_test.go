@@ -1,0 +1,60 @@
+package planted
+
+var ofParticipants = []plant{
+	{
+		name:   "mariadb: XAER_NOTA is taken for committed",
+		breaks: "a branch is committed when there is proof of it",
+		file:   "participant/mariadb/finish.go",
+		old:    "case numberOf(err) == codeNOTA, rolledBackBy(err):\n\t\treturn again(errElsewhere) // the next census tells",
+		bug:    "case numberOf(err) == codeNOTA, rolledBackBy(err):\n\t\treturn ended(participant.Committed, xaCommit)",
+		pkg:    "participant/mariadb", test: "TestConformance",
+	},
+	{
+		name:   "mariadb: a branch is finished while its session is closing",
+		breaks: "no branch is lost in InnoDB",
+		file:   "participant/mariadb/finish.go",
+		old:    "if old || t.r.hasty {",
+		bug:    "if old || t.n != (xaName{}) {",
+		pkg:    "participant/mariadb", test: "TestCommitWithinAMillisecondOfThePreparersClose",
+	},
+	{
+		name:   "mariadb: the row of proof is not written",
+		breaks: "after a lost answer it is known how a branch ended",
+		file:   "participant/mariadb/proof.go",
+		old:    "return fmt.Sprintf(\"INSERT INTO %s (xid, kind) VALUES (%s, %d) RETURNING CONNECTION_ID(), origin\", t.quoted(), bytesLiteral(xid), rowWork)",
+		bug:    "return \"SELECT CONNECTION_ID(), \" + t.originQuery()",
+		pkg:    "participant/mariadb", test: "TestFinishedByHandIsToldExactly",
+	},
+	{
+		name:   "postgres: the command tag of PREPARE TRANSACTION is not read",
+		breaks: "a yes means that the work is prepared",
+		file:   "participant/postgres/branch.go",
+		old:    "if len(results) != 2 || results[1].CommandTag.String() != \"PREPARE TRANSACTION\" {",
+		bug:    "if len(results) != 2 {",
+		pkg:    "participant/postgres", test: "TestOnlyTheRightCommandTagIsAYes",
+	},
+	{
+		name:   "postgres: a branch that is gone counts as committed",
+		breaks: "a hazard is never silent",
+		file:   "participant/postgres/finish.go",
+		old:    "return participant.Result{Ending: participant.RolledBack, Detail: e.proof()}, nil\n\t\tcase e.status == xactInProgress:",
+		bug:    "return participant.Result{Ending: participant.Committed, Detail: e.proof()}, nil\n\t\tcase e.status == xactInProgress:",
+		pkg:    "participant/postgres", test: "TestCommitOfABranchThatIsGone",
+	},
+	{
+		name:   "web: there is no barrier before a late prepare",
+		breaks: "what was rolled back does not begin afterwards",
+		file:   "participant/web/barrier.go",
+		old:    "case stateRolledBack, stateNever:\n\t\t\treturn step{state: state, answer: sayTooLate}",
+		bug:    "case stateRolledBack, stateNever:\n\t\t\treturn step{run: true, state: statePrepared, answer: sayPrepared}",
+		pkg:    "participant/web", test: "TestPrepareAfterRollbackIsRefused",
+	},
+	{
+		name:   "web: a signature is not compared",
+		breaks: "only the coordinator ends branches of a service",
+		file:   "participant/web/sign.go",
+		old:    "if hmac.Equal(signature, mac(secret, r.Method, r.RequestURI, r.Header, body, t)) {",
+		bug:    "if len(signature) == len(mac(secret, r.Method, r.RequestURI, r.Header, body, t)) {",
+		pkg:    "participant/web", test: "TestHandlerChecksSignatures",
+	},
+}

@@ -1,0 +1,68 @@
+package planted
+
+var ofRecovery = []plant{
+	{
+		name:   "a sweep ends the branches of another cluster",
+		breaks: "what is not ours is not touched",
+		file:   "recovery/sweep.go",
+		old:    "return Key{id, branch}, ok && cluster == r.cfg.Cluster",
+		bug:    "return Key{id, branch}, ok && cluster != \"\"",
+		pkg:    "recovery", test: "TestClustersOnOneResource",
+	},
+	{
+		name:   "a sweep acts on its first sighting",
+		breaks: "a live transaction is never swept",
+		file:   "recovery/sweep.go",
+		old:    "return seenAgain(jobs, second), left, nil",
+		bug:    "return append(jobs, seenAgain(nil, second)...), left, nil",
+		pkg:    "recovery", test: "TestSweep",
+	},
+	{
+		name:   "a sweep rolls back what is not decided",
+		breaks: "a live transaction is never swept",
+		file:   "recovery/sweep.go",
+		old:    "case !k.State.Decided() || k.Unfinished:",
+		bug:    "case k.Unfinished:",
+		pkg:    "recovery", test: "TestSweepRacingWithALivePrepare",
+	},
+	{
+		name:   "a sweep rolls back what the log may have forgotten",
+		breaks: "what may have been decided to commit is not rolled back",
+		file:   "recovery/sweep.go",
+		old:    "case k.State == 0 && k.Memory > 0 && (age >= k.Memory || begun < k.Memory):",
+		bug:    "case k.State == 0 && k.Memory > 0 && age < 0:",
+		pkg:    "recovery", test: "TestUnknownAndOlderThanMemory",
+	},
+	{
+		name:   "a sweep acts although the log is held",
+		breaks: "a cluster that was restored from a backup touches nothing before it is told to",
+		file:   "recovery/sweep.go",
+		old:    "if apply && r.log.Held() {",
+		bug:    "if apply && r.log == nil {",
+		pkg:    "recovery", test: "TestHeld",
+	},
+	{
+		name:   "a branch that ended otherwise counts as done",
+		breaks: "a hazard is never silent",
+		file:   "recovery/call.go",
+		old:    "rep.Hazard = txn.HazardRolledBack",
+		bug:    "rep.State = txn.BranchCommitted",
+		pkg:    "recovery", test: "TestHazards",
+	},
+	{
+		name:   "a lost answer does not count as an attempt",
+		breaks: "a participant is told that it may have ended the branch itself",
+		file:   "recovery/dispatcher.go",
+		old:    "t.lost++",
+		bug:    "t.lost = 0",
+		pkg:    "recovery", test: "TestAttemptsSayWhy",
+	},
+	{
+		name:   "one participant takes all the workers",
+		breaks: "a participant that hangs delays nobody else",
+		file:   "recovery/lane.go",
+		old:    "l.has(class) && l.running < r.cfg.PerParticipant && l.br.ready(now)",
+		bug:    "l.has(class) && l.br.ready(now)",
+		pkg:    "recovery", test: "TestHungParticipantDelaysOnlyItself",
+	},
+}

@@ -1,0 +1,233 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// record is what an application knows of a transaction that it began.
+type record struct {
+	id       txn.ID
+	options  txn.Options
+	branches []string // participants that were joined, in that order
+	quiet    map[string]bool
+	told     txn.State   // the end, as it was told: [txn.Committed] or [txn.RolledBack]; zero: it was not
+	left     atomic.Bool // its application has done what it wanted
+}
+
+// work is one application process after another, until the faults are over.
+func (w *World) work(n int, until time.Duration) {
+	d := newDice(w.plan.Seed, 1000+uint64(n))
+	for w.now() < until {
+		a := &app{w: w, n: n, dice: d, over: make(chan struct{}), steps: -1}
+		if d.one(5) {
+			a.steps, a.hangs = d.n(30), d.one(3)
+		}
+		for i := 0; i < 5 && w.now() < until; i++ {
+			a.one()
+			if a.died() {
+				break
+			}
+			rest(d.between(0, 300*time.Millisecond))
+		}
+	}
+}
+
+func (a *app) died() bool {
+	select {
+	case <-a.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// one is one transaction of an application.
+func (a *app) one() {
+	d := a.dice
+	o := txn.Options{ID: txn.NewID(time.Now(), d.chance()), Name: "transfer", Timeout: d.between(300*time.Millisecond, 6*time.Second)}
+	if d.one(3) {
+		o.Timeout = 10 * time.Second
+	}
+	r := &record{id: o.ID, options: o, quiet: map[string]bool{}}
+	a.w.mu.Lock()
+	a.w.apps[o.ID] = r
+	a.w.ids = append(a.w.ids, o.ID)
+	a.w.mu.Unlock()
+	ctx, cancel := context.WithTimeout(a.w.ctx, 40*time.Second)
+	defer cancel()
+	defer r.left.Store(true)
+	err := txn.Run(ctx, a, o, func(ctx context.Context, tx *txn.Tx) error { return a.transfer(ctx, tx, r) })
+	a.w.note(o.ID, "application %d was told: %v", a.n, err)
+	switch {
+	case a.died(): // nobody was told anything
+	case err == nil:
+		r.told = txn.Committed
+	case errors.Is(err, txn.ErrRolledBack) && !errors.Is(err, txn.ErrInDoubt):
+		r.told = txn.RolledBack
+	}
+}
+
+var errChanged = errors.New("sim: the application has changed its mind")
+
+// transfer is the work of one transaction.
+func (a *app) transfer(ctx context.Context, tx *txn.Tx, r *record) error {
+	d := a.dice
+	which := d.n(16)
+	if which == 0 {
+		which = 1 + d.n(3)
+	}
+	if which&1 != 0 {
+		if err := a.atBank(ctx, tx, r); err != nil {
+			return err
+		}
+	}
+	if which&2 != 0 {
+		if err := a.atStock(ctx, tx, r); err != nil {
+			return err
+		}
+	}
+	if which&12 == 12 {
+		payload := []string{"yes", "yes", "yes", "yes", "look", "no"}[d.n(6)]
+		r.branches = append(r.branches, "post")
+		r.quiet["post"] = payload != "yes"
+		if _, err := tx.Enlist(ctx, txn.Enlistment{Participant: "post", Payload: []byte(payload)}); err != nil {
+			return err
+		}
+	}
+	if d.one(6) {
+		_ = tx.Extend(ctx, d.between(time.Second, 8*time.Second))
+	}
+	if d.one(5) {
+		a.w.fire("application dawdles")
+		restIn(ctx, d.between(0, 2*r.options.Timeout))
+	}
+	if d.one(10) {
+		return errChanged
+	}
+	return nil
+}
+
+// atBank works in the PostgreSQL model.
+func (a *app) atBank(ctx context.Context, tx *txn.Tx, r *record) error {
+	s, err := txn.Join(ctx, tx, "bank", func(ctx context.Context, enlist txn.Enlister) (*pgSession, error) {
+		s, err := a.w.pg.begin(ctx, tx.ID(), a)
+		if err != nil {
+			return nil, err
+		}
+		r.branches = append(r.branches, "bank")
+		b, err := enlist(ctx, s.text(), nil)
+		if err != nil {
+			s.Release()
+			return nil, err
+		}
+		s.gid = b.XID
+		return s, nil
+	})
+	if err != nil {
+		return err
+	}
+	if a.dice.one(8) {
+		r.quiet["bank"] = true
+		return nil
+	}
+	if err := s.exec(ctx); err != nil {
+		return err
+	}
+	if a.w.plan.Bugs.Impatient && a.dice.one(4) {
+		_, _ = s.CommitOnePhase(ctx)
+		a.w.fire("bug: committed on its own")
+	}
+	return nil
+}
+
+// atStock works in the MariaDB model.
+func (a *app) atStock(ctx context.Context, tx *txn.Tx, r *record) error {
+	s, err := txn.Join(ctx, tx, "stock", func(ctx context.Context, enlist txn.Enlister) (*mdSession, error) {
+		s, err := a.w.maria.connect(ctx, tx.ID(), a)
+		if err != nil {
+			return nil, err
+		}
+		r.branches = append(r.branches, "stock")
+		b, err := enlist(ctx, s.text(), nil)
+		if err == nil {
+			s.xid = b.XID
+			if a.dice.one(30) { // on its way for longer than the transaction has time
+				ctx = context.WithoutCancel(ctx)
+				restIn(a.w.ctx, r.options.Timeout+time.Second)
+			}
+			err = s.begin(ctx)
+		}
+		if err != nil {
+			s.Release()
+			return nil, err
+		}
+		return s, nil
+	})
+	if err != nil {
+		return err
+	}
+	return s.exec(ctx)
+}
+
+// pester is a client that asks about, repeats and contradicts what others do, at any
+// node and at any time.
+func (w *World) pester(n int, until time.Duration) {
+	d := newDice(w.plan.Seed, 2000+uint64(n))
+	a := &app{w: w, n: 100 + n, dice: d, over: make(chan struct{}), steps: -1}
+	for w.now() < until {
+		rest(d.between(5*time.Millisecond, 250*time.Millisecond))
+		r := w.some(d)
+		if r == nil {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(w.ctx, 5*time.Second)
+		switch d.n(12) {
+		case 0:
+			w.fire("client: begin repeated")
+			_, _ = a.Begin(ctx, r.options)
+		case 1:
+			if !r.left.Load() {
+				break // only who began it may do that
+			}
+			if r.told == txn.RolledBack {
+				if i, err := a.Get(ctx, r.id); err != nil || !i.State.Decided() {
+					break // the application has undone its work, and nobody may commit what it has not told yet
+				}
+			}
+			w.fire("client: commit out of turn")
+			_, _ = a.Commit(ctx, r.id, txn.Commitment{})
+		case 2:
+			if d.one(4) {
+				w.fire("client: rollback out of turn")
+				_, _ = a.Rollback(ctx, r.id, "sim: somebody else wants it")
+			}
+		case 3:
+			w.fire("client: done out of turn")
+			_ = a.Done(ctx, r.id)
+		case 4:
+			_, _ = a.Extend(ctx, r.id, d.between(time.Second, 4*time.Second))
+		default:
+			_, _ = a.Get(ctx, r.id)
+		}
+		cancel()
+	}
+}
+
+// some gives one of the transactions, mostly a young one.
+func (w *World) some(d *dice) *record {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.ids) == 0 {
+		return nil
+	}
+	i := d.n(len(w.ids))
+	if d.n(3) > 0 {
+		i = len(w.ids) - 1 - d.n(min(8, len(w.ids)))
+	}
+	return w.apps[w.ids[i]]
+}

@@ -1,0 +1,338 @@
+package sim
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/txmgr/txmgr/raftfsm"
+	"github.com/txmgr/txmgr/timeout/survival"
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// replay is the log, applied once more, by somebody who sees each step.
+type replay struct {
+	w      *World
+	fsm    *raftfsm.FSM
+	fx     *machine.Effects
+	end    map[txn.ID]txn.State // decided
+	due    map[txn.ID]time.Duration
+	events map[txn.ID][]*event // calls that granted time
+	acts   map[txn.ID][]string // what the log did to it, for people
+	late   time.Duration
+	timed  int
+}
+
+// check checks what can be checked at the end.
+func (w *World) check(o *Outcome) {
+	for _, fault := range w.books.faults {
+		w.violate("logs: %s", fault)
+	}
+	o.Operations = w.past.check()
+	chain, err := w.books.chain(w.head())
+	if err != nil {
+		w.violate("logs: %v", err)
+		return
+	}
+	o.Entries, o.Snapshots = len(chain), len(w.books.images)
+	w.agree(chain)
+	r := w.replay(chain)
+	if r == nil {
+		return
+	}
+	o.Late, o.TimedOut = r.late, r.timed
+	w.judge(r, o)
+}
+
+// head is the end of the log. All nodes have the same by now.
+func (w *World) head() (p place) {
+	for _, h := range w.hosts {
+		h.mu.Lock()
+		d := h.disk
+		h.mu.Unlock()
+		d.mu.Lock()
+		if l := d.log[d.last]; l != nil && l.Index > p.index {
+			p = place{l.Index, l.Term}
+		}
+		for _, i := range d.snapshots {
+			if i.meta.Index > p.index {
+				p = place{i.meta.Index, i.meta.Term}
+			}
+		}
+		d.mu.Unlock()
+	}
+	return p
+}
+
+// agree compares the nodes' logs.
+func (w *World) agree(chain []*written) {
+	for _, h := range w.hosts {
+		h.mu.Lock()
+		d := h.disk
+		h.mu.Unlock()
+		d.mu.Lock()
+		for i, l := range d.log {
+			if i <= uint64(len(chain)) && chain[i-1].log.Term != l.Term {
+				w.violate("%s has entry %d of term %d; the log has it of term %d", h.name, i, l.Term, chain[i-1].log.Term)
+				break
+			}
+		}
+		d.mu.Unlock()
+	}
+}
+
+// replay applies the log from its beginning, and compares each snapshot with it.
+func (w *World) replay(chain []*written) *replay {
+	r := &replay{w: w, end: map[txn.ID]txn.State{}, due: map[txn.ID]time.Duration{}, events: map[txn.ID][]*event{}, acts: map[txn.ID][]string{}}
+	for _, e := range w.past.events {
+		if e.op == opBegin || e.op == opExtend {
+			r.events[e.id] = append(r.events[e.id], e)
+		}
+	}
+	r.fsm = raftfsm.New(raftfsm.Config{
+		OnApply:   func(_ raftfsm.Position, fx *machine.Effects, _ survival.Tick) { r.fx = fx },
+		OnFailure: func(err error) { w.violate("replay: %v", err) },
+	})
+	wanted := w.compared()
+	for i, e := range chain {
+		if e.log.Type == raft.LogCommand {
+			r.fx = nil
+			r.fsm.Apply(e.log)
+			if r.fx == nil {
+				return nil
+			}
+			r.step(e)
+		}
+		if img := wanted[place{uint64(i + 1), e.log.Term}]; img != nil {
+			r.compare(img)
+		}
+	}
+	r.fsm.View(func(m *machine.Machine) {
+		if err := m.Check(); err != nil {
+			w.violate("the state after the log: %v", err)
+		}
+	})
+	return r
+}
+
+// compared chooses snapshots: the last one of each node, and a few others.
+func (w *World) compared() map[place]*image {
+	some := map[place]*image{}
+	d := newDice(w.plan.Seed, 5)
+	all := slices.SortedFunc(maps.Keys(w.books.images), func(a, b place) int { return int(a.index) - int(b.index) })
+	for i, p := range all {
+		if i == len(all)-1 || d.n(len(all)) < 2 {
+			some[p] = w.books.images[p]
+		}
+	}
+	return some
+}
+
+// compare looks whether a snapshot holds what the log leads to.
+func (r *replay) compare(i *image) {
+	other := raftfsm.New(raftfsm.Config{})
+	if err := other.Restore(io.NopCloser(bytes.NewReader(i.body))); err != nil {
+		r.w.violate("snapshot at %d: %v", i.meta.Index, err)
+		return
+	}
+	// Its own image, since a hash takes one, which nobody may read beside.
+	sum := func(f *raftfsm.FSM) (h uint64) {
+		f.View(func(m *machine.Machine) { h = m.Hash() })
+		return h
+	}
+	if sum(other) != sum(r.fsm) {
+		r.w.violate("snapshot at %d is not the state that the log leads to", i.meta.Index)
+	}
+}
+
+// step looks at what one entry has brought about.
+func (r *replay) step(e *written) {
+	entry, err := raftfsm.DecodeEntry(e.log.Data)
+	if err != nil {
+		r.w.violate("entry %d: %v", e.log.Index, err)
+		return
+	}
+	for i, c := range entry.Commands {
+		code := r.fx.Results[i].Code
+		r.entered(e, c, r.fx.Results[i])
+		switch c := c.(type) {
+		case machine.Begin:
+			if code == machine.OK && r.due[c.ID] == 0 {
+				r.grant(c.ID, opBegin, c.Timeout, e)
+			}
+		case machine.Extend:
+			if code == machine.OK {
+				r.grant(c.ID, opExtend, c.Timeout, e)
+			}
+		}
+	}
+	for _, c := range r.fx.Changes {
+		if !c.State.Decided() {
+			continue
+		}
+		before, known := r.end[c.ID]
+		switch {
+		case known && before.Commits() != c.State.Commits():
+			r.w.violate("%v: decided twice: %v, and %v by entry %d", c.ID, before, c.State, e.log.Index)
+		case !known && c.Cause == txn.CauseTimeout:
+			r.timed++
+			r.w.fire("timeout")
+			late := e.at - r.due[c.ID]
+			r.late = max(r.late, late)
+			if late < 0 {
+				r.w.violate("%v: timed out %v early, by entry %d", c.ID, -late, e.log.Index)
+			}
+		}
+		r.end[c.ID] = c.State
+	}
+}
+
+// entered notes for people what an entry did to a transaction.
+func (r *replay) entered(e *written, c machine.Command, res machine.Result) {
+	f := reflect.ValueOf(c).FieldByName("ID")
+	if !f.IsValid() {
+		return
+	}
+	if id, ok := f.Interface().(txn.ID); ok {
+		r.acts[id] = append(r.acts[id], fmt.Sprintf("%12v  entry %d of n%d: %T%.150s -> code %v, %v", e.at, e.log.Index, e.host+1, c, fmt.Sprintf("%+v", c), res.Code, res.State))
+	}
+}
+
+// lifeOf tells all that is known about a transaction, for people.
+func (r *replay) lifeOf(id txn.ID) string {
+	var b strings.Builder
+	for _, e := range r.w.past.events {
+		if e.id == id {
+			fmt.Fprintf(&b, "\n        %12v  until %v: application %d at n%d: call %v: %v, error %v", e.from, e.to, e.client, e.host+1, e.op, e.state, e.err)
+		}
+	}
+	for _, a := range r.acts[id] {
+		b.WriteString("\n        " + a)
+	}
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	for _, n := range r.w.notes[id] {
+		fmt.Fprintf(&b, "\n        %12v  %s", n.at, n.text)
+	}
+	return b.String()
+}
+
+// grant notes that a transaction may live at least until then: it was accepted after
+// the call began, at the node that wrote the entry first.
+func (r *replay) grant(id txn.ID, op opKind, timeout time.Duration, e *written) {
+	// Of several calls that may have been the one, the first: an entry can be on its
+	// way for long.
+	from := time.Duration(-1)
+	for _, c := range r.events[id] {
+		if c.op == op && c.host == e.host && c.timeout == timeout && c.from <= e.at && !c.refused() && from < 0 {
+			from = c.from
+		}
+	}
+	if from < 0 {
+		r.w.violate("%v: entry %d grants time that nobody has asked n%d for", id, e.log.Index, e.host+1)
+		return
+	}
+	r.due[id] = max(r.due[id], from+timeout)
+}
+
+// judge compares every transaction with what the participants and the applications
+// have seen.
+func (w *World) judge(r *replay, o *Outcome) {
+	r.fsm.View(func(m *machine.Machine) {
+		for _, id := range w.ids {
+			t, known := m.Get(id)
+			w.judgeOne(r, id, &t, known, o)
+		}
+		c := m.Counts()
+		o.Committed, o.RolledBack = int(c.Committed), int(c.RolledBack)
+	})
+	for _, gid := range foreignNames {
+		if w.pg.prepared[gid] == nil || w.maria.xas[gid] == nil {
+			w.violate("%s, which is somebody else's, was touched", gid)
+		}
+	}
+}
+
+func (w *World) judgeOne(r *replay, id txn.ID, t *machine.Transaction, known bool, o *Outcome) {
+	before := len(w.violations)
+	defer func() {
+		if len(w.violations) > before {
+			w.violations[len(w.violations)-1] += r.lifeOf(id)
+		}
+	}()
+	a := w.apps[id]
+	servers := map[string]*server{"bank": &w.pg.server, "stock": &w.maria.server, "post": &w.web.server}
+	if !known {
+		for name, s := range servers {
+			if n := s.effects(id); n != 0 {
+				w.violate("%v, which nobody knows, has come about at %s", id, name)
+			}
+		}
+		if a.told == txn.Committed {
+			w.violate("%v: the application was told that it is committed, and nobody knows it", id)
+		}
+		return
+	}
+	doubted := false // nobody can know, which is shown
+	at := map[string]*machine.TransactionBranch{}
+	for i := range t.Branches {
+		at[t.Branches[i].Participant] = &t.Branches[i]
+	}
+	for _, name := range []string{"bank", "stock", "post"} {
+		n := servers[name].effects(id)
+		b := at[name]
+		want := 0
+		if b != nil && t.State.Commits() && !a.quiet[name] && b.Vote != txn.VoteReadOnly {
+			want = 1
+		}
+		if b != nil && b.Hazard != 0 {
+			if err := w.excused(t, b, name); err != nil {
+				w.violate("%v: %s: hazard %v (%s): %v", id, name, b.Hazard, b.Detail, err)
+			}
+			o.Hazards++
+			doubted = true
+			continue
+		}
+		if n != want {
+			w.violate("%v is %v, and its work at %s has come about %d times; want %d", id, t.State, name, n, want)
+		}
+	}
+	if a.told != 0 && a.told.Commits() != t.State.Commits() && !doubted && !a.idle() {
+		w.violate("%v: the application was told %v; it is %v", id, a.told, t.State)
+	}
+}
+
+// idle reports whether nothing was to be done anywhere. Then PostgreSQL does not wait
+// for its disk at a commit, whose number may be lost in a crash, and nothing else.
+func (a *record) idle() bool {
+	for _, name := range a.branches {
+		if !a.quiet[name] {
+			return false
+		}
+	}
+	return true
+}
+
+// excused reports whether a hazard is right. Nobody acts by hand here, so that only
+// one is: a branch that was committed in one phase, of which no proof is left.
+func (w *World) excused(t *machine.Transaction, b *machine.TransactionBranch, name string) error {
+	if b.Hazard == txn.HazardUnknown && b.Vote == txn.VoteDelegated && name == "bank" && w.fired["bank: no proof of an end"] > 0 {
+		return nil
+	}
+	return errors.New("nobody has done anything by hand")
+}
+
+// String shows an outcome in a line.
+func (o *Outcome) String() string {
+	return fmt.Sprintf("seed %d: %d transactions (%d committed, %d rolled back, %d timed out, %d hazards), %d entries, %d snapshots, %d messages, %d calls checked, settled after %v, latest timeout %v",
+		o.Seed, o.Transactions, o.Committed, o.RolledBack, o.TimedOut, o.Hazards, o.Entries, o.Snapshots, o.Messages, o.Operations, o.Settled.Round(time.Millisecond), o.Late.Round(time.Millisecond))
+}

@@ -1,0 +1,188 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/txmgr/txmgr/internal/bed"
+	"github.com/txmgr/txmgr/node"
+	"github.com/txmgr/txmgr/participant"
+)
+
+// gate holds up whoever passes while it is shut.
+type gate struct {
+	mu   sync.Mutex
+	open chan struct{} // guarded by mu: nil when it is not shut
+}
+
+func (g *gate) pass() {
+	for {
+		g.mu.Lock()
+		open := g.open
+		g.mu.Unlock()
+		if open == nil {
+			return
+		}
+		<-open
+	}
+}
+
+func (g *gate) set(shut bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case shut && g.open == nil:
+		g.open = make(chan struct{})
+	case !shut && g.open != nil:
+		close(g.open)
+		g.open = nil
+	}
+}
+
+// host is a machine on which a node lives, one life after another.
+type host struct {
+	w     *World
+	index int
+	name  string
+	addr  raft.ServerAddress
+	gate  *gate
+	wall  atomic.Int64 // how wrong the wall clock is
+
+	mu       sync.Mutex // guards all below
+	disk     *disk
+	life     *life // nil while it is down
+	starting bool
+}
+
+// life is one life of a node.
+type life struct {
+	host *host
+	node *node.Node
+	tr   *transport
+	dead chan struct{}
+}
+
+func newHost(w *World, i int) *host {
+	name := fmt.Sprintf("n%d", i+1)
+	h := &host{w: w, index: i, name: name, addr: raft.ServerAddress(name + ":7461"), gate: new(gate)}
+	h.disk = newDisk(h)
+	return h
+}
+
+func (h *host) servers() (list []raft.Server) {
+	for _, o := range h.w.hosts {
+		list = append(list, raft.Server{ID: raft.ServerID(o.name), Address: o.addr})
+	}
+	return list
+}
+
+// Small logs, so that snapshots are taken, and installed.
+const (
+	snapshotThreshold = 60
+	trailingLogs      = 30
+	snapshotInterval  = 2 * time.Second
+)
+
+// start begins a life. Nobody waits for a lock meanwhile, which would stop the time
+// of the bubble.
+func (h *host) start() {
+	h.mu.Lock()
+	busy, disk := h.life != nil || h.starting, h.disk
+	h.starting = h.starting || !busy
+	h.mu.Unlock()
+	if busy {
+		return
+	}
+	l := &life{host: h, tr: h.w.net.attach(h), dead: make(chan struct{})}
+	conf := node.Config{
+		Interval: h.w.interval(),
+		Bed: &bed.Bed{
+			ID: raft.ServerID(h.name), Transport: l.tr, Log: disk, Snapshots: shelf{disk}, Servers: h.servers(),
+			Tune: func(c *raft.Config) {
+				c.SnapshotThreshold, c.TrailingLogs, c.SnapshotInterval = snapshotThreshold, trailingLogs, snapshotInterval
+			},
+			Wall: func() time.Time { return time.Now().Add(time.Duration(h.wall.Load())) },
+		},
+		Participants: map[string]participant.Participant{
+			"bank": h.w.pg.seenBy(l), "stock": h.w.maria.seenBy(l), "post": h.w.web.seenBy(l),
+		},
+		Logger: h.w.logger(h.name),
+		OnFailure: func(err error) {
+			select {
+			case <-l.dead:
+			default:
+				h.w.violate("%s: the log failed: %v", h.name, err)
+			}
+		},
+	}
+	n, err := node.Open(context.Background(), conf)
+	if err != nil {
+		h.w.violate("%s does not start: %v", h.name, err)
+		l.tr.shut()
+		return
+	}
+	l.node = n
+	h.mu.Lock()
+	h.life, h.starting = l, false
+	h.mu.Unlock()
+	h.w.tell("%s starts", h.name)
+}
+
+// crash ends a life.
+func (h *host) crash() bool {
+	h.mu.Lock()
+	l := h.life
+	h.life = nil
+	if l == nil {
+		h.mu.Unlock()
+		return false
+	}
+	close(l.dead)
+	l.tr.shut()
+	h.disk = h.disk.crash()
+	h.mu.Unlock()
+	h.gate.set(false) // what is left of it has to come to its end
+	h.w.tell("%s crashes", h.name)
+	h.w.fire("crash")
+	h.w.all.Go(func() { _ = l.node.Close() }) // whatever it says, nobody listens
+	return true
+}
+
+// alive gives the present life; nil while there is none.
+func (h *host) alive() *life {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.life
+}
+
+// slow sets how long a sync may take.
+func (h *host) slow(d time.Duration) {
+	h.mu.Lock()
+	disk := h.disk
+	h.mu.Unlock()
+	disk.mu.Lock()
+	defer disk.mu.Unlock()
+	disk.slow = d
+}
+
+// leader gives a life that believes to lead; nil when there is none.
+func (w *World) leader() *life {
+	for _, h := range w.hosts {
+		if l := h.alive(); l != nil {
+			if _, here := l.node.Leader(); here {
+				return l
+			}
+		}
+	}
+	return nil
+}
+
+// interval is the cluster's, drawn from the seed.
+func (w *World) interval() time.Duration {
+	return []time.Duration{20, 50, 100, 100}[w.plan.Seed%4] * time.Millisecond
+}

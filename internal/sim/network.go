@@ -1,0 +1,342 @@
+package sim
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// network carries messages between the hosts, unless it is told not to.
+type network struct {
+	w    *World
+	dice *dice
+
+	mu       sync.Mutex // guards all below
+	at       map[raft.ServerAddress]*transport
+	cut      map[[2]int]bool                              // from, to
+	lost     int                                          // of 1,000 messages
+	twice    int                                          // of 1,000 requests
+	slow     time.Duration                                // the longest way
+	reads    map[[2]int]bool                              // host, participant: cut
+	eats     func(from, to int, command, answer any) bool // answers that are lost, for one test; nil: none
+	messages int
+}
+
+func newNetwork(w *World) *network {
+	return &network{
+		w: w, dice: newDice(w.plan.Seed, 2), slow: 2 * time.Millisecond,
+		at: map[raft.ServerAddress]*transport{}, cut: map[[2]int]bool{}, reads: map[[2]int]bool{},
+	}
+}
+
+var (
+	errLost    = errors.New("sim: no answer")
+	errRefused = errors.New("sim: connection refused")
+)
+
+// hop is one message's way; false when it does not arrive.
+func (n *network) hop(from, to int) bool {
+	n.mu.Lock()
+	n.messages++
+	slow, lost, cut := n.slow, n.lost, n.cut[[2]int{from, to}]
+	n.mu.Unlock()
+	rest(n.dice.between(50*time.Microsecond, slow))
+	switch {
+	case cut:
+		n.w.fire("message cut off")
+		return false
+	case lost > 0 && n.dice.n(1000) < lost:
+		n.w.fire("message lost")
+		return false
+	}
+	return true
+}
+
+// reaches says whether messages get from one host to another now.
+func (n *network) reaches(from, to int) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return !n.cut[[2]int{from, to}]
+}
+
+// set cuts a way, or heals it.
+func (n *network) set(from, to int, cut bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if cut {
+		n.cut[[2]int{from, to}] = true
+	} else {
+		delete(n.cut, [2]int{from, to})
+	}
+}
+
+// change sets how bad the network is.
+func (n *network) change(set func(*network)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	set(n)
+}
+
+func (n *network) heal() {
+	n.change(func(n *network) {
+		n.cut, n.reads = map[[2]int]bool{}, map[[2]int]bool{}
+		n.lost, n.twice, n.slow = 0, 0, 2*time.Millisecond
+	})
+}
+
+func (n *network) peer(a raft.ServerAddress) *transport {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.at[a]
+}
+
+// transport is one life's end of the network, as raft sees it.
+type transport struct {
+	net      *network
+	host     *host
+	requests chan raft.RPC
+	closed   chan struct{}
+	shut     func()
+
+	mu        sync.Mutex
+	heartbeat func(raft.RPC) // guarded by mu
+}
+
+var (
+	_ raft.Transport   = (*transport)(nil)
+	_ raft.WithPreVote = (*transport)(nil)
+	_ raft.WithClose   = (*transport)(nil)
+)
+
+// attach gives a new life of a host its place in the network.
+func (n *network) attach(h *host) *transport {
+	t := &transport{net: n, host: h, requests: make(chan raft.RPC, 16), closed: make(chan struct{})}
+	t.shut = sync.OnceFunc(func() { close(t.closed) })
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.at[h.addr] = t
+	return t
+}
+
+// Close implements raft.WithClose.
+func (t *transport) Close() error {
+	t.shut()
+	return nil
+}
+
+// The patience of callers. Real ones wait longer, where that makes no difference.
+const (
+	rpcPatience      = time.Second
+	snapshotPatience = 10 * time.Second
+)
+
+// request is one call on its way.
+type request struct {
+	command any
+	body    []byte // of a snapshot
+	whole   bool   // all of the body arrives
+	beat    bool
+}
+
+// call carries a request there and the answer back.
+func (t *transport) call(target raft.ServerAddress, r request, patience time.Duration) (any, error) {
+	t.host.gate.pass()
+	select {
+	case <-t.closed:
+		return nil, raft.ErrTransportShutdown
+	default:
+	}
+	peer := t.net.peer(target)
+	if peer == nil {
+		return nil, errRefused
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	to := peer.host.index
+	if !t.net.hop(t.host.index, to) {
+		t.linger(timer)
+		return nil, errLost
+	}
+	t.duplicate(peer, r)
+	answer, err := peer.take(r, timer)
+	if err != nil {
+		return nil, err
+	}
+	peer.host.gate.pass()
+	t.net.mu.Lock()
+	eats := t.net.eats
+	t.net.mu.Unlock()
+	if eats != nil && eats(t.host.index, to, r.command, answer.Response) {
+		return nil, errLost
+	}
+	if !t.net.hop(to, t.host.index) {
+		t.net.w.fire("answer lost")
+		t.linger(timer)
+		return nil, errLost
+	}
+	t.host.gate.pass()
+	return answer.Response, answer.Error
+}
+
+// linger waits as somebody does who gets no answer: until a connection breaks, or
+// the patience is over.
+func (t *transport) linger(timer *time.Timer) {
+	soon := t.net.dice.between(50*time.Millisecond, 2*rpcPatience)
+	if t.net.dice.one(10) {
+		soon = snapshotPatience
+	}
+	broken := time.NewTimer(soon)
+	defer broken.Stop()
+	select {
+	case <-timer.C:
+	case <-broken.C:
+	case <-t.closed:
+	}
+}
+
+// duplicate lets a request arrive once more, later, as one does that was repeated on
+// another connection.
+func (t *transport) duplicate(peer *transport, r request) {
+	t.net.mu.Lock()
+	twice := t.net.twice
+	t.net.mu.Unlock()
+	append, ok := r.command.(*raft.AppendEntriesRequest)
+	if !ok || r.beat || twice == 0 || t.net.dice.n(1000) >= twice {
+		return
+	}
+	again := *append
+	t.net.w.fire("message twice")
+	t.net.w.all.Go(func() {
+		rest(t.net.dice.between(time.Millisecond, 1500*time.Millisecond))
+		timer := time.NewTimer(rpcPatience)
+		defer timer.Stop()
+		_, _ = peer.take(request{command: &again}, timer)
+	})
+}
+
+// take lets the receiver answer.
+func (t *transport) take(r request, timer *time.Timer) (a raft.RPCResponse, err error) {
+	t.host.gate.pass()
+	answer := make(chan raft.RPCResponse, 1)
+	rpc := raft.RPC{Command: r.command, RespChan: answer}
+	if r.body != nil {
+		rpc.Reader = &torn{Reader: bytes.NewReader(r.body), whole: r.whole}
+	}
+	t.mu.Lock()
+	beat := t.heartbeat
+	t.mu.Unlock()
+	select {
+	case <-t.closed:
+		return a, errRefused
+	default:
+	}
+	if r.beat && beat != nil {
+		beat(rpc)
+	} else {
+		select {
+		case t.requests <- rpc:
+		case <-t.closed:
+			return a, errRefused
+		case <-timer.C:
+			return a, errLost
+		}
+	}
+	select {
+	case a = <-answer:
+		return a, nil
+	case <-t.closed:
+		return a, errRefused
+	case <-timer.C:
+		return a, errLost
+	}
+}
+
+// torn is a stream that may break at its end.
+type torn struct {
+	io.Reader
+	whole bool
+}
+
+func (t *torn) Read(p []byte) (int, error) {
+	n, err := t.Reader.Read(p)
+	if err == io.EOF && !t.whole {
+		return n, io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+// Consumer implements raft.Transport.
+func (t *transport) Consumer() <-chan raft.RPC { return t.requests }
+
+// LocalAddr implements raft.Transport.
+func (t *transport) LocalAddr() raft.ServerAddress { return t.host.addr }
+
+// EncodePeer implements raft.Transport.
+func (t *transport) EncodePeer(_ raft.ServerID, a raft.ServerAddress) []byte { return []byte(a) }
+
+// DecodePeer implements raft.Transport.
+func (t *transport) DecodePeer(b []byte) raft.ServerAddress { return raft.ServerAddress(b) }
+
+// SetHeartbeatHandler implements raft.Transport.
+func (t *transport) SetHeartbeatHandler(fn func(raft.RPC)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.heartbeat = fn
+}
+
+// AppendEntries implements raft.Transport.
+func (t *transport) AppendEntries(_ raft.ServerID, to raft.ServerAddress, a *raft.AppendEntriesRequest, r *raft.AppendEntriesResponse) error {
+	beat := a.Term != 0 && a.PrevLogEntry == 0 && a.PrevLogTerm == 0 && len(a.Entries) == 0 && a.LeaderCommitIndex == 0
+	req := *a
+	return answerInto(t, to, request{command: &req, beat: beat}, rpcPatience, r)
+}
+
+// RequestVote implements raft.Transport.
+func (t *transport) RequestVote(_ raft.ServerID, to raft.ServerAddress, a *raft.RequestVoteRequest, r *raft.RequestVoteResponse) error {
+	return answerInto(t, to, request{command: a}, rpcPatience, r)
+}
+
+// RequestPreVote implements raft.WithPreVote.
+func (t *transport) RequestPreVote(_ raft.ServerID, to raft.ServerAddress, a *raft.RequestPreVoteRequest, r *raft.RequestPreVoteResponse) error {
+	return answerInto(t, to, request{command: a}, rpcPatience, r)
+}
+
+// TimeoutNow implements raft.Transport.
+func (t *transport) TimeoutNow(_ raft.ServerID, to raft.ServerAddress, a *raft.TimeoutNowRequest, r *raft.TimeoutNowResponse) error {
+	return answerInto(t, to, request{command: a}, snapshotPatience, r)
+}
+
+// InstallSnapshot implements raft.Transport.
+func (t *transport) InstallSnapshot(_ raft.ServerID, to raft.ServerAddress, a *raft.InstallSnapshotRequest, r *raft.InstallSnapshotResponse, data io.Reader) error {
+	body, err := io.ReadAll(data)
+	if err != nil {
+		return err
+	}
+	t.net.w.fire("snapshot sent")
+	whole := true
+	t.net.mu.Lock()
+	bad := t.net.lost > 0
+	t.net.mu.Unlock()
+	if bad && t.net.dice.one(3) {
+		whole = false
+		body = body[:t.net.dice.n(len(body)+1)]
+		t.net.w.fire("snapshot torn")
+	}
+	if body == nil {
+		body = []byte{}
+	}
+	return answerInto(t, to, request{command: a, body: body, whole: whole}, snapshotPatience, r)
+}
+
+func answerInto[T any](t *transport, to raft.ServerAddress, r request, patience time.Duration, into *T) error {
+	answer, err := t.call(to, r, patience)
+	if err != nil {
+		return err
+	}
+	*into = *answer.(*T)
+	return nil
+}

@@ -1,0 +1,51 @@
+package sim
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestPlantedBugs plants bugs round the coordinator and looks whether the simulation
+// finds each, by what it should be found.
+func TestPlantedBugs(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		bugs Bugs
+		sign []string // any of these
+	}{
+		{"a disk that forgets what it had said was synced", Bugs{NoSync: true}, nil},
+		{"a disk that forgets votes", Bugs{NoVotes: true}, nil},
+		{"a snapshot that is older than it says", Bugs{OldImage: true}, []string{"not the state that the log leads to", "not linearizable", "replay"}},
+		{"an application that does not look at the command tag", Bugs{Tagless: true}, []string{"bank: hazard rolled-back"}},
+		{"a participant that takes not-there for committed", Bugs{Tagless: true, Believe: true}, []string{"has come about 0 times"}},
+		{"a participant that believes XA COMMIT", Bugs{Hasty: true}, []string{"has come about 0 times", "stock holds"}},
+		{"a service that forgets its promises", Bugs{Forgetful: true}, []string{"post: hazard", "has come about 0 times"}},
+		{"reads from any node", Bugs{Stale: true}, []string{"not linearizable"}},
+		{"an application that commits on its own", Bugs{Impatient: true}, []string{"bank", "told"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			const most = 60
+			for seed := range uint64(most) {
+				o := run(t, Plan{Seed: 7000 + seed, Bugs: c.bugs, Faced: 20 * time.Second})
+				for _, v := range o.Violations {
+					if len(c.sign) == 0 || containsAny(v, c.sign) {
+						t.Logf("found by seed %d: %s", o.Seed, v)
+						return
+					}
+				}
+			}
+			t.Errorf("not found by %d runs", most)
+		})
+	}
+}
+
+func containsAny(s string, of []string) bool {
+	for _, o := range of {
+		if strings.Contains(s, o) {
+			return true
+		}
+	}
+	return false
+}

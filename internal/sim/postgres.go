@@ -1,0 +1,475 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// postgres is a model of a PostgreSQL server: prepared transactions outlive sessions
+// and crashes; one that is not there is "not there", whatever became of it; the
+// commit log says how a transaction number ended, and after a crash numbers that
+// never reached the disk are given out again.
+type postgres struct {
+	server
+	sessions map[int]*pgSession // by process id
+	prepared map[string]*pgPrepared
+	status   map[int]pgStatus // by transaction number
+	nextPID  int
+	nextXID  int
+	durable  int // the highest number that is on disk
+}
+
+type pgStatus uint8
+
+const (
+	pgInProgress pgStatus = iota + 1
+	pgCommitted
+	pgAborted
+)
+
+type pgPrepared struct {
+	xid   int
+	tx    txn.ID
+	since time.Time
+	owner string
+}
+
+// pgSession is one backend, and the application's session of a branch.
+type pgSession struct {
+	pg     *postgres
+	app    *app
+	pid    int
+	life   int
+	xid    int
+	tx     txn.ID
+	gid    string
+	open   bool // its transaction is in progress
+	failed bool
+	work   bool
+}
+
+var errGone = errors.New("sim: the session is not there any more")
+
+func newPostgres(w *World) *postgres {
+	p := &postgres{
+		server: newServer(w, 0, "bank"), sessions: map[int]*pgSession{}, prepared: map[string]*pgPrepared{},
+		status: map[int]pgStatus{}, nextXID: 700,
+	}
+	for _, gid := range foreignNames {
+		p.nextXID++
+		p.status[p.nextXID] = pgInProgress
+		p.durable = p.nextXID
+		p.prepared[gid] = &pgPrepared{xid: p.nextXID, owner: "somebody else", since: time.Now()}
+	}
+	return p
+}
+
+// foreignNames are of branches that are none of ours, one of them of another cluster.
+var foreignNames = []string{"131077_Zm9yZWlnbg==_YnJhbmNo", "txm_zzzzzz_01k9x3v7h2m8qf4r6t0bz5n1de_b1"}
+
+// crash ends all sessions. What was prepared stays.
+func (p *postgres) crash() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.up = false
+	p.life++
+	for _, s := range p.sessions {
+		s.open = false
+	}
+	clear(p.sessions)
+	kept := map[int]bool{}
+	for _, b := range p.prepared {
+		kept[b.xid] = true
+	}
+	for xid, st := range p.status {
+		switch {
+		case xid > p.durable:
+			delete(p.status, xid)
+		case st == pgInProgress && !kept[xid]:
+			p.status[xid] = pgAborted
+		}
+	}
+	p.nextXID = p.durable
+}
+
+func (p *postgres) start() { p.bad(func(s *server) { s.up = true }) }
+
+// end closes a session: what it has not prepared is rolled back. mu is held.
+func (p *postgres) end(pid int) {
+	s := p.sessions[pid]
+	if s == nil {
+		return
+	}
+	delete(p.sessions, pid)
+	if s.open {
+		s.open = false
+		p.status[s.xid] = pgAborted
+	}
+}
+
+// finish is COMMIT PREPARED or ROLLBACK PREPARED. mu is held.
+func (p *postgres) finish(gid string, commit bool) bool {
+	b := p.prepared[gid]
+	if b == nil {
+		return false
+	}
+	delete(p.prepared, gid)
+	p.status[b.xid] = pgAborted
+	if commit {
+		p.status[b.xid] = pgCommitted
+		p.effect(b.tx)
+	}
+	return true
+}
+
+// text is what the application records at enlist.
+func (s *pgSession) text() string { return fmt.Sprintf("pid=%d life=%d xid=%d", s.pid, s.life, s.xid) }
+
+// begin opens a session with a transaction that has its number.
+func (p *postgres) begin(ctx context.Context, id txn.ID, a *app) (*pgSession, error) {
+	s := &pgSession{pg: p, app: a, tx: id}
+	err := a.does(ctx, id, &p.server, "begin", func() error {
+		p.nextPID++
+		p.nextXID++
+		s.pid, s.life, s.xid, s.open = p.nextPID, p.life, p.nextXID, true
+		p.status[s.xid] = pgInProgress
+		p.sessions[s.pid] = s
+		return nil
+	})
+	return s, err
+}
+
+// exec does the branch's work.
+func (s *pgSession) exec(ctx context.Context) error {
+	return s.app.does(ctx, s.tx, &s.pg.server, "exec", func() error {
+		switch {
+		case !s.open:
+			return errGone
+		case s.pg.dice.one(40):
+			s.failed = true // and PREPARE TRANSACTION will answer ROLLBACK
+			return nil
+		}
+		s.work = true
+		return nil
+	})
+}
+
+// Prepare implements [txn.Session].
+func (s *pgSession) Prepare(ctx context.Context) (vote txn.Vote, err error) {
+	err = s.app.does(ctx, s.tx, &s.pg.server, "prepare", func() error {
+		switch {
+		case !s.open:
+			return errGone
+		case s.failed || !s.work:
+			s.open = false
+			s.pg.status[s.xid] = pgAborted
+			vote = txn.VoteNo
+			if !s.work && !s.failed {
+				vote = txn.VoteReadOnly
+			} else if s.pg.w.plan.Bugs.Tagless {
+				vote = txn.VotePrepared
+			}
+			return nil
+		}
+		s.open = false
+		s.pg.prepared[s.gid] = &pgPrepared{xid: s.xid, tx: s.tx, since: time.Now(), owner: "app"}
+		s.pg.durable = max(s.pg.durable, s.xid)
+		vote = txn.VotePrepared
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	if vote == txn.VoteNo {
+		return vote, errors.New("sim: the transaction had failed")
+	}
+	return vote, nil
+}
+
+// Commit implements [txn.Session].
+func (s *pgSession) Commit(ctx context.Context) error { return s.end(ctx, true) }
+
+// Rollback implements [txn.Session].
+func (s *pgSession) Rollback(ctx context.Context) error { return s.end(ctx, false) }
+
+func (s *pgSession) end(ctx context.Context, commit bool) error {
+	return s.app.does(ctx, s.tx, &s.pg.server, "end", func() error {
+		switch {
+		case s.open && !commit:
+			s.open = false
+			s.pg.status[s.xid] = pgAborted
+		case !s.pg.finish(s.gid, commit):
+			return errGone
+		}
+		return nil
+	})
+}
+
+// Release implements [txn.Session].
+func (s *pgSession) Release() {
+	if s.app.hung() {
+		return
+	}
+	s.pg.mu.Lock()
+	defer s.pg.mu.Unlock()
+	s.pg.end(s.pid)
+}
+
+// OnePhase implements [txn.OnePhaser].
+func (s *pgSession) OnePhase() bool { return true }
+
+// CommitOnePhase implements [txn.OnePhaser].
+func (s *pgSession) CommitOnePhase(ctx context.Context) (end txn.BranchState, err error) {
+	err = s.app.does(ctx, s.tx, &s.pg.server, "commit in one phase", func() error {
+		switch {
+		case !s.open:
+			return errGone
+		case s.failed:
+			s.open = false
+			s.pg.status[s.xid] = pgAborted
+			end = txn.BranchRolledBack
+			return nil
+		}
+		s.open = false
+		s.pg.status[s.xid] = pgCommitted
+		if s.work {
+			s.pg.durable = max(s.pg.durable, s.xid)
+			s.pg.effect(s.tx)
+		}
+		end = txn.BranchCommitted
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	if end == txn.BranchRolledBack {
+		return end, errors.New("sim: the transaction had failed")
+	}
+	return end, nil
+}
+
+// pgClient is the coordinator's side, on one life of one node.
+type pgClient struct {
+	pg   *postgres
+	life *life
+}
+
+func (p *postgres) seenBy(l *life) participant.Participant { return &pgClient{p, l} }
+
+var _ interface {
+	participant.Participant
+	participant.Settler
+	participant.Inspector
+	participant.Surveyor
+} = (*pgClient)(nil)
+
+// pgEvidence is what the server knows of a session's transaction.
+type pgEvidence struct {
+	status  pgStatus // zero: never given out
+	renewed bool
+	open    bool // the session is there, in this transaction
+	pid     int
+}
+
+func (c *pgClient) evidence(ctx context.Context, b participant.Branch) (e pgEvidence, known bool, err error) {
+	var pid, life, xid int
+	if _, err := fmt.Sscanf(b.Session, "pid=%d life=%d xid=%d", &pid, &life, &xid); err != nil {
+		return e, false, nil
+	}
+	err = c.pg.exchange(ctx, c.life, "evidence", func() error {
+		e = pgEvidence{status: c.pg.status[xid], renewed: life != c.pg.life, pid: pid}
+		s := c.pg.sessions[pid]
+		e.open = s != nil && s.life == life && s.xid == xid && s.open
+		return nil
+	})
+	if err != nil {
+		return pgEvidence{}, false, err // what was asked may still be answered, to nobody
+	}
+	return e, true, nil
+}
+
+func (c *pgClient) finish(ctx context.Context, b participant.Branch, commit bool) (found bool, err error) {
+	err = c.pg.exchange(ctx, c.life, fmt.Sprintf("finish %s (commit: %v) by %s", b.XID, commit, c.life.host.name), func() error {
+		if c.pg.dice.one(50) {
+			return &participant.NoEffectError{Err: errors.New("sim: 55000 busy")}
+		}
+		found = c.pg.finish(b.XID, commit)
+		return nil
+	})
+	if err != nil {
+		return false, err
+	}
+	return found, nil
+}
+
+// kill is pg_terminate_backend.
+func (c *pgClient) kill(ctx context.Context, pid int) error {
+	return c.pg.exchange(ctx, c.life, "terminate", func() error {
+		c.pg.w.fire("session fenced")
+		c.pg.end(pid)
+		return nil
+	})
+}
+
+// Commit implements [participant.Participant].
+func (c *pgClient) Commit(ctx context.Context, b participant.Branch) (participant.Result, error) {
+	found, err := c.finish(ctx, b, true)
+	switch {
+	case err != nil:
+		return participant.Result{}, err
+	case found:
+		return participant.Result{Ending: participant.Committed, Detail: "COMMIT PREPARED"}, nil
+	case c.pg.w.plan.Bugs.Believe:
+		return participant.Result{Ending: participant.Committed, Detail: "it is not there, so it must have been committed"}, nil
+	}
+	c.pg.w.fire("bank: not there at commit")
+	e, known, err := c.evidence(ctx, b)
+	switch {
+	case err != nil:
+		return participant.Result{}, &participant.NoEffectError{Err: err}
+	case known && e.status == pgCommitted:
+		return participant.Result{Ending: participant.Committed, Detail: "pg_xact_status"}, nil
+	case known && e.status == pgAborted:
+		return participant.Result{Ending: participant.RolledBack, Detail: "pg_xact_status"}, nil
+	case known && e.status == pgInProgress:
+		return participant.Result{}, errors.New("sim: not prepared, and still in progress")
+	}
+	return participant.Result{Ending: participant.Unknown, Detail: "not prepared, and no proof"}, nil
+}
+
+// Rollback implements [participant.Participant].
+func (c *pgClient) Rollback(ctx context.Context, b participant.Branch) (participant.Result, error) {
+	return until(ctx, func(ctx context.Context) (participant.Result, error, error) {
+		found, err := c.finish(ctx, b, false)
+		if err != nil || found {
+			return participant.Result{Ending: participant.RolledBack, Detail: "ROLLBACK PREPARED"}, nil, err
+		}
+		e, known, err := c.evidence(ctx, b)
+		never := participant.Result{Ending: participant.RolledBack, Detail: "not prepared"}
+		if b.Vote == txn.VotePrepared {
+			never.Ending = participant.Unknown
+		}
+		switch {
+		case err != nil:
+			return participant.Result{}, nil, err
+		case !known:
+			return never, nil, nil
+		case e.status == pgAborted:
+			return participant.Result{Ending: participant.RolledBack, Detail: "pg_xact_status"}, nil, nil
+		case e.open:
+			return participant.Result{}, errors.New("sim: its session was told to end"), c.kill(ctx, e.pid)
+		case e.renewed && b.Vote != txn.VotePrepared:
+			return never, nil, nil
+		case e.status == pgCommitted:
+			return participant.Result{Ending: participant.Committed, Detail: "pg_xact_status"}, nil, nil
+		case e.status == pgInProgress:
+			return participant.Result{}, errors.New("sim: in progress, or being prepared"), nil
+		}
+		return never, nil, nil
+	})
+}
+
+// Settle implements [participant.Settler].
+func (c *pgClient) Settle(ctx context.Context, b participant.Branch) (participant.Result, error) {
+	return until(ctx, func(ctx context.Context) (participant.Result, error, error) {
+		e, known, err := c.evidence(ctx, b)
+		switch {
+		case err != nil:
+			return participant.Result{}, nil, err
+		case e.open:
+			return participant.Result{}, errors.New("sim: its session was told to end"), c.kill(ctx, e.pid)
+		}
+		end := e.ending(false)
+		if !known {
+			end = participant.Unknown
+		}
+		if end == 0 && e.renewed {
+			end = participant.RolledBack // the number is another's now
+		}
+		if end == 0 {
+			return participant.Result{}, errors.New("sim: in progress"), nil
+		}
+		if end == participant.Unknown {
+			c.pg.w.fire("bank: no proof of an end")
+		}
+		return participant.Result{Ending: end, Detail: "pg_xact_status"}, nil, nil
+	})
+}
+
+func (e pgEvidence) ending(wasPrepared bool) participant.Ending {
+	switch {
+	case e.status == pgAborted:
+		return participant.RolledBack
+	case e.status == pgCommitted && e.renewed && !wasPrepared:
+		return participant.Unknown
+	case e.status == pgCommitted:
+		return participant.Committed
+	case e.status == 0 && e.renewed && !wasPrepared:
+		return participant.RolledBack
+	case e.status == 0:
+		return participant.Unknown
+	}
+	return 0
+}
+
+// Inspect implements [participant.Inspector].
+func (c *pgClient) Inspect(ctx context.Context, b participant.Branch) (t participant.Testimony, err error) {
+	err = c.pg.exchange(ctx, c.life, "inspect", func() error {
+		if p := c.pg.prepared[b.XID]; p != nil {
+			t.Prepared, t.Since = true, p.since
+		}
+		return nil
+	})
+	if err != nil {
+		return participant.Testimony{}, err
+	}
+	if t.Prepared {
+		return t, nil
+	}
+	e, known, err := c.evidence(ctx, b)
+	if t.Ending = participant.Unknown; known {
+		t.Ending = e.ending(b.Vote == txn.VotePrepared)
+	}
+	return t, err
+}
+
+// Prepared implements [participant.Participant].
+func (c *pgClient) Prepared(ctx context.Context, prefix string) (list []participant.Prepared, err error) {
+	err = c.pg.exchange(ctx, c.life, "list", func() error {
+		for _, gid := range slices.Sorted(maps.Keys(c.pg.prepared)) {
+			if strings.HasPrefix(gid, prefix) {
+				list = append(list, participant.Prepared{XID: gid, Since: c.pg.prepared[gid].since})
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+// Survey implements [participant.Surveyor].
+func (c *pgClient) Survey(ctx context.Context) (list []participant.Held, err error) {
+	all, err := c.Prepared(ctx, "")
+	for _, p := range all {
+		list = append(list, participant.Held{Prepared: p})
+	}
+	return list, err
+}
+
+// Check implements [participant.Participant].
+func (c *pgClient) Check(ctx context.Context) error {
+	return c.pg.exchange(ctx, c.life, "check", func() error { return nil })
+}
+
+// Close implements [participant.Participant].
+func (c *pgClient) Close() error { return nil }

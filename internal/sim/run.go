@@ -1,0 +1,225 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Outcome is what came of a run.
+type Outcome struct {
+	Seed         uint64
+	Violations   []string
+	Story        string
+	Fired        map[string]int
+	Transactions int
+	Committed    int
+	RolledBack   int
+	TimedOut     int
+	Hazards      int // that are right: nobody can know
+	Entries      int
+	Messages     int
+	Operations   int // that were checked to be linearizable
+	Snapshots    int
+	Simulated    time.Duration
+	Settled      time.Duration // after the faults were over
+	Late         time.Duration // the latest timeout
+}
+
+// settleBound is how long after the faults everything may take to end: raft waits up
+// to 10 s before it asks a follower again, recovery up to 30 s before it asks a
+// participant again, a statement may still hang for 20 s, and a transaction lasts
+// 10 s.
+const settleBound = 100 * time.Second
+
+// Run is one run, in a bubble that the caller has made. It returns when everything in
+// it has ended.
+func Run(p Plan) Outcome {
+	w := newWorld(p)
+	for _, h := range w.hosts {
+		h.start()
+	}
+	end := w.plan.Faced
+	for n := range w.plan.Apps {
+		w.people.Go(func() { w.work(n, end) })
+	}
+	for n := range 2 {
+		w.people.Go(func() { w.pester(n, end) })
+	}
+	w.all.Go(func() { w.torment(end) })
+	rest(end)
+	w.stopTormenting()
+	healed := w.now()
+	w.settle(healed)
+	settled := w.now() - healed
+	if len(w.violations) == 0 {
+		w.probe()
+	}
+	o := Outcome{Seed: p.Seed, Settled: settled}
+	w.finish(&o)
+	o.Simulated, o.Fired, o.Violations, o.Story = w.now(), w.fired, w.violations, w.Story()
+	o.Messages, o.Transactions = w.net.messages, len(w.ids)
+	return o
+}
+
+// stopTormenting ends the faults, those that are under way too.
+func (w *World) stopTormenting() {
+	w.tell("enough")
+	w.stop()          // faults that last end now, and applications give up
+	rest(time.Second) // they have undone what they did
+	w.heal()          // whatever is left
+	rest(time.Second) // crashed nodes that were starting
+	w.heal()          //
+	w.people.Wait()
+}
+
+// settle waits until nothing is left to be done.
+func (w *World) settle(healed time.Duration) {
+	why := ""
+	for w.now() < healed+settleBound {
+		if why = w.unsettled(); why == "" {
+			w.tell("settled")
+			return
+		}
+		rest(250 * time.Millisecond)
+	}
+	w.violate("%v after the faults were over: %s", settleBound, why)
+}
+
+// unsettled says what is not over yet; empty when everything is.
+func (w *World) unsettled() string {
+	l := w.leader()
+	if l == nil {
+		return "nobody leads"
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	open, err := l.node.List(ctx, txn.Filter{States: []txn.State{txn.Active, txn.Preparing, txn.Committing, txn.RollingBack}, Limit: 5})
+	if err != nil {
+		return fmt.Sprintf("the leader does not answer: %v", err)
+	}
+	if len(open) > 0 {
+		return fmt.Sprintf("%v is %v: %+v", open[0].ID, open[0].State, open[0].Branches)
+	}
+	last := uint64(0)
+	for _, h := range w.hosts {
+		a := h.alive()
+		if a == nil {
+			return h.name + " is down"
+		}
+		s, err := a.node.Status(txn.AllowStale(ctx))
+		switch {
+		case err != nil:
+			return fmt.Sprintf("%s: %v", h.name, err)
+		case last != 0 && s.LogIndex != last:
+			return fmt.Sprintf("%s has applied %d of the log, another %d", h.name, s.LogIndex, last)
+		}
+		last = s.LogIndex
+	}
+	for _, s := range w.servers() {
+		if n := s.under.Load(); n > 0 {
+			return fmt.Sprintf("%d requests are on their way to %s", n, s.name)
+		}
+	}
+	return w.heldUp()
+}
+
+// heldUp says what participants still hold.
+func (w *World) heldUp() string {
+	w.pg.mu.Lock()
+	defer w.pg.mu.Unlock()
+	for _, gid := range slices.Sorted(maps.Keys(w.pg.prepared)) {
+		if !slices.Contains(foreignNames, gid) {
+			return "bank holds " + gid + " prepared"
+		}
+	}
+	for _, pid := range slices.Sorted(maps.Keys(w.pg.sessions)) {
+		if s := w.pg.sessions[pid]; s.open && s.work {
+			return fmt.Sprintf("bank: session %d keeps the work of %v", pid, s.tx)
+		}
+	}
+	w.maria.mu.Lock()
+	defer w.maria.mu.Unlock()
+	for _, xid := range slices.Sorted(maps.Keys(w.maria.xas)) {
+		if b := w.maria.xas[xid]; !b.foreign {
+			return fmt.Sprintf("stock holds %s (%+v)", xid, *b)
+		}
+	}
+	w.web.mu.Lock()
+	defer w.web.mu.Unlock()
+	for _, xid := range slices.Sorted(maps.Keys(w.web.states)) {
+		if w.web.states[xid] == webPrepared {
+			return "post holds " + xid
+		}
+	}
+	return ""
+}
+
+// probe looks whether timeouts come in time when all is well.
+func (w *World) probe() {
+	d := newDice(w.plan.Seed, 4)
+	for range 3 {
+		l := w.leader()
+		if l == nil {
+			w.violate("nobody leads when all is well")
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		w.probeOnce(ctx, d, l)
+		cancel()
+	}
+}
+
+func (w *World) probeOnce(ctx context.Context, d *dice, l *life) {
+	o := txn.Options{ID: txn.NewID(time.Now(), d.chance()), Timeout: d.between(200*time.Millisecond, 1500*time.Millisecond)}
+	e := w.past.begin(99, opBegin, o.ID, l.host.index, o.Timeout)
+	from := w.now()
+	_, err := l.node.Begin(ctx, o)
+	w.past.end(e, nil, err, from)
+	to := w.now()
+	if err != nil {
+		w.violate("begin when all is well: %v", err)
+		return
+	}
+	i, err := l.node.Wait(ctx, o.ID, txn.Finished)
+	over := w.now()
+	switch {
+	case err != nil:
+		w.violate("wait when all is well: %v", err)
+	case i.Cause != txn.CauseTimeout:
+		w.violate("%v ended by %v", o.ID, i.Cause)
+	case over < from+o.Timeout:
+		w.violate("%v timed out %v early", o.ID, from+o.Timeout-over)
+	case over > to+o.Timeout+w.interval()+probeSlack:
+		w.violate("%v timed out %v late, although all is well", o.ID, over-to-o.Timeout)
+	}
+}
+
+// probeSlack is time for a commit of the log and a confirmed read.
+const probeSlack = 50 * time.Millisecond
+
+// finish stops all nodes, waits for all that is under way, and checks everything.
+func (w *World) finish(o *Outcome) {
+	for _, h := range w.hosts {
+		if l := h.alive(); l != nil {
+			if err := l.node.Snapshot(); err != nil {
+				w.violate("%s: a last snapshot: %v", h.name, err)
+			}
+		}
+	}
+	w.check(o)
+	for _, h := range w.hosts {
+		l := h.alive()
+		if l == nil {
+			continue
+		}
+		close(l.dead)
+		l.tr.shut()
+		w.all.Go(func() { _ = l.node.Close() })
+	}
+	w.all.Wait()
+}

@@ -1,0 +1,143 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// server is what all participants have in common: the way to them, and what may go
+// wrong on it.
+type server struct {
+	w     *World
+	name  string
+	index int
+	dice  *dice
+
+	mu   sync.Mutex // guards all below, and the state of what embeds it
+	up   bool
+	life int           // counts its starts
+	held int           // of 1,000 requests that hang for seconds
+	deaf int           // of 1,000 answers that are lost
+	slow time.Duration // the longest way
+	done map[txn.ID]int
+
+	under atomic.Int64 // requests that have not arrived
+}
+
+func newServer(w *World, index int, name string) server {
+	return server{
+		w: w, name: name, index: index, dice: newDice(w.plan.Seed, 50+uint64(index)),
+		up: true, life: 1, slow: time.Millisecond, done: map[txn.ID]int{},
+	}
+}
+
+var errDown = errors.New("sim: the server is not there")
+
+// exchange carries a request to the server, and the answer back. Once it is on its
+// way it is carried out, whatever becomes of who sent it. caller is nil for an
+// application, and over says that the caller has died.
+func (s *server) exchange(ctx context.Context, caller *life, what string, do func() error) error {
+	if caller != nil {
+		caller.host.gate.pass()
+		if s.cutFrom(caller.host.index) {
+			s.w.fire(s.name + " out of reach")
+			if s.dice.one(2) {
+				return &participant.NoEffectError{Err: errRefused}
+			}
+			<-ctx.Done()
+			return &participant.NoEffectError{Err: context.Cause(ctx)}
+		}
+		select {
+		case <-caller.dead:
+			return &participant.NoEffectError{Err: errDown} // nothing leaves a dead node
+		default:
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return &participant.NoEffectError{Err: err}
+	}
+	s.mu.Lock()
+	way, held, deaf := s.slow, s.held, s.deaf
+	s.mu.Unlock()
+	there, back := s.dice.between(100*time.Microsecond, way), s.dice.between(100*time.Microsecond, way)
+	if held > 0 && s.dice.n(1000) < held {
+		there = s.dice.between(time.Second, 20*time.Second)
+		s.w.fire(s.name + " hangs")
+		s.w.tell("%s at %s hangs for %v", what, s.name, there.Round(time.Millisecond))
+	}
+	answer := make(chan error, 1)
+	s.under.Add(1)
+	s.w.all.Go(func() {
+		rest(there)
+		s.mu.Lock()
+		err := errDown
+		if s.up {
+			err = do()
+		}
+		s.mu.Unlock()
+		s.under.Add(-1)
+		if deaf > 0 && s.dice.n(1000) < deaf {
+			s.w.fire(s.name + " answer lost")
+			err = fmt.Errorf("%w from %s", errLost, s.name)
+		}
+		rest(back)
+		answer <- err
+	})
+	select {
+	case err := <-answer:
+		if caller != nil {
+			caller.host.gate.pass()
+		}
+		if errors.Is(err, errDown) {
+			return &participant.NoEffectError{Err: err}
+		}
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (s *server) cutFrom(host int) bool {
+	s.w.net.mu.Lock()
+	defer s.w.net.mu.Unlock()
+	return s.w.net.reads[[2]int{host, s.index}]
+}
+
+// bad sets how the way to the server is.
+func (s *server) bad(set func(*server)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	set(s)
+}
+
+// effect counts that the work of a transaction has come about. mu is held.
+func (s *server) effect(id txn.ID) { s.done[id]++ }
+
+// effects gives how often the work of a transaction has come about.
+func (s *server) effects(id txn.ID) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.done[id]
+}
+
+// until looks again and again, as participants do, within the patience of a call.
+func until(ctx context.Context, look func(context.Context) (r participant.Result, again, err error)) (participant.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for {
+		r, again, err := look(ctx)
+		if err != nil || again == nil {
+			return r, err
+		}
+		if !restIn(ctx, 5*time.Millisecond) {
+			return participant.Result{}, again
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/txmgr/txmgr/raftfsm"
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// Backup writes a copy of the whole state as it is now, and describes it: everything
+// that was acknowledged before the call is in it, unless [txn.AllowStale] lets it be
+// the state that this node has. The coordinator goes on meanwhile. The state goes by
+// way of a snapshot on this node's disk, so that a slow receiver holds nothing up and
+// takes no memory. After an error what was written is of no use.
+func (n *Node) Backup(ctx context.Context, w io.Writer) (txn.Backup, error) {
+	b, err := n.backup(ctx, w)
+	if err != nil {
+		return b, txn.Wrap("snapshot save", txn.ID{}, err)
+	}
+	return b, nil
+}
+
+func (n *Node) backup(ctx context.Context, w io.Writer) (b txn.Backup, err error) {
+	if err := n.readable(ctx); err != nil {
+		return b, err
+	}
+	if n.cluster() == "" {
+		return b, fmt.Errorf("%w: there is no state yet: the cluster is being formed", txn.ErrUnavailable)
+	}
+	taken := n.conf.wall().UTC().Truncate(time.Millisecond)
+	meta, snapshot, err := n.freshSnapshot()
+	if err != nil {
+		return b, fmt.Errorf("%w: %w", txn.ErrUnavailable, err)
+	}
+	defer snapshot.Close()
+	state, whole, err := raftfsm.Peek(snapshot)
+	if err != nil {
+		return b, err
+	}
+	return writeBackup(w, backupHead{
+		Cluster: state.Bootstrap.Cluster, Incarnation: state.Incarnation, Index: meta.Index, Term: meta.Term,
+		Tick: uint64(state.Tick), Taken: taken, Release: Version(), Snapshot: meta.Size,
+	}, interrupted{ctx, whole})
+}
+
+// freshSnapshot takes a snapshot and opens it. Others that are taken at the same time
+// may push it out before it is open.
+func (n *Node) freshSnapshot() (meta *raft.SnapshotMeta, r io.ReadCloser, err error) {
+	for range 3 {
+		f := n.raft.Snapshot()
+		if err = f.Error(); err != nil {
+			return nil, nil, fmt.Errorf("taking a snapshot: %w", err)
+		}
+		if meta, r, err = f.Open(); err == nil {
+			return meta, r, nil
+		}
+	}
+	return nil, nil, fmt.Errorf("reading the snapshot: %w", err)
+}
+
+// interrupted is a reader that ends with its context.
+type interrupted struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (i interrupted) Read(p []byte) (int, error) {
+	if i.ctx.Err() != nil {
+		return 0, fmt.Errorf("%w: %w", txn.ErrUnavailable, context.Cause(i.ctx))
+	}
+	return i.r.Read(p)
+}
+
+// BackupContents says what is in a backup.
+type BackupContents struct {
+	Transactions int               `json:"transactions"`
+	States       map[txn.State]int `json:"states"`
+	Hazards      int               `json:"hazards"`
+	// Participants are those that are registered, in the order of their coming.
+	Participants []BackupParticipant `json:"participants"`
+	Members      int                 `json:"members"`
+	Tokens       int                 `json:"tokens"`
+	Audit        int                 `json:"audit"` // records
+	Held         bool                `json:"held"`  // it was taken of a restored cluster that nobody had resumed
+	Release      string              `json:"release"`
+}
+
+// BackupParticipant is a participant in a backup.
+type BackupParticipant struct {
+	Name string `json:"name"`
+	Kind string `json:"kind"`
+	// Branches is how many branches there have not come to their end, and so may be
+	// prepared, or have come to it since.
+	Branches int `json:"branches"`
+}
+
+// InspectBackup reads a backup to its end, checks that it is what was written, and
+// tells what is in it. It keeps one transaction in memory at a time.
+//
+// [ErrBadBackup]: it is none, or damaged. [txn.ErrInvalid] alone: it was written by a
+// newer release.
+func InspectBackup(r io.Reader) (b txn.Backup, c BackupContents, err error) {
+	in, err := openBackup(r)
+	if err != nil {
+		return b, c, err
+	}
+	state, txs, err := raftfsm.Scan(in.snapshot)
+	if err != nil {
+		return b, c, badBackup(err)
+	}
+	c = BackupContents{
+		States: make(map[txn.State]int), Members: len(state.Members), Tokens: len(state.Tokens),
+		Audit: len(state.Audit), Held: state.Held, Release: in.head.Release,
+	}
+	open := make(map[string]int)
+	for t, err := range txs {
+		if err != nil {
+			return b, c, badBackup(err)
+		}
+		c.count(t, open)
+	}
+	for _, p := range state.Participants {
+		if !p.Removed {
+			c.Participants = append(c.Participants, BackupParticipant{Name: p.Name, Kind: p.Kind, Branches: open[p.Name]})
+		}
+	}
+	b, err = in.end()
+	return b, c, err
+}
+
+func (c *BackupContents) count(t *machine.Transaction, open map[string]int) {
+	c.Transactions++
+	c.States[t.State]++
+	if t.Hazard != 0 {
+		c.Hazards++
+	}
+	for i := range t.Branches {
+		if !t.Branches[i].State.Finished() {
+			open[t.Branches[i].Participant]++
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/txmgr/txmgr/node/peer"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// freePorts gives addresses on loopback that nobody listens on.
+func freePorts(t *testing.T, n int) []string {
+	t.Helper()
+	var out []string
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		out = append(out, l.Addr().String())
+	}
+	return out
+}
+
+func openMember(t *testing.T, dir string, c Cluster) *Node {
+	t.Helper()
+	n, err := Open(t.Context(), Config{DataDir: dir, Cluster: &c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = n.Close() })
+	return n
+}
+
+func leaderOf(t *testing.T, nodes ...*Node) (leader *Node) {
+	t.Helper()
+	until(t, "one leads", func() bool {
+		for _, n := range nodes {
+			if n.serves() == nil && n.readable(t.Context()) == nil {
+				leader = n
+				return true
+			}
+		}
+		return false
+	})
+	return leader
+}
+
+// TestClusterForms: three nodes that know one another's addresses found one cluster;
+// a fourth one joins it, one is removed and can do nothing any more, one leaves.
+func TestClusterForms(t *testing.T) {
+	addr := freePorts(t, 4)
+	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()}
+	at := func(i int) Cluster {
+		return Cluster{Listen: addr[i], Name: string(rune('a' + i)), API: fmt.Sprintf("http://127.0.0.1:%d", 1000+i), Expect: 3, Join: addr[:3]}
+	}
+	var nodes []*Node
+	for i := range 3 {
+		nodes = append(nodes, openMember(t, dirs[i], at(i)))
+	}
+	l := leaderOf(t, nodes...)
+	b, err := l.Begin(t.Context(), txn.Options{Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "every node knows the three by name", func() bool {
+		for _, n := range nodes {
+			m := n.Members()
+			if len(m) != 3 || m[0].Name != "a" || m[1].Name != "b" || m[2].Name != "c" || m[0].API == "" {
+				return false
+			}
+		}
+		return true
+	})
+	for _, n := range nodes {
+		if n.cluster() != l.cluster() || n.cluster() == "" {
+			t.Errorf("cluster %q; want %q", n.cluster(), l.cluster())
+		}
+	}
+
+	// The fourth.
+	c := at(3)
+	c.Expect = 0
+	fourth := openMember(t, dirs[3], c)
+	until(t, "the fourth node votes, and has the state", func() bool {
+		for _, m := range l.Members() {
+			if m.Name == "d" && m.Voter {
+				i, err := fourth.Get(txn.AllowStale(t.Context()), b.ID)
+				return err == nil && i.State == txn.Active
+			}
+		}
+		return false
+	})
+
+	// One is removed.
+	var gone *Node
+	for _, n := range nodes {
+		if n != l {
+			gone = n
+		}
+	}
+	name := gone.conf.Cluster.Name
+	if err := l.Remove(t.Context(), name, "test", "a test"); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the removed node says so", func() bool { return gone.gone.Load() })
+	if err := gone.Close(); err != nil {
+		t.Error(err)
+	}
+	back := openMember(t, gone.conf.DataDir, *gone.conf.Cluster)
+	until(t, "it is told that it was removed when it comes back", func() bool { return back.gone.Load() })
+	if m := l.Members(); len(m) != 3 {
+		t.Errorf("%d members after one of four was removed", len(m))
+	}
+
+	// With an empty disk it is welcome again, as another node.
+	if err := back.Close(); err != nil {
+		t.Error(err)
+	}
+	again := openMember(t, filepath.Join(t.TempDir(), "new"), *gone.conf.Cluster)
+	until(t, "it is a voter again", func() bool {
+		for _, m := range l.Members() {
+			if m.Name == name && m.Voter && m.ID == string(again.storage.id) {
+				return true
+			}
+		}
+		return false
+	})
+
+	// The leader leaves.
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := l.Leave(ctx, ""); err != nil {
+		t.Fatal(err)
+	}
+	var rest []*Node
+	for _, n := range append(nodes, fourth, again) {
+		if n != l && n != gone {
+			rest = append(rest, n)
+		}
+	}
+	l2 := leaderOf(t, rest...)
+	if len(l2.Members()) != 3 {
+		t.Errorf("%d members", len(l2.Members()))
+	}
+	if i, err := l2.Get(t.Context(), b.ID); err != nil || i.State != txn.Active {
+		t.Errorf("%v, %v", i.State, err)
+	}
+}
+
+// TestConsentIsGivenOnce: a node takes part in one founding, also after a restart, and
+// in none when it belongs to a cluster.
+func TestConsentIsGivenOnce(t *testing.T) {
+	addr := freePorts(t, 3)
+	dir := t.TempDir()
+	c := Cluster{Listen: addr[0], Expect: 3, Join: addr}
+	n := openMember(t, dir, c)
+	me := peer.Member{ID: string(n.storage.id), Raft: addr[0]}
+	with := func(others ...string) *founding {
+		f := &founding{Founder: "n_a", Members: []peer.Member{{ID: "n_a", Raft: "127.0.0.1:1"}}}
+		for _, o := range others {
+			f.Members = append(f.Members, peer.Member{ID: o, Raft: "127.0.0.1:2"})
+		}
+		f.Members = append(f.Members, me)
+		return f
+	}
+	if err := n.consent(&founding{Founder: "n_a", Members: []peer.Member{{ID: "n_a"}, {ID: "n_b"}}}); !errors.Is(err, txn.ErrConflict) {
+		t.Errorf("consent to a founding without itself: %v", err)
+	}
+	if err := n.consent(with("n_b")); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n = openMember(t, dir, c)
+	if err := n.consent(with("n_b")); err != nil {
+		t.Errorf("the same question again: %v", err)
+	}
+	if err := n.consent(with("n_c")); !errors.Is(err, txn.ErrConflict) {
+		t.Errorf("consent to another founding: %v", err)
+	}
+}

@@ -1,0 +1,76 @@
+package node
+
+import (
+	"fmt"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// broken gives the failure of the log; nil as long as there was none.
+func (n *Node) broken() error {
+	if p := n.failed.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// serves reports why this node does not decide; nil when it leads.
+func (n *Node) serves() error {
+	if err := n.broken(); err != nil {
+		return err
+	}
+	if !n.leading.Load() {
+		return n.elsewhere()
+	}
+	return nil
+}
+
+// elsewhere is the answer of a node that does not lead: it says who does.
+func (n *Node) elsewhere() error {
+	_, id := n.raft.LeaderWithID()
+	switch w := n.waiting.Load(); {
+	case id == "" && w != nil && *w != "":
+		return fmt.Errorf("%w: this node waits for %s", txn.ErrUnavailable, *w)
+	case id == "":
+		return fmt.Errorf("%w: this node does not lead and knows no leader", txn.ErrUnavailable)
+	case id == n.storage.id:
+		return fmt.Errorf("%w: this node has just been elected and takes over", txn.ErrUnavailable)
+	}
+	m := n.member(string(id))
+	name := m.Name
+	if name == "" {
+		name = string(id)
+	}
+	if m.API == "" {
+		return fmt.Errorf("%w: this node does not lead; %s does", txn.ErrUnavailable, name)
+	}
+	return fmt.Errorf("%w: this node does not lead; %s at %s does", txn.ErrUnavailable, name, m.API)
+}
+
+// Leader says where calls are decided: here, or at the node whose server has the URL
+// api. It is empty when no leader is known, or nobody knows its URL yet.
+func (n *Node) Leader() (api string, here bool) {
+	if n.leading.Load() {
+		return "", true
+	}
+	_, id := n.raft.LeaderWithID()
+	if id == "" || id == n.storage.id {
+		return "", false
+	}
+	return n.member(string(id)).API, false
+}
+
+// Ready reports why calls cannot be answered here, or by the leader; nil when they
+// can.
+func (n *Node) Ready() error {
+	if err := n.broken(); err != nil {
+		return err
+	}
+	if n.leading.Load() {
+		return nil
+	}
+	if _, id := n.raft.LeaderWithID(); id != "" && id != n.storage.id {
+		return nil
+	}
+	return n.elsewhere()
+}

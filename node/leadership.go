@@ -1,0 +1,159 @@
+package node
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/txmgr/txmgr/recovery"
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// followLeadership takes up and lays down what only a leader does.
+func (n *Node) followLeadership() {
+	var term *leadership
+	defer func() { term.end() }()
+	for {
+		select {
+		case leads := <-n.raft.LeaderCh():
+			term.end()
+			if term = nil; leads {
+				term = n.lead()
+			}
+		case <-n.closing:
+			return
+		}
+	}
+}
+
+// leadership is what runs while this node leads.
+type leadership struct {
+	node *Node
+	stop chan struct{}
+	done sync.WaitGroup
+}
+
+const (
+	// takeOverAgain is the pause between two tries to take over.
+	takeOverAgain = 100 * time.Millisecond
+	// takeOverAtMost is how long raft may lead here without taking entries. Then this
+	// process is in the way of the others.
+	takeOverAtMost = 30 * time.Second
+)
+
+// lead takes over, and tries again as long as raft leads: there are moments at which
+// raft refuses entries though it does. Nil when it does not lead any more.
+func (n *Node) lead() *leadership {
+	for started := time.Now(); ; {
+		err := n.takeOver()
+		if err == nil {
+			return n.start()
+		}
+		switch {
+		case n.raft.State() != raft.Leader:
+			return nil
+		case n.storage.alone:
+			n.setupFailed(err)
+			return nil
+		}
+		n.logger.Warn("cannot take over", "error", err)
+		if time.Since(started) > takeOverAtMost {
+			n.fail(fmt.Errorf("this node leads and has taken no entry for %v: %w", takeOverAtMost, err))
+			return nil
+		}
+		timer := time.NewTimer(takeOverAgain)
+		select {
+		case <-timer.C:
+		case <-n.closing:
+			timer.Stop()
+			return nil
+		}
+		if n.raft.State() != raft.Leader {
+			return nil
+		}
+	}
+}
+
+// takeOver applies everything before this term and opens the batcher.
+func (n *Node) takeOver() error {
+	term := n.raft.CurrentTerm()
+	if err := n.raft.Barrier(0).Error(); err != nil {
+		return err
+	}
+	// The barrier was this node's own, so it led then; and all the time since before,
+	// unless the term is another.
+	if n.raft.CurrentTerm() != term {
+		return fmt.Errorf("%w: elected anew", txn.ErrUnavailable)
+	}
+	n.term.Store(term)
+	n.batcher.lead(true)
+	err := n.found()
+	if err != nil {
+		n.batcher.lead(false)
+		n.term.Store(0)
+	}
+	return err
+}
+
+// start begins what only a leader does: the timeout thread runs, and recovery gets all
+// undone work.
+func (n *Node) start() *leadership {
+	l := &leadership{node: n, stop: make(chan struct{})}
+	boot := n.bootstrap()
+	n.clock.observe(n.tick(), boot.Interval, n.term.Load(), true)
+	conf := n.conf.Recovery
+	conf.Cluster, conf.Swept = boot.Cluster, n.logSwept
+	r := recovery.New(conf, log{n})
+	r.Start()
+	n.recovery.Store(r)
+	l.done.Go(func() { n.keeper.run(l.stop) })
+	if n.port != nil {
+		l.done.Go(func() { n.attend(l.stop) })
+	}
+	n.leading.Store(true)
+	n.feedUndone(r)
+	select {
+	case <-n.ready:
+	default:
+		close(n.ready)
+	}
+	n.logger.Debug("leading", "cluster", boot.Cluster, "tick", n.tick())
+	return l
+}
+
+// logSwept tells operators of a branch that nobody drove and a sweep acted on.
+func (n *Node) logSwept(f txn.Finding) {
+	n.logger.Warn("sweep: a prepared branch that nobody drove", "participant", f.Participant, "xid", f.XID, "state", f.State, "verdict", f.Verdict, "done", f.Done, "error", f.Error)
+}
+
+// end lays leadership down. It is nil-safe.
+func (l *leadership) end() {
+	if l == nil {
+		return
+	}
+	n := l.node
+	n.leading.Store(false)
+	n.term.Store(0)
+	n.hub.rouse()
+	n.batcher.lead(false)
+	close(l.stop)
+	l.done.Wait()
+	n.recovery.Swap(nil).Stop()
+}
+
+// feedUndone hands recovery everything that is not finished: all that a new
+// leader needs to take over. It goes in steps, so that the log goes on.
+func (n *Node) feedUndone(r *recovery.Recovery) {
+	const step = 10_000
+	for from := uint32(0); ; {
+		var ids []txn.ID
+		n.fsm.View(func(m *machine.Machine) { ids, from = m.Undone(from, step) })
+		r.Add(ids...)
+		if from == 0 {
+			return
+		}
+	}
+}

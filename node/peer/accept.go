@@ -1,0 +1,192 @@
+package peer
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// accept takes connections until the port is closed.
+func (p *Port) accept() {
+	const pause = 50 * time.Millisecond // where the process has no file descriptor left
+	for {
+		raw, err := p.listener.Accept()
+		switch {
+		case err == nil:
+			g := p.door.enter(raw)
+			p.work.Go(func() { p.receive(g) })
+		case p.ctx.Err() != nil || errors.Is(err, net.ErrClosed):
+			return
+		default:
+			p.log.warn("accept", "no connection of a peer can be taken", "error", err)
+			select {
+			case <-time.After(pause):
+			case <-p.ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// receive finds out who came, and hands the connection on.
+func (p *Port) receive(g *guest) {
+	c, err := p.greet(g.raw)
+	if err != nil {
+		p.complain(g, err)
+		linger(g.raw)
+		p.door.leave(g)
+		_ = g.raw.Close()
+		return
+	}
+	p.door.leave(g)
+	if c.kind == frameRaft {
+		p.layer.deliver(c)
+		return
+	}
+	defer c.Close()
+	p.answer(c)
+}
+
+// greet is the acceptor's side of the handshake.
+func (p *Port) greet(raw net.Conn) (*conn, error) {
+	_ = raw.SetDeadline(time.Now().Add(handshakeTime))
+	c := &conn{Conn: raw, raw: raw, port: p, accepted: true}
+	if p.server != nil {
+		t := tls.Server(raw, p.server)
+		if err := t.Handshake(); err != nil {
+			hintTLS(raw, err)
+			return nil, fmt.Errorf("%w: %w", errTLS, err)
+		}
+		c.Conn = t
+	}
+	h, err := readHello(c.Conn)
+	if errors.Is(err, errVersion) {
+		_ = writeFrame(c.Conn, frameWelcome, welcome{p.conf.Self().admission(), faultOf(err)})
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.kind, c.other = h.kind, h.from
+	self := p.conf.Self()
+	if err = p.enroll(c); err == nil {
+		err = p.judge(self, c.kind, h.from)
+	}
+	if err == nil && c.kind == frameRaft && !p.layer.open.Load() {
+		err = fmt.Errorf("%w: node %s has not started raft yet", txn.ErrUnavailable, self.ID)
+	}
+	if sent := writeFrame(c.Conn, frameWelcome, welcome{self.admission(), faultOf(err)}); err == nil {
+		err = sent
+	}
+	if err != nil {
+		p.forget(c)
+		return nil, fmt.Errorf("node %q: %w", h.from.ID, err)
+	}
+	_ = raw.SetDeadline(time.Time{})
+	return c, nil
+}
+
+// hintTLS tells a node that came without TLS what is missing. Others are told nothing.
+func hintTLS(raw net.Conn, err error) {
+	if e := (tls.RecordHeaderError{}); errors.As(err, &e) && string(e.RecordHeader[:len(magic)]) == magic {
+		_ = writeFrame(raw, frameWelcome, welcome{Fault: faultOf(fmt.Errorf("%w: this port wants TLS, and certificates", txn.ErrDenied))})
+	}
+}
+
+// complain tells operators who was refused, but not of those who only knocked: their
+// health checks do that all day.
+func (p *Port) complain(g *guest, err error) {
+	switch {
+	case knocked(err) || errors.Is(err, txn.ErrUnavailable):
+		p.conf.Logger.Debug("a connection of a peer came to nothing", "remote", g.raw.RemoteAddr(), "error", err)
+	case errors.Is(err, txn.ErrDenied):
+		p.log.warn("denied "+g.host, "a node was refused", "remote", g.raw.RemoteAddr(), "error", err)
+	default:
+		p.log.warn("stranger "+g.host, "a connection to the port for peers was refused", "remote", g.raw.RemoteAddr(), "error", err)
+	}
+}
+
+// knocked reports whether the other side said nothing wrong, but only went away, or
+// said nothing at all.
+func knocked(err error) bool {
+	for _, e := range []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, os.ErrDeadlineExceeded, syscall.ECONNRESET, syscall.EPIPE} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// linger lets the other side read why it was refused: a connection that is closed
+// while something it sent is still unread takes the reason with it.
+func linger(raw net.Conn) {
+	t, ok := raw.(*net.TCPConn)
+	if !ok || t.CloseWrite() != nil {
+		return
+	}
+	_ = t.SetReadDeadline(time.Now().Add(time.Second))
+	_, _ = io.CopyN(io.Discard, t, 2*maxQuestion)
+}
+
+// answer serves the one question of a connection.
+func (p *Port) answer(c *conn) {
+	_ = c.SetDeadline(time.Now().Add(handshakeTime))
+	q, err := readQuestion(c)
+	if err != nil {
+		if !knocked(err) {
+			p.log.warn("question "+c.other.ID, "a node's question was not understood", "node", c.other.ID, "remote", c.RemoteAddr(), "error", err)
+		}
+		return
+	}
+	_ = c.SetDeadline(time.Time{})
+	ctx, cancel := context.WithTimeout(p.ctx, questionTime)
+	defer cancel()
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		_, _ = c.Read(make([]byte, 1))
+		cancel()
+	}()
+	if err = p.handle(ctx, c.other, q); err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%w: the question ended before its answer: %w", txn.ErrUnavailable, err)
+	}
+	_ = c.SetWriteDeadline(time.Now().Add(handshakeTime))
+	if err := writeFrame(c, frameAnswer, answer{p.conf.Self(), faultOf(err)}); err != nil && !knocked(err) {
+		p.log.warn("answer "+c.other.ID, "a node could not be answered", "node", c.other.ID, "error", err)
+	}
+	_ = c.Close()
+	<-gone
+}
+
+func (p *Port) handle(ctx context.Context, other Identity, q question) error {
+	if q.Ask == askHello {
+		return nil
+	}
+	if q.From.ID != other.ID {
+		return fmt.Errorf("%w: node %s asks for node %s", txn.ErrDenied, other.ID, q.From.ID)
+	}
+	if p.conf.Handler == nil {
+		return fmt.Errorf("%w: this node is not part of a cluster", txn.ErrUnavailable)
+	}
+	select {
+	case p.asking <- struct{}{}:
+		defer func() { <-p.asking }()
+	default:
+		return fmt.Errorf("%w: %d nodes are asking already", txn.ErrUnavailable, maxQuestions)
+	}
+	switch q.Ask {
+	case askJoin:
+		return p.conf.Handler.Join(ctx, q.From)
+	case askFound:
+		return p.conf.Handler.Found(ctx, q.From, q.Members)
+	default:
+		return p.conf.Handler.Leave(ctx, q.From)
+	}
+}

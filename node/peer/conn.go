@@ -1,0 +1,86 @@
+package peer
+
+import (
+	"fmt"
+	"net"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// conn is a connection whose two sides know each other.
+type conn struct {
+	net.Conn          // with TLS, where there is TLS
+	raw      net.Conn // without
+	port     *Port
+	kind     byte     // frameRaft or frameAsk
+	accepted bool     // the other side dialed
+	other    Identity // what the other side said in the handshake; guarded by Port.mu
+}
+
+// Close cuts the connection at once: a close in TLS would wait, for seconds, for a
+// side that does not read.
+func (c *conn) Close() error {
+	c.port.forget(c)
+	return c.raw.Close()
+}
+
+// enroll makes the port responsible for the connection. It comes before the question whether
+// the other may be let in, so that whoever is removed in between is found by Recheck.
+func (p *Port) enroll(c *conn) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.closed || c.kind == frameRaft && p.layer.closed:
+		return errClosed
+	case c.accepted && p.accepted >= maxConns:
+		return fmt.Errorf("%w: %d nodes or more are connected already", txn.ErrUnavailable, maxConns)
+	}
+	p.conns[c] = true
+	if c.accepted {
+		p.accepted++
+	}
+	return nil
+}
+
+func (p *Port) forget(c *conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.conns[c] {
+		delete(p.conns, c)
+		if c.accepted {
+			p.accepted--
+		}
+	}
+}
+
+func (p *Port) list(which func(*conn) bool) []*conn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var list []*conn
+	for c := range p.conns {
+		if which(c) {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// learn notes who is at the other end.
+func (p *Port) learn(c *conn, other Identity) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.other = other
+}
+
+// known gives the connections whose other end is known, and who that is.
+func (p *Port) known() map[*conn]Identity {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	known := map[*conn]Identity{}
+	for c := range p.conns {
+		if c.other.ID != "" {
+			known[c] = c.other
+		}
+	}
+	return known
+}

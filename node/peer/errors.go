@@ -1,0 +1,114 @@
+package peer
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Why a node is refused. All three come with [txn.ErrDenied], and keep their meaning on
+// the wire.
+var (
+	// ErrRemoved: it was removed from the cluster, for ever. Config.Admit returns it.
+	ErrRemoved = fmt.Errorf("%w: the node was removed", txn.ErrDenied)
+	// ErrForeign: it belongs to another cluster, or to another incarnation of it.
+	ErrForeign = fmt.Errorf("%w: another cluster", txn.ErrDenied)
+	// ErrTwin: it has the id of the node that it wants to speak to.
+	ErrTwin = fmt.Errorf("%w: two nodes with one id", txn.ErrDenied)
+)
+
+// ErrElsewhere: at the address is another node than the one that was meant. Comes with
+// [txn.ErrUnavailable].
+var ErrElsewhere = fmt.Errorf("%w: another node is at this address", txn.ErrUnavailable)
+
+var (
+	// errGarbage: what came is none of this protocol.
+	errGarbage = errors.New("not the protocol of peers")
+	// errVersion: it is, but of a release that speaks otherwise.
+	errVersion = errors.New("another version of the protocol of peers")
+	// errTLS: the two sides do not trust each other, or one of them has no TLS.
+	errTLS = errors.New("TLS")
+)
+
+// errClosed: the port was closed.
+var errClosed = fmt.Errorf("%w: the port for peers is closed", txn.ErrUnavailable)
+
+// NotLeader is what a [Handler] returns when another node has to be asked. Callers
+// follow it.
+type NotLeader struct {
+	// Leader is the raft address of the leader; empty when none is known.
+	Leader string
+}
+
+// Error says who leads.
+func (e *NotLeader) Error() string {
+	if e.Leader == "" {
+		return txn.ErrUnavailable.Error() + ": this node does not lead, and knows nobody who does"
+	}
+	return txn.ErrUnavailable.Error() + ": this node does not lead; the one at " + e.Leader + " does"
+}
+
+// Unwrap gives [txn.ErrUnavailable].
+func (e *NotLeader) Unwrap() error { return txn.ErrUnavailable }
+
+// fault is an error on the wire.
+type fault struct {
+	Code   txn.Code `json:"code,omitempty"`   // empty: no error
+	Reason string   `json:"reason,omitempty"` // one of reasons, or empty
+	Text   string   `json:"text,omitempty"`
+	Leader string   `json:"leader,omitempty"` // of NotLeader
+}
+
+var reasons = map[string]error{"removed": ErrRemoved, "foreign": ErrForeign, "twin": ErrTwin}
+
+func faultOf(err error) fault {
+	if err == nil {
+		return fault{}
+	}
+	f := fault{Code: txn.CodeOf(err), Text: clip(err.Error())}
+	for reason, sentinel := range reasons {
+		if errors.Is(err, sentinel) {
+			f.Reason = reason
+		}
+	}
+	if n := (*NotLeader)(nil); errors.As(err, &n) {
+		f.Leader = clip(n.Leader)
+	}
+	return f
+}
+
+// err is the inverse of faultOf, as far as callers can see.
+func (f fault) err() error {
+	switch {
+	case f.Code == "" || f.Code == txn.CodeOK:
+		return nil
+	case f.Leader != "":
+		return &NotLeader{f.Leader}
+	}
+	e := &remoteError{text: f.Text, is: reasons[f.Reason]}
+	if e.is == nil {
+		e.is = f.Code.Sentinel()
+	}
+	if e.text == "" {
+		e.text = e.is.Error()
+	}
+	return e
+}
+
+// remoteError is what another node answered, with its text.
+type remoteError struct {
+	text string
+	is   error
+}
+
+func (e *remoteError) Error() string { return e.text }
+func (e *remoteError) Unwrap() error { return e.is }
+
+func clip(s string) string {
+	if len(s) > maxText {
+		s = s[:maxText]
+	}
+	return strings.ToValidUTF8(s, "")
+}

@@ -1,0 +1,115 @@
+package peer
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Identity is what a node says of itself. In a handshake only ID, Cluster and
+// Incarnation are said.
+type Identity struct {
+	// ID was made with the data directory, and is never used again.
+	ID string `json:"id"`
+	// Name is for people, Version the release it runs.
+	Name    string `json:"name,omitempty"`
+	Version string `json:"version,omitempty"`
+	// Raft is the address of its port for peers, API the URL for clients.
+	Raft string `json:"raft,omitempty"`
+	API  string `json:"api,omitempty"`
+	// Cluster is the tag of its cluster, empty as long as it knows none; Incarnation
+	// counts how often that was restored.
+	Cluster     string `json:"cluster,omitempty"`
+	Incarnation uint64 `json:"incarnation,omitempty"`
+	// Fresh says that its log is empty, Expect with how many others it wants to form
+	// a cluster, Settings what that would be founded on.
+	Fresh    bool   `json:"fresh,omitempty"`
+	Expect   int    `json:"expect,omitempty"`
+	Settings string `json:"settings,omitempty"`
+	// Leader is the raft address of the leader that it knows of; Leads says that it
+	// is itself.
+	Leader string `json:"leader,omitempty"`
+	Leads  bool   `json:"leads,omitempty"`
+	// Applied is the log entry up to which it has applied the log.
+	Applied uint64 `json:"applied,omitempty"`
+	// Removed says that it knows that it was removed from its cluster.
+	Removed bool `json:"removed,omitempty"`
+}
+
+// The longest texts in an Identity, in bytes.
+const (
+	maxID   = 64
+	maxText = 512
+)
+
+func (i Identity) check() error {
+	if i.ID == "" || len(i.ID) > maxID {
+		return fmt.Errorf("%w: a node's id has %d bytes; want 1 to %d", txn.ErrInvalid, len(i.ID), maxID)
+	}
+	for _, s := range []string{i.ID, i.Name, i.Version, i.Raft, i.API, i.Cluster, i.Settings, i.Leader} {
+		if len(s) > maxText {
+			return fmt.Errorf("%w: %d bytes of text in what node %q says of itself; want at most %d", txn.ErrInvalid, len(s), i.ID, maxText)
+		}
+		if strings.ContainsFunc(s, unicode.IsControl) {
+			return fmt.Errorf("%w: a control character in what node %q says of itself: %.100q", txn.ErrInvalid, i.ID, s)
+		}
+	}
+	return nil
+}
+
+// admission is what a handshake says.
+func (i Identity) admission() Identity {
+	return Identity{ID: i.ID, Cluster: i.Cluster, Incarnation: i.Incarnation}
+}
+
+// sameCluster is the check that each side makes of the other.
+func (i Identity) sameCluster(other Identity) error {
+	switch {
+	case i.Cluster == "" || other.Cluster == "":
+		return nil
+	case i.Cluster != other.Cluster:
+		return fmt.Errorf("%w: node %s is of cluster %s, node %s of %s", ErrForeign, i.ID, i.Cluster, other.ID, other.Cluster)
+	case i.Incarnation != other.Incarnation:
+		return fmt.Errorf("%w: node %s is of incarnation %d of cluster %s, node %s of %d: one of them was restored from a backup without the other",
+			ErrForeign, i.ID, i.Incarnation, i.Cluster, other.ID, other.Incarnation)
+	}
+	return nil
+}
+
+// Handler answers what other nodes ask for. A node that does not lead returns
+// [NotLeader]. ctx ends when the caller has gone, or after thirty seconds. The id of
+// the Identity is that of the handshake, so it passed Config.Admit.
+type Handler interface {
+	// Join adds the node to the cluster, or notes its new address.
+	Join(ctx context.Context, node Identity) error
+	// Leave removes the node from the cluster, for ever.
+	Leave(ctx context.Context, node Identity) error
+	// Found consents that the node founds a cluster of the members, which are sorted
+	// by id, or refuses.
+	Found(ctx context.Context, node Identity, members []Member) error
+}
+
+// maxMembers is how many nodes may found a cluster together.
+const maxMembers = 64
+
+// Member is a node that is to found a cluster with others: its id, and its address for
+// them.
+type Member struct {
+	ID   string `json:"id"`
+	Raft string `json:"raft"`
+}
+
+func checkMembers(members []Member) error {
+	if len(members) == 0 || len(members) > maxMembers {
+		return fmt.Errorf("%w: %d nodes to found a cluster; want 1 to %d", txn.ErrInvalid, len(members), maxMembers)
+	}
+	for _, m := range members {
+		if err := (Identity{ID: m.ID, Raft: m.Raft}).check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

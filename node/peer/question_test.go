@@ -1,0 +1,219 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// desk is a Handler made of functions.
+type desk struct {
+	join, leave func(context.Context, Identity) error
+	found       func(context.Context, Identity, []Member) error
+}
+
+func (d desk) Join(ctx context.Context, i Identity) error  { return d.join(ctx, i) }
+func (d desk) Leave(ctx context.Context, i Identity) error { return d.leave(ctx, i) }
+
+func (d desk) Found(ctx context.Context, i Identity, m []Member) error { return d.found(ctx, i, m) }
+
+func handled(d desk) func(*Config) { return func(c *Config) { c.Handler = d } }
+
+func TestHello(t *testing.T) {
+	a, b := start(t, "n_a"), start(t, "n_b")
+	want := Identity{
+		ID: "n_b", Name: "b", Raft: b.Addr(), API: "http://b:7460", Version: "v1", Cluster: "c", Incarnation: 0,
+		Fresh: true, Expect: 3, Settings: "100ms", Leader: "x:1", Leads: true, Removed: true,
+	}
+	b.become(func(i *Identity) { *i = want })
+	got, err := a.Hello(within(t), b.Addr())
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+	if self, err := a.Hello(within(t), a.Addr()); err != nil || self.ID != "n_a" {
+		t.Errorf("hello to itself: %+v, %v", self, err)
+	}
+}
+
+func TestJoinAndLeave(t *testing.T) {
+	said := make(chan Identity, 2)
+	note := func(_ context.Context, i Identity) error { said <- i; return nil }
+	l := start(t, "n_l", handled(desk{join: note, leave: note}))
+	redirect := func(context.Context, Identity) error { return &NotLeader{Leader: l.Addr()} }
+	b := start(t, "n_b", handled(desk{join: redirect, leave: redirect}))
+	a := start(t, "n_a")
+	for name, ask := range map[string]func(context.Context, string) (Identity, error){"join": a.Join, "leave": a.Leave} {
+		for at, addr := range map[string]string{"leader": l.Addr(), "follower": b.Addr()} {
+			who, err := ask(within(t), addr)
+			if err != nil || who.ID != "n_l" {
+				t.Errorf("%s at the %s: %+v, %v", name, at, who, err)
+				continue
+			}
+			if diff := cmp.Diff(a.say(), <-said); diff != "" {
+				t.Errorf("%s at the %s: what arrived:\n%s", name, at, diff)
+			}
+		}
+	}
+}
+
+func TestFound(t *testing.T) {
+	want := []Member{{"n_a", "a:1"}, {"n_b", "b:1"}}
+	said := make(chan []Member, 1)
+	b := start(t, "n_b", handled(desk{found: func(_ context.Context, i Identity, m []Member) error {
+		said <- m
+		if i.ID != "n_a" {
+			return txn.ErrInvalid
+		}
+		return nil
+	}}))
+	a := start(t, "n_a")
+	if err := a.Found(within(t), b.Addr(), want); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, <-said); diff != "" {
+		t.Error(diff)
+	}
+	for name, members := range map[string][]Member{
+		"nobody": nil, "too many": make([]Member, maxMembers+1), "one without id": {{Raft: "a:1"}},
+	} {
+		if err := a.Found(within(t), b.Addr(), members); !errors.Is(err, txn.ErrUnavailable) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Nodes that send one another round do not send for ever.
+func TestRedirectsEnd(t *testing.T) {
+	var b, c *node
+	asked := 0
+	b = start(t, "n_b", handled(desk{join: func(context.Context, Identity) error { asked++; return &NotLeader{c.Addr()} }}))
+	c = start(t, "n_c", handled(desk{join: func(context.Context, Identity) error { return &NotLeader{b.Addr()} }}))
+	_, err := start(t, "n_a").Join(within(t), b.Addr())
+	if n := (*NotLeader)(nil); !errors.As(err, &n) || !errors.Is(err, txn.ErrUnavailable) || asked != 2 {
+		t.Errorf("%v, after asking %d times", err, asked)
+	}
+}
+
+// Errors keep what callers decide by.
+func TestErrorsCross(t *testing.T) {
+	a := start(t, "n_a")
+	for _, want := range []error{
+		txn.ErrInvalid, txn.ErrNotFound, txn.ErrConflict, txn.ErrDenied, txn.ErrUnavailable, txn.ErrInDoubt,
+		ErrRemoved, ErrForeign, ErrTwin,
+	} {
+		b := start(t, "n_b", handled(desk{join: func(context.Context, Identity) error { return fmt.Errorf("%w: because of this", want) }}))
+		_, err := a.Join(within(t), b.Addr())
+		if !errors.Is(err, want) || txn.CodeOf(err) != txn.CodeOf(want) || !strings.Contains(err.Error(), "because of this") {
+			t.Errorf("%v came as %v", want, err)
+		}
+	}
+	odd := start(t, "n_o", handled(desk{join: func(context.Context, Identity) error { return errors.New(strings.Repeat("ä", maxQuestion)) }}))
+	if _, err := a.Join(within(t), odd.Addr()); err == nil || txn.CodeOf(err) == txn.CodeOK || len(err.Error()) > 2*maxText {
+		t.Errorf("an error without a sentinel, and too long: %.100v", err)
+	}
+	if _, err := a.Join(within(t), start(t, "n_n").Addr()); !errors.Is(err, txn.ErrUnavailable) {
+		t.Errorf("no handler: %v", err)
+	}
+	if _, err := a.Hello(within(t), "127.0.0.1:1"); !errors.Is(err, txn.ErrUnavailable) {
+		t.Errorf("nobody there: %v", err)
+	}
+}
+
+// A node asks for itself only.
+func TestAsksForItself(t *testing.T) {
+	b := start(t, "n_b", handled(desk{leave: func(context.Context, Identity) error { t.Error("it was let through"); return nil }}))
+	_, err := start(t, "n_a").ask(within(t), b.Addr(), question{Ask: askLeave, From: Identity{ID: "n_c"}})
+	if !errors.Is(err, txn.ErrDenied) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A question ends with its caller, and with either port.
+func TestQuestionEnds(t *testing.T) {
+	for name, end := range map[string]func(cancel context.CancelFunc, a, b *node){
+		"the caller gives up": func(cancel context.CancelFunc, _, _ *node) { cancel() },
+		"the caller closes":   func(_ context.CancelFunc, a, _ *node) { _ = a.Close() },
+		"the other closes":    func(_ context.CancelFunc, _, b *node) { _ = b.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			begun, ended := make(chan struct{}), make(chan error, 1)
+			b := start(t, "n_b", handled(desk{join: func(ctx context.Context, _ Identity) error {
+				close(begun)
+				select {
+				case <-ctx.Done():
+				case <-time.After(patience):
+				}
+				ended <- ctx.Err()
+				return ctx.Err()
+			}}))
+			a := start(t, "n_a")
+			ctx, cancel := context.WithCancel(within(t))
+			defer cancel()
+			asked := make(chan error, 1)
+			go func() { _, err := a.Join(ctx, b.Addr()); asked <- err }()
+			<-begun
+			end(cancel, a, b)
+			if err := <-ended; err == nil {
+				t.Error("the handler was not told")
+			}
+			if err := <-asked; !errors.Is(err, txn.ErrUnavailable) {
+				t.Errorf("the caller got %v", err)
+			}
+		})
+	}
+}
+
+// Two who ask too much at once are told so; the others are answered.
+func TestQuestionsAreBounded(t *testing.T) {
+	begun, let := make(chan struct{}, maxQuestions), make(chan struct{})
+	b := start(t, "n_b", handled(desk{join: func(context.Context, Identity) error { begun <- struct{}{}; <-let; return nil }}))
+	a := start(t, "n_a")
+	answers := make(chan error, maxQuestions)
+	for range maxQuestions {
+		go func() { _, err := a.Join(within(t), b.Addr()); answers <- err }()
+		<-begun
+	}
+	if _, err := a.Join(within(t), b.Addr()); !errors.Is(err, txn.ErrUnavailable) {
+		t.Errorf("one more: %v", err)
+	}
+	close(let)
+	for range maxQuestions {
+		if err := <-answers; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Nodes of another release are told which one is not understood.
+func TestOtherVersion(t *testing.T) {
+	b := start(t, "n_b")
+	c := knock(t, b.Port, magic+"\x09"+string([]byte{frameAsk, 0, 0}))
+	w, err := readWelcome(c)
+	if err != nil || !strings.Contains(w.Fault.Text, "9; this node speaks 1") {
+		t.Errorf("%+v, %v", w, err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		c, err := l.Accept()
+		if err == nil {
+			_, _ = c.Write([]byte(magic + "\x09" + string([]byte{frameWelcome, 0, 0})))
+			_, _ = readHello(c)
+			c.Close()
+		}
+	}()
+	if _, err := b.Hello(within(t), l.Addr().String()); !errors.Is(err, errVersion) {
+		t.Errorf("an acceptor of another release: %v", err)
+	}
+}

@@ -1,0 +1,109 @@
+package peer
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The bytes of a handshake, which nodes of all releases have to understand.
+func TestHandshakeBytes(t *testing.T) {
+	i := Identity{ID: "n_a", Name: "x", Cluster: "c", Incarnation: 2}.admission()
+	var b bytes.Buffer
+	if err := writeFrame(&b, frameRaft, i); err != nil {
+		t.Fatal(err)
+	}
+	want := "TXMP\x01\x01\x00\x2a" + `{"id":"n_a","cluster":"c","incarnation":2}`
+	if b.String() != want {
+		t.Errorf("%q\nwant %q", b.String(), want)
+	}
+	b.WriteString("raft's own")
+	h, err := readHello(&b)
+	if diff := cmp.Diff(i, h.from); err != nil || diff != "" || h.kind != frameRaft {
+		t.Errorf("%v %s", err, diff)
+	}
+	if b.String() != "raft's own" {
+		t.Errorf("the handshake took more than its own: left %q", b.String())
+	}
+	newer := "TXMP\x01\x02\x00\x28" + `{"id":"n_a","of":"a later release"}` + "     "
+	if h, err := readHello(strings.NewReader(newer)); err != nil || h.from.ID != "n_a" {
+		t.Errorf("a field of a later release: %v", err)
+	}
+}
+
+func FuzzHandshake(f *testing.F) {
+	for _, v := range []struct {
+		kind byte
+		body any
+	}{
+		{frameRaft, Identity{ID: "n_a", Cluster: "c", Incarnation: 1}},
+		{frameAsk, Identity{ID: "n_a"}},
+		{frameWelcome, welcome{Self: Identity{ID: "n_a"}, Fault: faultOf(ErrRemoved)}},
+	} {
+		var b bytes.Buffer
+		if err := writeFrame(&b, v.kind, v.body); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b.Bytes())
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if h, err := readHello(bytes.NewReader(data)); err == nil {
+			if h.from.check() != nil || h.kind != frameRaft && h.kind != frameAsk {
+				t.Errorf("accepted: %+v", h)
+			}
+			again(t, h.kind, h.from, func(b *bytes.Buffer) (any, error) { h, err := readHello(b); return h.from, err })
+		}
+		if w, err := readWelcome(bytes.NewReader(data)); err == nil {
+			_ = w.Fault.err()
+			again(t, frameWelcome, w, func(b *bytes.Buffer) (any, error) { return readWelcome(b) })
+		}
+	})
+}
+
+func FuzzQuestion(f *testing.F) {
+	for _, v := range []struct {
+		kind byte
+		body any
+	}{
+		{frameQuestion, question{Ask: askHello}},
+		{frameQuestion, question{Ask: askJoin, From: Identity{ID: "n_a", Raft: "a:1"}}},
+		{frameQuestion, question{Ask: askFound, From: Identity{ID: "n_a"}, Members: []Member{{"n_a", "a:1"}}}},
+		{frameAnswer, answer{Self: Identity{ID: "n_a"}, Fault: faultOf(&NotLeader{"b:1"})}},
+	} {
+		var b bytes.Buffer
+		if err := writeFrame(&b, v.kind, v.body); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b.Bytes())
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if q, err := readQuestion(bytes.NewReader(data)); err == nil {
+			again(t, frameQuestion, q, func(b *bytes.Buffer) (any, error) { return readQuestion(b) })
+		}
+		if a, err := readAnswer(bytes.NewReader(data)); err == nil {
+			_ = a.Fault.err()
+			again(t, frameAnswer, a, func(b *bytes.Buffer) (any, error) { return readAnswer(b) })
+		}
+	})
+}
+
+// again writes what was read and reads it again. JSON may grow by that, so that it no
+// longer fits.
+func again(t *testing.T, kind byte, v any, read func(*bytes.Buffer) (any, error)) {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil || len(text) > maxHandshake {
+		return
+	}
+	var b bytes.Buffer
+	if err := writeFrame(&b, kind, v); err != nil {
+		t.Fatal(err)
+	}
+	got, err := read(&b)
+	if diff := cmp.Diff(v, got, cmp.AllowUnexported(hello{})); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+}

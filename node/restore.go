@@ -1,0 +1,182 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/txmgr/txmgr/raftfsm"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// keyCurrentTerm is where raft looks for the last term that it knows.
+var keyCurrentTerm = []byte("CurrentTerm")
+
+// RestoreBackup makes a data directory of a backup: that of a new node, which is the
+// only one of its cluster. [Open] starts it; the cluster has the next incarnation and
+// is held until [Node.Resume]. Others join it with data directories of their own,
+// empty ones.
+//
+// dir has to be empty or missing. All or nothing: after an error it is as before.
+//
+// [txn.ErrConflict]: dir is not empty. [ErrBadBackup]: r is no backup, or damaged.
+// [txn.ErrInvalid] alone: it was written by a newer release.
+func RestoreBackup(ctx context.Context, r io.Reader, dir string) (txn.Backup, error) {
+	b, err := restoreBackup(ctx, r, dir)
+	if err != nil {
+		return txn.Backup{}, fmt.Errorf("restoring a backup to %s: %w", dir, err)
+	}
+	return b, nil
+}
+
+func restoreBackup(ctx context.Context, r io.Reader, dir string) (b txn.Backup, err error) {
+	undo, err := takeEmpty(dir)
+	if err != nil {
+		return b, err
+	}
+	making := filepath.Join(dir, "restoring")
+	defer func() {
+		err = errors.Join(err, os.RemoveAll(making))
+		if err != nil {
+			err = errors.Join(err, undo())
+		}
+	}()
+	if err := os.Mkdir(making, 0o700); err != nil {
+		return b, err
+	}
+	if b, err = makeRestored(ctx, r, making); err != nil {
+		return b, err
+	}
+	if err := tryRestored(making); err != nil {
+		return b, fmt.Errorf("the state in the backup cannot be used: %w", err)
+	}
+	return b, moveIn(making, dir)
+}
+
+// takeEmpty makes sure that the directory is there and empty; undo takes back what was
+// made for that.
+func takeEmpty(dir string) (undo func() error, err error) {
+	found, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, e := range found {
+		if e.Name() != "lost+found" { // a file system of its own
+			return nil, fmt.Errorf("%w: the directory has to be empty or missing, and there is %s", txn.ErrConflict, e.Name())
+		}
+	}
+	made := "" // the uppermost directory that is missing
+	for d := filepath.Clean(dir); ; d = filepath.Dir(d) {
+		if _, err := os.Stat(d); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		made = d
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	return func() error {
+		if made == "" {
+			return nil
+		}
+		return os.RemoveAll(made)
+	}, nil
+}
+
+// makeRestored makes log and snapshot in an empty directory.
+func makeRestored(ctx context.Context, r io.Reader, dir string) (b txn.Backup, err error) {
+	in, err := openBackup(interrupted{ctx, r})
+	if err != nil {
+		return b, err
+	}
+	s, err := openFiles(dir, func(error) {}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return b, err
+	}
+	defer func() { err = errors.Join(err, s.log.Close()) }()
+	if s.id, err = nodeID(s.log); err != nil {
+		return b, err
+	}
+	if err := s.log.SetUint64(keyCurrentTerm, in.head.Term); err != nil {
+		return b, err
+	}
+	return in.restoreTo(s)
+}
+
+// restoreTo writes the state as a snapshot of the one node, and reads the rest of the
+// backup before that counts.
+func (b *backupReader) restoreTo(s *storage) (txn.Backup, error) {
+	// There is no other node that could reach it yet; it says itself where it is.
+	alone := raft.Configuration{Servers: []raft.Server{{ID: s.id, Address: raft.ServerAddress(s.id)}}}
+	_, transport := raft.NewInmemTransport("") // translates the address for the snapshot's description
+	// As raft's own recovery does, the configuration is given as that of entry 1.
+	sink, err := s.snaps.Create(raft.SnapshotVersionMax, b.head.Index, b.head.Term, alone, 1, transport)
+	if err != nil {
+		return txn.Backup{}, err
+	}
+	if err := raftfsm.Reincarnate(sink, b.snapshot); err != nil {
+		return txn.Backup{}, errors.Join(badBackup(err), sink.Cancel())
+	}
+	described, err := b.end()
+	if err != nil {
+		return txn.Backup{}, errors.Join(err, sink.Cancel())
+	}
+	return described, sink.Close()
+}
+
+// tryRestored does what a node does at its start, up to the point where it begins to
+// write.
+func tryRestored(dir string) error {
+	s, err := openStorage(dir, func(error) {}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	defer s.log.Close() // nothing was written
+	listed, err := s.snaps.List()
+	if err != nil || len(listed) != 1 {
+		return fmt.Errorf("%d snapshots: %w", len(listed), err)
+	}
+	_, state, err := s.snaps.Open(listed[0].ID)
+	if err != nil {
+		return err
+	}
+	return raftfsm.New(raftfsm.Config{}).Restore(state)
+}
+
+// moveIn gives what was made its place. The log comes last: without it a node does
+// not start where a snapshot is.
+func moveIn(making, dir string) (err error) {
+	snapshots, log := filepath.Join(dir, "snapshots"), filepath.Join(dir, "log.db")
+	for _, name := range []string{snapshots, log} {
+		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%w: %s was made meanwhile (%w)", txn.ErrConflict, name, err)
+		}
+	}
+	if err := os.Rename(filepath.Join(making, "snapshots"), snapshots); err != nil {
+		return err
+	}
+	err = syncDirectory(dir)
+	if err == nil {
+		err = os.Rename(filepath.Join(making, "log.db"), log)
+	}
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(snapshots))
+	}
+	return errors.Join(syncDirectory(dir), syncDirectory(filepath.Dir(filepath.Clean(dir))))
+}
+
+// syncDirectory makes the names in a directory durable.
+func syncDirectory(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

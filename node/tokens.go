@@ -1,0 +1,138 @@
+package node
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"strings"
+
+	crand "crypto/rand"
+
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// A secret is txm_<id>_<letters>: it shows whose it is, and scanners of source code
+// find it. Its 32 letters hold 160 bits of chance, so that a plain hash of it is as
+// good as one that takes long.
+const (
+	secretPrefix  = "txm_"
+	tokenIDLength = 8
+	secretLetters = 32
+	secretLength  = len(secretPrefix) + tokenIDLength + 1 + secretLetters
+	tokenAlphabet = "abcdefghijkmnpqrstuvwxyz23456789" // 32, none mistaken for another
+)
+
+// randomLetters gives text that nobody can guess.
+func randomLetters(n int) string {
+	b := make([]byte, n)
+	_, _ = crand.Read(b) // never fails
+	for i := range b {
+		b[i] = tokenAlphabet[b[i]%byte(len(tokenAlphabet))] // 256 is a multiple of 32
+	}
+	return string(b)
+}
+
+// CreateToken makes a token, and gives its secret, which is stored nowhere.
+//
+// [txn.ErrInvalid]: see [txn.TokenRequest.Check], or there are too many.
+// [txn.ErrConflict]: a token has that name, expired or not.
+func (n *Node) CreateToken(ctx context.Context, r txn.TokenRequest) (txn.Token, string, error) {
+	const op = "token create"
+	if err := r.Check(); err != nil {
+		return txn.Token{}, "", txn.Wrap(op, txn.ID{}, err)
+	}
+	if oneLine(r.Name) != r.Name {
+		return txn.Token{}, "", &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: "the name of a token is one line, without spaces at its ends or two in a row"}
+	}
+	c := machine.AddToken{ID: n.freshTokenID(), Name: r.Name, Role: r.Role, Rate: r.Rate, By: personOf(r.By)}
+	if r.TTL > 0 {
+		c.Expires = n.conf.wall().Add(r.TTL).UnixMilli()
+	}
+	secret := secretPrefix + c.ID + "_" + randomLetters(secretLetters)
+	c.Hash = sha256.Sum256([]byte(secret))
+	res, err := n.order(ctx, op, c, nil)
+	switch {
+	case res.Code == machine.Conflict:
+		return txn.Token{}, "", &txn.Error{Op: op, Err: txn.ErrConflict, Detail: fmt.Sprintf("there is a token named %q: take another name, or revoke it first: txmgr token revoke %s", r.Name, r.Name)}
+	case res.Code == machine.TooMany:
+		return txn.Token{}, "", &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: fmt.Sprintf("there are %d tokens, the most that there can be: revoke those that are over: txmgr token list", txn.MaxTokens)}
+	case err != nil:
+		return txn.Token{}, "", err
+	}
+	made, ok := n.token(c.ID)
+	if !ok {
+		return txn.Token{}, "", &txn.Error{Op: op, Err: txn.ErrNotFound, Detail: "the token was revoked at once by somebody else"}
+	}
+	return made.Show(), secret, nil
+}
+
+// freshTokenID makes an id that no token has.
+func (n *Node) freshTokenID() string {
+	for {
+		id := randomLetters(tokenIDLength)
+		if _, taken := n.token(id); !taken {
+			return id
+		}
+	}
+}
+
+func (n *Node) token(idOrName string) (t machine.Token, ok bool) {
+	n.fsm.View(func(m *machine.Machine) { t, ok = m.Token(idOrName) })
+	return t, ok
+}
+
+// Tokens lists all tokens, in the order of their making, expired ones included.
+func (n *Node) Tokens(ctx context.Context) ([]txn.Token, error) {
+	if err := n.readable(ctx); err != nil {
+		return nil, txn.Wrap("token list", txn.ID{}, err)
+	}
+	var all []machine.Token
+	n.fsm.View(func(m *machine.Machine) { all = m.Tokens() })
+	out := make([]txn.Token, len(all))
+	for i := range all {
+		out[i] = all[i].Show()
+	}
+	return out, nil
+}
+
+// RevokeToken takes a token back, by its id or, when no token has such an id, its
+// name. Nodes refuse it from the moment on at which they have heard of that.
+//
+// [txn.ErrNotFound]: there is no such token.
+func (n *Node) RevokeToken(ctx context.Context, token, by, reason string) error {
+	const op = "token revoke"
+	reason = strings.TrimSpace(reason)
+	if len(reason) > txn.MaxReason {
+		return tooLong(op, txn.ID{}, "reason", len(reason))
+	}
+	if err := n.serves(); err != nil {
+		return txn.Wrap(op, txn.ID{}, n.unless(err))
+	}
+	unknown := &txn.Error{Op: op, Err: txn.ErrNotFound, Detail: fmt.Sprintf("there is no token %q; see: txmgr token list", token)}
+	t, ok := n.token(token)
+	if !ok {
+		return unknown
+	}
+	res, err := n.order(ctx, op, machine.RemoveToken{ID: t.ID, By: personOf(by), Reason: reason}, nil)
+	if res.Code == machine.NoToken {
+		return unknown
+	}
+	return err
+}
+
+// Bearer finds the token of a secret, as far as this node knows. It is false when the
+// secret is nobody's, and when the token has expired by this node's clock.
+func (n *Node) Bearer(secret string) (txn.Token, bool) {
+	if len(secret) != secretLength || !strings.HasPrefix(secret, secretPrefix) {
+		return txn.Token{}, false
+	}
+	hash := sha256.Sum256([]byte(secret))
+	var t machine.Token
+	var ok bool
+	n.fsm.View(func(m *machine.Machine) { t, ok = m.TokenByHash(hash) })
+	if !ok || t.Expires != 0 && n.conf.wall().UnixMilli() >= t.Expires {
+		return txn.Token{}, false
+	}
+	return t.Show(), true
+}

@@ -1,0 +1,147 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// transfers remembers who did not take over when he was asked. raft v1.8.0 must not be
+// asked a second time for a transfer to the same follower in the same term: it would
+// wait for the answer to the first one for ever, and refuse every entry from then on,
+// also in later terms.
+type transfers struct {
+	mu     sync.Mutex
+	term   uint64                 // guarded by mu
+	failed map[raft.ServerID]bool // guarded by mu: in that term
+}
+
+// begin says whether a transfer may be asked for, and notes it as failed until it is
+// known to be otherwise.
+func (t *transfers) begin(term uint64, to raft.ServerID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.term != term {
+		t.term, t.failed = term, make(map[raft.ServerID]bool)
+	}
+	if t.failed[to] {
+		return false
+	}
+	t.failed[to] = true
+	return true
+}
+
+// heir is the voter that should lead next: of those that were not asked in vain in this
+// term the one that is known to lack the fewest entries.
+func (n *Node) heir() (txn.Member, bool) {
+	n.transfers.mu.Lock()
+	failed := n.transfers.failed
+	if n.transfers.term != n.term.Load() {
+		failed = nil
+	}
+	others := slices.DeleteFunc(n.Members(), func(m txn.Member) bool {
+		return m.Self || !m.Voter || failed[raft.ServerID(m.ID)]
+	})
+	n.transfers.mu.Unlock()
+	if len(others) == 0 {
+		return txn.Member{}, false
+	}
+	known := slices.DeleteFunc(slices.Clone(others), func(m txn.Member) bool { return m.Heard < 0 })
+	if len(known) == 0 {
+		return others[0], true
+	}
+	return slices.MinFunc(known, func(a, b txn.Member) int { return cmp.Compare(a.Behind, b.Behind) }), true
+}
+
+// TransferLeader makes another node lead, the one that is best up to date when node is
+// empty. It returns when this node does not lead any more.
+func (n *Node) TransferLeader(ctx context.Context, node string) error {
+	const op = "cluster transfer-leader"
+	if err := n.grouped(op); err != nil {
+		return err
+	}
+	if err := n.serves(); err != nil {
+		return txn.Wrap(op, txn.ID{}, err)
+	}
+	var m txn.Member
+	if node == "" {
+		var ok bool
+		if m, ok = n.heir(); !ok {
+			return &txn.Error{Op: op, Err: txn.ErrUnavailable, Detail: "there is no other voter that could lead"}
+		}
+	} else {
+		var err error
+		if m, err = n.find(op, node); err != nil {
+			return err
+		}
+	}
+	switch {
+	case m.Self:
+		return nil // it leads
+	case !m.Voter:
+		return &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: cmp.Or(m.Name, m.ID) + " is a learner, and cannot lead yet"}
+	}
+	if err := n.transfer(ctx, m); err != nil {
+		return txn.Wrap(op, txn.ID{}, err)
+	}
+	return nil
+}
+
+// transfer asks raft, once a term for each node.
+func (n *Node) transfer(ctx context.Context, to txn.Member) error {
+	term := n.term.Load()
+	if term == 0 || !n.transfers.begin(term, raft.ServerID(to.ID)) {
+		return fmt.Errorf("%w: %s did not take over when it was asked before, and is not asked again in this term", txn.ErrUnavailable, cmp.Or(to.Name, to.ID))
+	}
+	done := make(chan error, 1)
+	// raft does not answer questions that it is asked while it stops, so the shutdown
+	// waits for this one.
+	if !n.background(func() {
+		done <- n.raft.LeadershipTransferToServer(raft.ServerID(to.ID), raft.ServerAddress(n.addressOf(to.ID))).Error()
+	}) {
+		return errStopping
+	}
+	select {
+	case err := <-done:
+		if err != nil {
+			return fmt.Errorf("%w: %w", txn.ErrUnavailable, err)
+		}
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w while leadership was being handed over", txn.ErrUnavailable, context.Cause(ctx))
+	}
+}
+
+// background runs f beside the calls; the shutdown waits for it. False when that has
+// begun.
+func (n *Node) background(f func()) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	select {
+	case <-n.closing:
+		return false
+	default:
+		n.done.Go(f)
+		return true
+	}
+}
+
+// StepDown hands leadership over, if this node leads and another one can: whoever is
+// about to stop a node calls it first, so that nobody has to wait for an election. It
+// returns when it is done, or has proved impossible.
+func (n *Node) StepDown() {
+	if n.port == nil || !n.leading.Load() || n.voters() < 2 {
+		return
+	}
+	if m, ok := n.heir(); ok {
+		if err := n.transfer(context.Background(), m); err != nil {
+			n.logger.Warn("cannot hand leadership over: the others will elect a leader", "error", err)
+		}
+	}
+}

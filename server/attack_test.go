@@ -1,0 +1,158 @@
+package server_test
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/txmgr/txmgr/server"
+	"github.com/txmgr/txmgr/server/servertest"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// commits begins and commits a transaction, and fails when that takes long.
+func (r *running) commits(n byte) {
+	id := txn.NewID(time.Now(), [10]byte{n}).String()
+	started := time.Now()
+	for _, method := range []string{"Begin", "Commit"} {
+		if a := r.curl(method, begin(id)); a.status != http.StatusOK {
+			r.t.Errorf("%s: %d %s", method, a.status, a.body)
+		}
+	}
+	if d := time.Since(started); d > 2*time.Second {
+		r.t.Errorf("a commit took %v", d)
+	}
+}
+
+// A thousand callers who send a byte a second hold nobody up, and are left.
+func TestSlowloris(t *testing.T) {
+	r := start(t, func(c *server.Config, _ *servertest.Fake) { c.ReadTimeout = 3 * time.Second })
+	const slow = 1000
+	sent := "POST /txmgr.v1.TransactionService/Begin HTTP/1.1\r\nHost: x\r\nX-Slow: " + strings.Repeat("x", 100)
+	var left atomic.Int64
+	var wg sync.WaitGroup
+	for i := range slow {
+		c := dial(t, r.addr)
+		if i%2 == 1 { // the headers whole, and the body slowly
+			if _, err := io.WriteString(c, "POST /txmgr.v1.TransactionService/Begin HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 200\r\n\r\n{"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wg.Go(func() {
+			second := time.NewTicker(time.Second)
+			defer second.Stop()
+			gone := make(chan struct{})
+			go func() {
+				defer close(gone)
+				if _, err := io.Copy(io.Discard, c); err == nil || !errors.Is(err, net.ErrClosed) && !isTimeout(err) {
+					left.Add(1)
+				}
+			}()
+			for n := range 12 {
+				select {
+				case <-gone:
+					return
+				case <-second.C:
+				}
+				if _, err := c.Write([]byte{sent[n]}); err != nil {
+					break
+				}
+			}
+			_ = c.Close()
+			<-gone
+		})
+	}
+	for i := range 20 {
+		r.commits(byte(i))
+	}
+	wg.Wait()
+	if n := left.Load(); n < slow*95/100 {
+		t.Errorf("%d of %d were left", n, slow)
+	}
+	if a := r.get("/metrics"); !strings.Contains(a.body, "txmgr_connections ") {
+		t.Error("no connections in the metrics")
+	}
+}
+
+func isTimeout(err error) bool {
+	var n net.Error
+	return errors.As(err, &n) && n.Timeout()
+}
+
+// More connections than allowed are closed at once; those that are open go on, and
+// when one ends there is room.
+func TestTooManyConnections(t *testing.T) {
+	r := start(t, func(c *server.Config, _ *servertest.Fake) { c.MaxConnections = 3 })
+	r.commits(1) // holds one
+	first, second := dial(t, r.addr), dial(t, r.addr)
+	eventually(t, "three connections", func() bool { return strings.Contains(r.get("/metrics").body, "txmgr_connections 3\n") })
+	if said, err := io.ReadAll(dial(t, r.addr)); len(said) > 0 {
+		t.Errorf("a fourth was told %q, %v", said, err)
+	}
+	r.commits(2)
+	if a := r.get("/metrics"); !strings.Contains(a.body, "txmgr_connections_shed_total 1\n") {
+		t.Error("metrics do not say so")
+	}
+	_, _ = first.Close(), second.Close()
+	eventually(t, "room", func() bool {
+		c := dial(t, r.addr)
+		defer c.Close()
+		if _, err := io.WriteString(c, "GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); err != nil {
+			return false
+		}
+		said, err := io.ReadAll(c)
+		return err == nil && strings.Contains(string(said), "200 OK")
+	})
+}
+
+// A flood of wrong tokens by many callers at once does not hold up who has one.
+func TestCommitsGoOnInAFlood(t *testing.T) {
+	r := guarded(t, nil)
+	_, secret := r.token(txn.TokenRequest{Name: "app", Role: txn.RoleClient})
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	var floods atomic.Int64
+	for range 8 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				req, err := http.NewRequest(http.MethodPost, r.base+"/txmgr.v1.TransactionService/List", strings.NewReader(`{}`))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				req.Header.Set("Content-Type", "application/json")
+				req.Header.Set("Authorization", "Bearer wrong-wrong-wrong")
+				res, err := r.http.Do(req)
+				if err != nil {
+					continue // closed under its hands
+				}
+				_, _ = io.Copy(io.Discard, res.Body)
+				_ = res.Body.Close()
+				if res.StatusCode == http.StatusTooManyRequests {
+					floods.Add(1)
+				}
+			}
+		})
+	}
+	app := *r
+	app.as(secret)
+	for i := range 50 {
+		app.commits(byte(i))
+	}
+	close(stop)
+	wg.Wait()
+	if floods.Load() == 0 {
+		t.Error("there was no flood")
+	}
+}

@@ -1,0 +1,193 @@
+package server
+
+import (
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"golang.org/x/time/rate"
+
+	"github.com/txmgr/txmgr/api/wire"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// bearer is who makes a call. Its zero value is anybody: there is no
+// authentication.
+type bearer struct {
+	name   string // of the token
+	id     string // of the token
+	secret string
+	// unverified says that this node does not know the token: the one that leads
+	// may, since this one lags behind.
+	unverified bool
+	limiter    *rate.Limiter // nil: no limit of its own
+}
+
+// rootName is the name of who bears the token of the root token file.
+const rootName = "root"
+
+// maxSecret is the longest secret that is looked at.
+const maxSecret = 256
+
+// auth decides who may do what.
+type auth struct {
+	s      *Server
+	on     bool // otherwise everybody may do everything
+	mutual bool // callers need a certificate
+	root   *rootToken
+	rates  rates
+	floods floods
+	warn   *quota // of log lines
+}
+
+// denial is why somebody may not do something.
+type denial struct {
+	reason string // of the metric
+	code   connect.Code
+	err    error
+}
+
+func (d *denial) Error() string { return d.err.Error() }
+
+func (d *denial) Unwrap() error { return d.err }
+
+func deny(reason string, code connect.Code, format string, args ...any) error {
+	return &denial{reason, code, fmt.Errorf("%w: "+format, append([]any{txn.ErrDenied}, args...)...)}
+}
+
+// admit says who makes the request and that he may: he has the role. elsewhere
+// says that another node is about to decide the same again, and may know more
+// tokens. Errors are a [denial], or of a rate.
+func (a *auth) admit(r *http.Request, name string, role txn.Role, elsewhere bool) (bearer, error) {
+	if a.mutual && (r.TLS == nil || len(r.TLS.PeerCertificates) == 0) {
+		return bearer{}, deny("certificate", connect.CodeUnauthenticated, "%s needs a client certificate, of the authority that this server trusts", name)
+	}
+	if !a.on {
+		return bearer{}, nil
+	}
+	if role == 0 {
+		return bearer{}, deny("role", connect.CodePermissionDenied, "%s is open to nobody: no role was given to it", name)
+	}
+	secret, ok := secretOf(r)
+	if !ok {
+		return bearer{}, deny("missing", connect.CodeUnauthenticated,
+			"%s needs a token of role %v or more: send it as Authorization: Bearer, which txmgr does with --token-file or TXMGR_TOKEN", name, role)
+	}
+	t, ok := a.token(secret)
+	switch {
+	case !ok && elsewhere:
+		return bearer{secret: secret, unverified: true}, nil
+	case !ok:
+		return bearer{}, a.unknown(r)
+	}
+	b := bearer{name: t.Name, id: t.ID, secret: secret, limiter: a.rates.of(t)}
+	if t.Role < role {
+		return b, deny("role", connect.CodePermissionDenied, "%s needs a token of role %v or more; token %q has %v", name, role, t.Name, t.Role)
+	}
+	return b, b.take(time.Now())
+}
+
+// unknown counts a token that nobody knows. After some of them the address is
+// told to wait, and its connection closed. Tokens that are known are good all the
+// while: others may share the address.
+func (a *auth) unknown(r *http.Request) error {
+	if after := a.floods.failed(r.RemoteAddr, time.Now()); after > 0 {
+		return &wire.RetryAfterError{After: after, Err: deny("flood", connect.CodeResourceExhausted, "too many unknown tokens from this address; come back in %v", after)}
+	}
+	return deny("unknown", connect.CodeUnauthenticated, "the token is not known: it was revoked, has expired, or is of another cluster")
+}
+
+// token finds the token of a secret.
+func (a *auth) token(secret string) (txn.Token, bool) {
+	if a.root.is(secret, time.Now()) {
+		return txn.Token{ID: rootName, Name: rootName, Role: txn.RoleAdmin}, true
+	}
+	return a.s.c.Bearer(secret)
+}
+
+// secretOf takes the secret out of a request.
+func secretOf(r *http.Request) (string, bool) {
+	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	secret = strings.TrimSpace(secret)
+	return secret, strings.EqualFold(scheme, "Bearer") && secret != "" && len(secret) <= maxSecret
+}
+
+// take counts one call.
+func (b *bearer) take(now time.Time) error {
+	if b.limiter == nil || b.limiter.AllowN(now, 1) {
+		return nil
+	}
+	after := max(time.Duration(float64(time.Second)/float64(b.limiter.Limit())), 50*time.Millisecond)
+	return &wire.RetryAfterError{After: after, Err: fmt.Errorf("%w: token %q may make %v calls a second at this node, and has", txn.ErrUnavailable, b.name, b.limiter.Limit())}
+}
+
+// denied counts a call that was not admitted and warns of it.
+func (a *auth) denied(r *http.Request, name string, b bearer, err error) {
+	reason := "rate"
+	if d := (*denial)(nil); errors.As(err, &d) {
+		reason = d.reason
+	}
+	a.s.metrics.denied.WithLabelValues(reason).Inc()
+	ok, suppressed := a.warn.take(time.Now())
+	if !ok {
+		return
+	}
+	attrs := []slog.Attr{slog.String("method", name), slog.String("remote", r.RemoteAddr), slog.String("reason", reason)}
+	if b.name != "" {
+		attrs = append(attrs, slog.String("token", b.name), slog.String("token_id", b.id))
+	}
+	if by := r.Header.Get(wire.HeaderForwarded); by != "" {
+		attrs = append(attrs, slog.String("forwarded_by", by[:min(len(by), 64)]))
+	}
+	if suppressed > 0 {
+		attrs = append(attrs, slog.Uint64("suppressed", suppressed))
+	}
+	a.s.log.LogAttrs(r.Context(), slog.LevelWarn, "denied", append(attrs, slog.String("error", err.Error()))...)
+}
+
+// guard lets only bearers of the path's role to a page that is not of the API.
+func (a *auth) guard(path string, page http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, err := a.admit(r, path, roles[path], false)
+		if err == nil {
+			page.ServeHTTP(w, r)
+			return
+		}
+		a.denied(r, path, b, err)
+		status := http.StatusServiceUnavailable
+		if d := (*denial)(nil); errors.As(err, &d) {
+			status = map[connect.Code]int{
+				connect.CodeUnauthenticated: http.StatusUnauthorized, connect.CodePermissionDenied: http.StatusForbidden,
+				connect.CodeResourceExhausted: http.StatusTooManyRequests,
+			}[d.code]
+		}
+		challenge(w, r, err)
+		w.Header().Set(wire.HeaderCode, string(txn.CodeOf(err)))
+		http.Error(w, "txmgr: "+err.Error(), status)
+	})
+}
+
+// challenge sets the headers of an answer to somebody who is not admitted.
+func challenge(w http.ResponseWriter, r *http.Request, err error) {
+	d := (*denial)(nil)
+	if !errors.As(err, &d) {
+		return
+	}
+	switch d.code {
+	case connect.CodeUnauthenticated:
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	case connect.CodeResourceExhausted:
+		// He has to come again, by a new one; but other callers share a node's.
+		if r.Header.Get(wire.HeaderForwarded) == "" {
+			w.Header().Set("Connection", "close")
+		}
+	}
+}
+
+// same compares secrets in a time that does not depend on what is in them.
+func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }

@@ -1,0 +1,138 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"connectrpc.com/connect"
+
+	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
+	"github.com/txmgr/txmgr/api/wire"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// cluster is the ClusterService.
+type cluster struct{ s *Server }
+
+func (c *cluster) Status(ctx context.Context, _ *txmgrv1.StatusRequest) (*txmgrv1.StatusResponse, error) {
+	s, err := c.s.c.Status(ctx)
+	return wire.FromStatus(s), err
+}
+
+func (c *cluster) Doctor(ctx context.Context, r *txmgrv1.DoctorRequest) (*txmgrv1.DoctorResponse, error) {
+	ds, err := c.s.c.Doctor(ctx, r.GetParticipant())
+	return wire.FromDiagnoses(ds), err
+}
+
+func (c *cluster) Join(ctx context.Context, r *txmgrv1.JoinRequest) (*txmgrv1.Member, error) {
+	by := caller(ctx, r.GetBy())
+	if err := checkBy(by); err != nil {
+		return nil, err
+	}
+	if r.GetAddress() == "" {
+		return nil, fmt.Errorf("%w: address is missing: say where the node listens for the others, such as 10.0.0.4:7461", txn.ErrInvalid)
+	}
+	m, err := c.s.c.Join(ctx, r.GetAddress(), by)
+	return wire.FromMember(m), err
+}
+
+func (c *cluster) Remove(ctx context.Context, r *txmgrv1.RemoveMemberRequest) (*txmgrv1.RemoveMemberResponse, error) {
+	by := caller(ctx, r.GetBy())
+	if err := checkWord(by, r.GetReason()); err != nil {
+		return nil, err
+	}
+	if r.GetNode() == "" {
+		return nil, fmt.Errorf("%w: node is missing: give its id or name", txn.ErrInvalid)
+	}
+	return &txmgrv1.RemoveMemberResponse{}, c.s.c.Remove(ctx, r.GetNode(), by, r.GetReason())
+}
+
+func (c *cluster) TransferLeader(ctx context.Context, r *txmgrv1.TransferLeaderRequest) (*txmgrv1.TransferLeaderResponse, error) {
+	return &txmgrv1.TransferLeaderResponse{}, c.s.c.TransferLeader(ctx, r.GetNode())
+}
+
+func (c *cluster) Leave(ctx context.Context, r *txmgrv1.LeaveRequest) (*txmgrv1.LeaveResponse, error) {
+	by := caller(ctx, r.GetBy())
+	if err := checkBy(by); err != nil {
+		return nil, err
+	}
+	return &txmgrv1.LeaveResponse{}, c.s.c.Leave(ctx, by)
+}
+
+func (c *cluster) Resume(ctx context.Context, r *txmgrv1.ResumeRequest) (*txmgrv1.ResumeResponse, error) {
+	by := caller(ctx, r.GetBy())
+	if err := checkWord(by, r.GetReason()); err != nil {
+		return nil, err
+	}
+	return &txmgrv1.ResumeResponse{}, c.s.c.Resume(ctx, by, r.GetReason())
+}
+
+func (c *cluster) Snapshot(ctx context.Context, _ *txmgrv1.SnapshotRequest, stream *connect.ServerStream[txmgrv1.SnapshotChunk]) error {
+	ctx, cancel := untilEnding(ctx)
+	defer cancel()
+	w := &chunks{ctx: ctx, stream: stream, x: exchangeOf(ctx)}
+	// The headers tell the caller that it is on its way, before there is any of it.
+	if err := w.send(nil); err != nil {
+		return err
+	}
+	b, err := c.s.c.Backup(ctx, w)
+	if err == nil {
+		err = w.flush()
+	}
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		return err
+	}
+	return w.send(&txmgrv1.SnapshotChunk{Backup: wire.FromBackup(b)})
+}
+
+// chunkSize is the most bytes of one message of a Snapshot, and chunkWrite how
+// long the caller may take for it.
+const (
+	chunkSize  = 256 << 10
+	chunkWrite = 30 * time.Second
+)
+
+// chunks cuts what is written into messages of a stream.
+type chunks struct {
+	ctx    context.Context
+	stream *connect.ServerStream[txmgrv1.SnapshotChunk]
+	x      *exchange
+	buffer []byte
+}
+
+// Write implements [io.Writer].
+func (c *chunks) Write(p []byte) (int, error) {
+	for rest := p; len(rest) > 0; {
+		n := min(len(rest), chunkSize-len(c.buffer))
+		c.buffer, rest = append(c.buffer, rest[:n]...), rest[n:]
+		if len(c.buffer) < chunkSize {
+			continue
+		}
+		if err := c.flush(); err != nil {
+			return len(p) - len(rest), err
+		}
+	}
+	return len(p), nil
+}
+
+func (c *chunks) flush() error {
+	if len(c.buffer) == 0 {
+		return nil
+	}
+	err := c.send(&txmgrv1.SnapshotChunk{Data: c.buffer})
+	c.buffer = c.buffer[:0]
+	return err
+}
+
+func (c *chunks) send(m *txmgrv1.SnapshotChunk) error {
+	if err := context.Cause(c.ctx); err != nil {
+		return err
+	}
+	_ = c.x.rc.SetWriteDeadline(time.Now().Add(chunkWrite))
+	defer func() { _ = c.x.rc.SetWriteDeadline(time.Time{}) }() // making the next one may take longer
+	return c.stream.Send(m)
+}

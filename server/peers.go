@@ -1,0 +1,108 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/txmgr/txmgr/internal/certs"
+)
+
+// peers are the connections to the node that leads. Calls have their own, which no
+// Pipe holds up whose commands wait.
+type peers struct{ calls, streams *http.Transport }
+
+func (p *peers) of(c class) *http.Transport {
+	if c == piping {
+		return p.streams
+	}
+	return p.calls
+}
+
+func (p *peers) close() {
+	p.calls.CloseIdleConnections()
+	p.streams.CloseIdleConnections()
+}
+
+// openTLS opens the certificates: the configuration to serve with, nil without TLS,
+// and the way to the other nodes.
+func openTLS(cfg Config) (*tls.Config, *peers, error) {
+	if !cfg.TLS.on() {
+		return nil, newPeers(cfg, nil), nil
+	}
+	own, err := certs.Open(certs.Files{Cert: cfg.TLS.CertFile, Key: cfg.TLS.KeyFile, CA: cfg.TLS.ClientCAFile}, cfg.Log)
+	if err != nil {
+		return nil, nil, fmt.Errorf("server: %w", err)
+	}
+	// Certificates are asked for, and demanded where a call is admitted: health
+	// needs none.
+	config, err := own.Server(false)
+	if err != nil {
+		return nil, nil, fmt.Errorf("server: %w", err)
+	}
+	others, err := certs.Open(certs.Files{Cert: cfg.TLS.CertFile, Key: cfg.TLS.KeyFile, CA: cfg.TLS.CAFile}, cfg.Log)
+	if err != nil {
+		return nil, nil, fmt.Errorf("server: %w", err)
+	}
+	return config, newPeers(cfg, others), nil
+}
+
+// forwardDial is how long it may take to reach the node that leads.
+const forwardDial = 2 * time.Second
+
+// newPeers makes the transports; store is nil when there are no certificates.
+func newPeers(cfg Config, store *certs.Store) *peers {
+	return &peers{calls: newTransport(cfg, store), streams: newTransport(cfg, store)}
+}
+
+func newTransport(cfg Config, store *certs.Store) *http.Transport {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(true)
+	dialer := &net.Dialer{Timeout: forwardDial}
+	t := &http.Transport{
+		Protocols:           protocols,
+		DialContext:         dialer.DialContext,
+		TLSHandshakeTimeout: forwardDial,
+		DisableCompression:  true, // what comes is passed on as it is
+		IdleConnTimeout:     cfg.IdleTimeout,
+		HTTP2: &http.HTTP2Config{
+			MaxReadFrameSize: 1 << 20,
+			// Callers who do not read hold what was sent to them, not the
+			// connection, which all of them share.
+			MaxReceiveBufferPerStream: 1 << 20,
+			// A node that is gone without a word must not hold calls.
+			SendPingTimeout:  2 * time.Second,
+			PingTimeout:      2 * time.Second,
+			WriteByteTimeout: 5 * time.Second,
+		},
+	}
+	if store == nil {
+		return t
+	}
+	// A configuration for each connection: authorities change while we run.
+	t.DialTLSContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		host, _, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, err
+		}
+		ctx, cancel := context.WithTimeout(ctx, 2*forwardDial)
+		defer cancel()
+		raw, err := dialer.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		config := store.Client(host)
+		config.NextProtos = []string{"h2"}
+		c := tls.Client(raw, config)
+		if err := c.HandshakeContext(ctx); err != nil {
+			_ = raw.Close() // the handshake says why
+			return nil, err
+		}
+		return c, nil
+	}
+	return t
+}

@@ -1,0 +1,83 @@
+package server
+
+import (
+	"github.com/txmgr/txmgr/api/txmgr/v1/txmgrv1connect"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// roles says which role a caller needs, for every route. What is not listed is
+// refused to everybody when callers have to say who they are.
+var roles = map[string]txn.Role{
+	txmgrv1connect.TransactionServiceBeginProcedure:    txn.RoleClient,
+	txmgrv1connect.TransactionServiceEnlistProcedure:   txn.RoleClient,
+	txmgrv1connect.TransactionServiceCommitProcedure:   txn.RoleClient,
+	txmgrv1connect.TransactionServiceRollbackProcedure: txn.RoleClient,
+	txmgrv1connect.TransactionServiceVoteProcedure:     txn.RoleClient,
+	txmgrv1connect.TransactionServiceDelegateProcedure: txn.RoleClient,
+	txmgrv1connect.TransactionServiceExtendProcedure:   txn.RoleClient,
+	txmgrv1connect.TransactionServiceDoneProcedure:     txn.RoleClient,
+	txmgrv1connect.TransactionServicePipeProcedure:     txn.RoleClient,
+	txmgrv1connect.TransactionServiceGetProcedure:      txn.RoleReader,
+	txmgrv1connect.TransactionServiceListProcedure:     txn.RoleReader,
+	txmgrv1connect.TransactionServiceWaitProcedure:     txn.RoleReader,
+	txmgrv1connect.TransactionServiceWatchProcedure:    txn.RoleReader,
+
+	txmgrv1connect.TimeoutServiceGroupsProcedure: txn.RoleReader,
+
+	txmgrv1connect.DoubtServiceListProcedure:    txn.RoleReader,
+	txmgrv1connect.DoubtServiceExplainProcedure: txn.RoleReader,
+	txmgrv1connect.DoubtServiceAuditProcedure:   txn.RoleReader,
+	txmgrv1connect.DoubtServiceScanProcedure:    txn.RoleOperator,
+	txmgrv1connect.DoubtServiceRetryProcedure:   txn.RoleOperator,
+	txmgrv1connect.DoubtServiceResolveProcedure: txn.RoleOperator,
+	txmgrv1connect.DoubtServiceForgetProcedure:  txn.RoleOperator,
+
+	txmgrv1connect.ParticipantServiceListProcedure:   txn.RoleReader,
+	txmgrv1connect.ParticipantServiceTestProcedure:   txn.RoleOperator,
+	txmgrv1connect.ParticipantServiceAddProcedure:    txn.RoleOperator,
+	txmgrv1connect.ParticipantServiceRemoveProcedure: txn.RoleOperator,
+
+	txmgrv1connect.ClusterServiceStatusProcedure:         txn.RoleReader,
+	txmgrv1connect.ClusterServiceDoctorProcedure:         txn.RoleReader,
+	txmgrv1connect.ClusterServiceJoinProcedure:           txn.RoleAdmin,
+	txmgrv1connect.ClusterServiceRemoveProcedure:         txn.RoleAdmin,
+	txmgrv1connect.ClusterServiceTransferLeaderProcedure: txn.RoleAdmin,
+	txmgrv1connect.ClusterServiceLeaveProcedure:          txn.RoleAdmin,
+	txmgrv1connect.ClusterServiceSnapshotProcedure:       txn.RoleAdmin,
+	txmgrv1connect.ClusterServiceResumeProcedure:         txn.RoleAdmin,
+
+	txmgrv1connect.TokenServiceCreateProcedure: txn.RoleAdmin,
+	txmgrv1connect.TokenServiceListProcedure:   txn.RoleAdmin,
+	txmgrv1connect.TokenServiceRevokeProcedure: txn.RoleAdmin,
+
+	reflectionV1:      txn.RoleReader,
+	reflectionV1Alpha: txn.RoleReader,
+
+	metricsPath: txn.RoleReader,
+}
+
+// local are the procedures that are about the node that is asked: they are never
+// passed on.
+var local = map[string]bool{
+	txmgrv1connect.ClusterServiceStatusProcedure: true,
+	txmgrv1connect.ClusterServiceLeaveProcedure:  true,
+	reflectionV1:      true,
+	reflectionV1Alpha: true,
+}
+
+// staleable are the procedures that a node which does not lead may answer from
+// what it has, when the caller allows that.
+var staleable = map[string]bool{
+	txmgrv1connect.TransactionServiceGetProcedure:  true,
+	txmgrv1connect.TransactionServiceListProcedure: true,
+	txmgrv1connect.TimeoutServiceGroupsProcedure:   true,
+	txmgrv1connect.DoubtServiceListProcedure:       true,
+	txmgrv1connect.DoubtServiceAuditProcedure:      true,
+	txmgrv1connect.ParticipantServiceListProcedure: true,
+}
+
+const (
+	reflectionV1      = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
+	reflectionV1Alpha = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+	metricsPath       = "/metrics"
+)

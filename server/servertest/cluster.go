@@ -1,0 +1,234 @@
+package servertest
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// SetLeader says what Leader answers: where the leader is, or that it is here.
+func (f *Fake) SetLeader(api string, here bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.leader, f.follows = api, !here
+}
+
+// Leader implements [server.Coordinator].
+func (f *Fake) Leader() (api string, here bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.leader, !f.follows
+}
+
+// Join implements [server.Coordinator]: the node's name is its address.
+func (f *Fake) Join(ctx context.Context, address, by string) (txn.Member, error) {
+	if err := f.before(ctx, "join", txn.ID{}); err != nil {
+		return txn.Member{}, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, m := range f.members {
+		if m.Raft == address {
+			return m, nil
+		}
+	}
+	f.joined++
+	m := txn.Member{ID: fmt.Sprintf("n%d", f.joined+1), Name: address, Raft: address, Version: "test", Voter: true}
+	f.members = append(f.members, m)
+	f.auditLocked(txn.AuditRecord{Action: "node-join", Subject: m.ID, By: by})
+	return m, nil
+}
+
+// Remove implements [server.Coordinator].
+func (f *Fake) Remove(ctx context.Context, node, by, reason string) error {
+	if err := f.before(ctx, "remove", txn.ID{}); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := slices.IndexFunc(f.members, func(m txn.Member) bool { return m.ID == node || m.Name == node })
+	if n < 0 {
+		return &txn.Error{Op: "remove", Err: txn.ErrNotFound, Detail: "no node " + node}
+	}
+	if f.members[n].Self {
+		return &txn.Error{Op: "remove", Err: txn.ErrConflict, Detail: "the last node cannot go"}
+	}
+	f.auditLocked(txn.AuditRecord{Action: "node-remove", Subject: f.members[n].ID, By: by, Reason: reason})
+	f.members = slices.Delete(f.members, n, n+1)
+	return nil
+}
+
+// TransferLeader implements [server.Coordinator]: the named member leads from now
+// on, which changes nothing else.
+func (f *Fake) TransferLeader(ctx context.Context, node string) error {
+	if err := f.before(ctx, "transfer leader", txn.ID{}); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := slices.IndexFunc(f.members, func(m txn.Member) bool {
+		return m.ID == node || m.Name == node || node == "" && !m.Leader
+	})
+	if n < 0 {
+		return &txn.Error{Op: "transfer leader", Err: txn.ErrNotFound, Detail: "no node " + node}
+	}
+	for i := range f.members {
+		f.members[i].Leader = i == n
+	}
+	return nil
+}
+
+// Leave implements [server.Coordinator]: a node that is alone stays.
+func (f *Fake) Leave(ctx context.Context, by string) error {
+	if err := f.before(ctx, "leave", txn.ID{}); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.members) == 1 {
+		return &txn.Error{Op: "leave", Err: txn.ErrConflict, Detail: "the last node cannot go"}
+	}
+	f.auditLocked(txn.AuditRecord{Action: "node-remove", Subject: "n1", By: by})
+	return nil
+}
+
+// SetBackup says what Backup writes.
+func (f *Fake) SetBackup(data []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.backup = data
+}
+
+// Backup implements [server.Coordinator].
+func (f *Fake) Backup(ctx context.Context, w io.Writer) (txn.Backup, error) {
+	if err := f.before(ctx, "snapshot", txn.ID{}); err != nil {
+		return txn.Backup{}, err
+	}
+	f.mu.Lock()
+	data, index := f.backup, uint64(len(f.events))
+	f.mu.Unlock()
+	if _, err := w.Write(data); err != nil {
+		return txn.Backup{}, err
+	}
+	sum := sha256.Sum256(data)
+	return txn.Backup{Cluster: Cluster, Index: index, Term: 3, Taken: f.Began, Bytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}, nil
+}
+
+// SetHeld says whether the fake is held, as after a restore.
+func (f *Fake) SetHeld(held bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.held = held
+}
+
+// Resume implements [server.Coordinator].
+func (f *Fake) Resume(ctx context.Context, by, reason string) error {
+	if err := f.before(ctx, "resume", txn.ID{}); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.held {
+		return nil
+	}
+	f.held = false
+	f.auditLocked(txn.AuditRecord{Action: "resume", By: by, Reason: reason})
+	return nil
+}
+
+// token is a token and the hash of its secret.
+type token struct {
+	txn.Token
+	hash [sha256.Size]byte
+}
+
+// CreateToken implements [server.Coordinator]. Tokens never expire here: the
+// fake's clock stands still.
+func (f *Fake) CreateToken(ctx context.Context, r txn.TokenRequest) (txn.Token, string, error) {
+	if err := f.before(ctx, "create token", txn.ID{}); err != nil {
+		return txn.Token{}, "", err
+	}
+	if err := r.Check(); err != nil {
+		return txn.Token{}, "", &txn.Error{Op: "create token", Err: err}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	made := token{Token: txn.Token{ID: strings.ToLower(rand.Text()[:8]), Name: r.Name, Role: r.Role, Rate: r.Rate, Made: f.Began, By: r.By}}
+	if r.TTL > 0 {
+		made.Expires = f.Began.Add(r.TTL)
+	}
+	secret := "txm_" + made.ID + "_" + strings.ToLower(rand.Text() + rand.Text())[:32]
+	made.hash = sha256.Sum256([]byte(secret))
+	f.tokens = append(f.tokens, made)
+	f.auditLocked(txn.AuditRecord{Action: "token-add", Subject: made.Name, By: r.By})
+	return made.Token, secret, nil
+}
+
+// Tokens implements [server.Coordinator].
+func (f *Fake) Tokens(ctx context.Context) ([]txn.Token, error) {
+	if err := f.before(ctx, "list tokens", txn.ID{}); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var ts []txn.Token
+	for _, t := range f.tokens {
+		ts = append(ts, t.Token)
+	}
+	slices.SortFunc(ts, func(a, b txn.Token) int { return cmp.Compare(a.ID, b.ID) })
+	return ts, nil
+}
+
+// RevokeToken implements [server.Coordinator].
+func (f *Fake) RevokeToken(ctx context.Context, id, by, reason string) error {
+	if err := f.before(ctx, "revoke token", txn.ID{}); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := slices.IndexFunc(f.tokens, func(t token) bool { return t.ID == id || t.Name == id })
+	if n < 0 {
+		return &txn.Error{Op: "revoke token", Err: txn.ErrNotFound, Detail: "no token " + id}
+	}
+	f.auditLocked(txn.AuditRecord{Action: "token-remove", Subject: f.tokens[n].Name, By: by, Reason: reason})
+	f.tokens = slices.Delete(f.tokens, n, n+1)
+	return nil
+}
+
+// Bearer implements [server.Coordinator].
+func (f *Fake) Bearer(secret string) (txn.Token, bool) {
+	hash := sha256.Sum256([]byte(secret))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked++
+	for _, t := range f.tokens {
+		if t.hash == hash {
+			return t.Token, true
+		}
+	}
+	return txn.Token{}, false
+}
+
+// Asked is how often Bearer was called.
+func (f *Fake) Asked() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.asked
+}
+
+// memberSelf is the fake's own node.
+func memberSelf() txn.Member {
+	return txn.Member{
+		ID: "n1", Name: "one", Raft: "127.0.0.1:7461", API: "http://127.0.0.1:7460", Version: "test",
+		Voter: true, Leader: true, Self: true, Heard: txn.Duration(time.Millisecond),
+	}
+}

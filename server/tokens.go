@@ -1,0 +1,45 @@
+package server
+
+import (
+	"context"
+	"fmt"
+
+	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
+	"github.com/txmgr/txmgr/api/wire"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// tokens is the TokenService.
+type tokens struct{ c Coordinator }
+
+func (t *tokens) Create(ctx context.Context, r *txmgrv1.CreateTokenRequest) (*txmgrv1.CreateTokenResponse, error) {
+	req, err := wire.ToTokenRequest(r)
+	if err != nil {
+		return nil, err
+	}
+	req.By = caller(ctx, req.By)
+	if err := checkBy(req.By); err != nil {
+		return nil, err
+	}
+	made, secret, err := t.c.CreateToken(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return &txmgrv1.CreateTokenResponse{Token: wire.FromToken(made), Secret: secret}, nil
+}
+
+func (t *tokens) List(ctx context.Context, _ *txmgrv1.ListTokensRequest) (*txmgrv1.ListTokensResponse, error) {
+	ts, err := t.c.Tokens(ctx)
+	return wire.FromTokens(ts), err
+}
+
+func (t *tokens) Revoke(ctx context.Context, r *txmgrv1.RevokeTokenRequest) (*txmgrv1.RevokeTokenResponse, error) {
+	by := caller(ctx, r.GetBy())
+	if err := checkWord(by, r.GetReason()); err != nil {
+		return nil, err
+	}
+	if r.GetToken() == "" {
+		return nil, fmt.Errorf("%w: token is missing: give its id or name", txn.ErrInvalid)
+	}
+	return &txmgrv1.RevokeTokenResponse{}, t.c.RevokeToken(ctx, r.GetToken(), by, r.GetReason())
+}

@@ -1,0 +1,17 @@
+package machine
+
+import (
+	"github.com/txmgr/txmgr/timeout/survival"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// TimedOut gives the expiry tick of a transaction that the entry with the given index
+// rolled back because its time was over; false for any other.
+func (m *Machine) TimedOut(id txn.ID, index uint64) (expiry survival.Tick, ok bool) {
+	i, ok := m.index[id]
+	if !ok {
+		return 0, false
+	}
+	r := m.txs.at(i)
+	return r.expiry, r.cause == txn.CauseTimeout && r.entry == index
+}

@@ -1,0 +1,127 @@
+package machine
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// cluster is apply for the commands that are about no transaction.
+func (m *model) cluster(c Command) Code {
+	switch c := c.(type) {
+	case SetMember:
+		if m.removed[c.Member.Node] {
+			return Conflict
+		}
+		m.members[c.Member.Node] = c.Member
+	case RemoveMember:
+		if !m.removed[c.Node] {
+			delete(m.members, c.Node)
+			m.removed[c.Node] = true
+			m.note(AuditRecord{Action: ActionRemoveMember, Subject: c.Node, By: c.By, Reason: c.Reason})
+		}
+	case AddToken:
+		return m.addToken(c)
+	case RemoveToken:
+		t, ok := m.tokens[c.ID]
+		if !ok {
+			return NoToken
+		}
+		delete(m.tokens, c.ID)
+		m.note(AuditRecord{Action: ActionRemoveToken, Subject: t.Name + " " + t.ID, By: c.By, Reason: c.Reason})
+	case Resume:
+		if m.held {
+			m.held, m.resumed = false, m.wall
+			m.note(AuditRecord{Action: ActionResume, By: c.By, Reason: c.Reason})
+		}
+	default:
+		return Malformed
+	}
+	return OK
+}
+
+func (m *model) addToken(c AddToken) Code {
+	fresh := Token{ID: c.ID, Name: c.Name, Role: c.Role, Hash: c.Hash, Rate: c.Rate, Made: m.wall, Expires: c.Expires, By: c.By}
+	for _, t := range m.tokens {
+		t.Made = m.wall
+		if t == fresh {
+			return OK
+		}
+	}
+	for _, t := range m.tokens {
+		if t.ID == c.ID || t.Name == c.Name || t.Hash == c.Hash {
+			return Conflict
+		}
+	}
+	m.tokens[c.ID] = fresh
+	m.note(AuditRecord{Action: ActionAddToken, Subject: c.Name + " " + c.ID, By: c.By})
+	return OK
+}
+
+func drawCluster(t *rapid.T) Command {
+	node := rapid.SampledFrom([]string{"n_1", "n_2", "n_3"}).Draw(t, "node")
+	text := rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "text")
+	token := rapid.SampledFrom([]string{"aaaa", "bbbb", "cccc"})
+	switch rapid.IntRange(0, 5).Draw(t, "kind") {
+	case 0:
+		return SetMember{Member{Node: node, Name: text, API: "https://" + text, Version: "v" + text}}
+	case 1:
+		return RemoveMember{Node: node, By: text, Reason: "gone"}
+	case 2, 3:
+		return AddToken{
+			ID: token.Draw(t, "id"), Name: token.Draw(t, "name"), Role: txn.RoleClient, By: text,
+			Hash: [32]byte{rapid.ByteRange(1, 4).Draw(t, "hash")}, Rate: 7, Expires: rapid.Int64Range(0, 1).Draw(t, "expires"),
+		}
+	case 4:
+		return RemoveToken{ID: token.Draw(t, "id"), By: text, Reason: "lost"}
+	}
+	return Resume{By: text, Reason: "compared"}
+}
+
+// compareCluster looks at everything by all the ways to it.
+func compareCluster(t *rapid.T, m *Machine, twin *model) {
+	members := slices.Clone(m.Members())
+	slices.SortFunc(members, func(a, b Member) int { return strings.Compare(a.Node, b.Node) })
+	want := slices.SortedFunc(maps.Values(twin.members), func(a, b Member) int { return strings.Compare(a.Node, b.Node) })
+	if d := gocmp.Diff(want, members, cmpopts.EquateEmpty()); d != "" {
+		t.Fatalf("members (-model +machine):\n%s", d)
+	}
+	for _, node := range []string{"n_1", "n_2", "n_3", ""} {
+		if m.Removed(node) != twin.removed[node] {
+			t.Fatalf("%q removed: %v", node, m.Removed(node))
+		}
+	}
+	tokens := slices.Clone(m.Tokens())
+	slices.SortFunc(tokens, func(a, b Token) int { return cmp.Compare(a.ID, b.ID) })
+	wanted := slices.SortedFunc(maps.Values(twin.tokens), func(a, b Token) int { return cmp.Compare(a.ID, b.ID) })
+	if d := gocmp.Diff(wanted, tokens, cmpopts.EquateEmpty()); d != "" {
+		t.Fatalf("tokens (-model +machine):\n%s", d)
+	}
+	for h := range byte(6) {
+		i := slices.IndexFunc(wanted, func(t Token) bool { return t.Hash == [32]byte{h} })
+		if got, ok := m.TokenByHash([32]byte{h}); ok != (i >= 0) || ok && got != wanted[i] {
+			t.Fatalf("token with hash %d: %+v, %v", h, got, ok)
+		}
+	}
+	for _, x := range wanted {
+		if got, ok := m.Token(x.ID); !ok || got != x {
+			t.Fatalf("token %s: %+v, %v", x.ID, got, ok)
+		}
+	}
+	for _, made := range []int64{twin.resumed, twin.resumed + 2, twin.resumed + 3} {
+		lost := twin.restored && (twin.held || made <= twin.resumed+2)
+		if m.Lost(made, 2) != lost {
+			t.Fatalf("made at %d, resumed at %d: lost is %v", made, twin.resumed, !lost)
+		}
+	}
+	if m.Held() != twin.held {
+		t.Fatalf("held: %v; the model says %v", m.Held(), twin.held)
+	}
+}
