@@ -97,7 +97,7 @@ func transport(cfg Config, conns *conns, http2 bool) *http.Transport {
 	return &http.Transport{
 		Protocols:             protocols,
 		DialContext:           conns.dial,
-		TLSClientConfig:       cfg.TLS,
+		TLSClientConfig:       cfg.TLS.Clone(), // net/http adds what its protocol needs
 		TLSHandshakeTimeout:   dialTimeout,
 		MaxIdleConnsPerHost:   256,
 		IdleConnTimeout:       90 * time.Second,
@@ -108,8 +108,8 @@ func transport(cfg Config, conns *conns, http2 bool) *http.Transport {
 			MaxReceiveBufferPerStream:     4 << 20,
 			MaxReceiveBufferPerConnection: 8 << 20,
 			// A server that is gone without a word is noticed.
-			SendPingTimeout:  10 * time.Second,
-			PingTimeout:      5 * time.Second,
+			SendPingTimeout:  2 * time.Second,
+			PingTimeout:      2 * time.Second,
 			WriteByteTimeout: 15 * time.Second,
 		},
 	}

@@ -181,6 +181,9 @@ func TestClientCertificate(t *testing.T) {
 		if err == nil {
 			_, err = c.Commit(t.Context(), b.ID, txn.Commitment{})
 		}
+		if err == nil { // the other protocol, of which the one before has to know nothing
+			_, err = c.List(t.Context(), txn.Filter{})
+		}
 		if err != nil {
 			t.Error(err)
 		}

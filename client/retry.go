@@ -128,11 +128,10 @@ func again(err error) bool {
 // what the server asked for.
 func backoff(n int, err error) time.Duration {
 	ceiling := min(firstBackoff<<min(n, 10), maxBackoff)
-	d := rand.N(ceiling)
 	if r := (*wire.RetryAfterError)(nil); errors.As(err, &r) {
-		d += r.After
+		return r.After + rand.N(min(ceiling, max(r.After, firstBackoff)))
 	}
-	return d
+	return rand.N(ceiling)
 }
 
 // sleep reports whether there is time left after d. It does not wait for an end

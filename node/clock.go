@@ -21,7 +21,8 @@ import (
 // and the deadlines that it gives would be over too early by another count. What a
 // leader leaves behind when it dies is applied when there is a new one, an election
 // later; it comes from the same leader as the entry before, and does not set the count
-// back.
+// back. Every other entry does: no two oscillators are the same, and a count that is
+// never corrected would be seconds ahead after a day.
 type clock struct {
 	mu       sync.Mutex
 	interval time.Duration // guarded by mu: 0 until the log has said it
@@ -32,14 +33,15 @@ type clock struct {
 
 // observe notes the tick of the log after an entry of the given term, which is being
 // applied now; the term is 0 for a snapshot. own says that this node wrote the entry,
-// as the leader that it still is: it carries what the clock counted itself.
-func (c *clock) observe(tick survival.Tick, interval time.Duration, term uint64, own bool) {
+// as the leader that it still is: it carries what the clock counted itself. left says that
+// who wrote it leads no more.
+func (c *clock) observe(tick survival.Tick, interval time.Duration, term uint64, own, left bool) {
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	counted, _ := c.count(now)
-	another := !own && (term != c.term || term == 0)
-	if c.at.IsZero() || tick > counted || another {
+	keep := own || left && term == c.term && term != 0
+	if c.at.IsZero() || tick > counted || !keep {
 		c.tick, c.at = tick, now
 	}
 	c.interval, c.term = interval, term

@@ -103,7 +103,7 @@ func (n *Node) takeOver() error {
 func (n *Node) start() *leadership {
 	l := &leadership{node: n, stop: make(chan struct{})}
 	boot := n.bootstrap()
-	n.clock.observe(n.tick(), boot.Interval, n.term.Load(), true)
+	n.clock.observe(n.tick(), boot.Interval, n.term.Load(), true, false)
 	conf := n.conf.Recovery
 	conf.Cluster, conf.Swept = boot.Cluster, n.logSwept
 	r := recovery.New(conf, log{n})

@@ -47,6 +47,14 @@ type watchedPreVote struct {
 	raft.WithPreVote
 }
 
+// AppendEntriesPipeline implements [raft.Transport]: there is none, raft sends one
+// append after the other. Packing commands into entries does what a pipeline is for,
+// and raft's can stop for good when a leadership is transferred
+// (docs/decisions/0018).
+func (w *watchedTransport) AppendEntriesPipeline(raft.ServerID, raft.ServerAddress) (raft.AppendPipeline, error) {
+	return nil, raft.ErrPipelineReplicationNotSupported
+}
+
 // InstallSnapshot implements [raft.Transport].
 func (w *watchedTransport) InstallSnapshot(id raft.ServerID, target raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
 	err := w.Transport.InstallSnapshot(id, target, args, resp, data)

@@ -273,7 +273,7 @@ func (n *Node) onApply(at raftfsm.Position, fx *machine.Effects, tick survival.T
 		n.held.Store(held(m))
 		n.quotas.observe(m.Participants())
 	})
-	n.clock.observe(tick, boot.Interval, at.Term, at.Term == n.term.Load())
+	n.clock.observe(tick, boot.Interval, at.Term, at.Term == n.term.Load(), at.Term < n.currentTerm())
 	n.hub.publish(fx.Changes)
 	r := n.recovery.Load()
 	if r == nil {
@@ -292,6 +292,14 @@ func (n *Node) onApply(at raftfsm.Position, fx *machine.Effects, tick survival.T
 	}
 }
 
+// currentTerm is raft's; zero as long as the node is being opened.
+func (n *Node) currentTerm() uint64 {
+	if !n.running.Load() {
+		return 0
+	}
+	return n.raft.CurrentTerm()
+}
+
 // held counts what memory has to hold until it is finished.
 func held(m *machine.Machine) int64 {
 	c := m.Counts()
@@ -304,7 +312,7 @@ func (n *Node) onRestore(tick survival.Tick) {
 		n.held.Store(held(m))
 		n.quotas.observe(m.Participants())
 	})
-	n.clock.observe(tick, n.bootstrap().Interval, 0, false)
+	n.clock.observe(tick, n.bootstrap().Interval, 0, false, false)
 }
 
 func (n *Node) bootstrap() (b machine.Bootstrap) {

@@ -257,7 +257,7 @@ func TestClockJumpOfAnHour(t *testing.T) {
 		}
 	})
 	var c clock // in a bubble no time has a monotonic reading
-	c.observe(1, time.Second, 1, true)
+	c.observe(1, time.Second, 1, true, false)
 	if c.at == c.at.Round(0) {
 		t.Error("the clock counts by the wall")
 	}
@@ -334,17 +334,17 @@ func TestRestartKeepsTheClusterTag(t *testing.T) {
 func TestAFollowerTakesOverALowerCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c clock
-		c.observe(1, time.Second, 1, false)
+		c.observe(1, time.Second, 1, false, false)
 		pass(50 * time.Second)
 		if tick, _ := c.now(); tick != 51 {
 			t.Fatalf("tick %d", tick)
 		}
-		c.observe(6, time.Second, 2, false) // the leader has lost 45 s
+		c.observe(6, time.Second, 2, false, false) // the leader has lost 45 s
 		if tick, _ := c.now(); tick != 6 {
 			t.Errorf("it counts %d, and the leader 6", tick)
 		}
 		pass(4 * time.Second)
-		c.observe(7, time.Second, 3, true) // it leads: an entry that was on its way
+		c.observe(7, time.Second, 3, true, false) // it leads: an entry that was on its way
 		if tick, _ := c.now(); tick != 10 {
 			t.Errorf("a leader's own entry moved its clock to %d", tick)
 		}
@@ -356,17 +356,21 @@ func TestAFollowerTakesOverALowerCount(t *testing.T) {
 func TestAnElectionDoesNotSetTheClockBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c clock
-		c.observe(100, time.Second, 1, false)
+		c.observe(100, time.Second, 1, false, false)
 		pass(5 * time.Second)
-		c.observe(102, time.Second, 1, false) // on its way when the leader died
+		c.observe(102, time.Second, 1, false, true) // on its way when the leader died
 		if tick, _ := c.now(); tick != 105 {
 			t.Errorf("tick %d, and 105 have been counted", tick)
 		}
-		c.observe(103, time.Second, 2, false) // the new leader's own count
+		c.observe(104, time.Second, 1, false, false) // no: it lives, and its oscillator is the slower one
+		if tick, _ := c.now(); tick != 104 {
+			t.Errorf("it counts %d, and its leader 104", tick)
+		}
+		c.observe(103, time.Second, 2, false, false) // the new leader's own count
 		if tick, _ := c.now(); tick != 103 {
 			t.Errorf("tick %d, and the leader counts 103", tick)
 		}
-		c.observe(102, time.Second, 0, false) // a snapshot says nothing of who wrote it
+		c.observe(102, time.Second, 0, false, false) // a snapshot says nothing of who wrote it
 		if tick, _ := c.now(); tick != 102 {
 			t.Errorf("tick %d; the snapshot says 102", tick)
 		}

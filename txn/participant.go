@@ -92,6 +92,9 @@ func checkMap(what string, m map[string]string, n, key, value int) error {
 	if len(m) > n {
 		return fmt.Errorf("%w: %s: %d entries; at most %d", ErrInvalid, what, len(m), n)
 	}
+	if len(m) == 0 {
+		return nil // as nearly always
+	}
 	for _, k := range slices.Sorted(maps.Keys(m)) { // sorted: the same complaint at every try
 		v := m[k]
 		if k == "" || len(k) > key || len(v) > value {

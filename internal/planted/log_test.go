@@ -18,12 +18,12 @@ var ofTheLog = []plant{
 		pkg:    "raftfsm/logstore", test: "TestFirstErrorStops",
 	},
 	{
-		name:   "nobody hears of a failure of the log",
-		breaks: "a coordinator whose log failed ends",
-		file:   "node/node.go",
-		old:    "openStorage(n.conf.DataDir, n.fail, n.logger)",
-		bug:    "openStorage(n.conf.DataDir, func(error) {}, n.logger)",
-		pkg:    "internal/crash", test: "TestFsyncErrorEndsTheProcess",
+		name:   "an entry that cannot be read is passed over",
+		breaks: "a node whose state has a gap stops",
+		file:   "raftfsm/fsm.go",
+		old:    "f.failure = err\n",
+		bug:    "_ = err\n",
+		pkg:    "raftfsm", test: "TestApplyStopsAtBadEntry",
 	},
 	{
 		name:   "the log store takes an entry for good without its checksum",

@@ -7,7 +7,7 @@ var ofTheState = []plant{
 		file:   "txn/machine/machine.go",
 		old:    "r.timed() && r.expiry <= m.tick {",
 		bug:    "r.timed() && r.expiry < m.tick {",
-		pkg:    "txn/machine", test: "TestDrainIsBoundedAndInOrder",
+		pkg:    "node", test: "TestCommitOneTickAfterTheDeadlineBeforeTheSweep",
 	},
 	{
 		name:   "a repeated begin begins anew",
@@ -23,7 +23,7 @@ var ofTheState = []plant{
 		file:   "txn/machine/begin.go",
 		old:    "return m.answer(i, Conflict)\n\t\t}\n\t\treturn m.answer(i, OK)",
 		bug:    "return m.answer(i, OK)\n\t\t}\n\t\treturn m.answer(i, OK)",
-		pkg:    "node", test: "TestOneIDTwice",
+		pkg:    "txn/machine", test: "TestTransitionTable",
 	},
 	{
 		name:   "what is forgotten counts as committed",
@@ -31,7 +31,7 @@ var ofTheState = []plant{
 		file:   "txn/machine/decide.go",
 		old:    "func (m *Machine) commit(c Commit) Result {\n\ti, ok := m.find(c.ID)\n\tif !ok {\n\t\treturn Result{Code: NotFound}",
 		bug:    "func (m *Machine) commit(c Commit) Result {\n\ti, ok := m.find(c.ID)\n\tif !ok {\n\t\treturn Result{State: txn.Committed}",
-		pkg:    "txn/machine", test: "TestForgottenStaysForgotten",
+		pkg:    "txn/machine", test: "TestTransitionTable",
 	},
 	{
 		name:   "a rollback goes over a commit",
@@ -60,10 +60,10 @@ var ofTheState = []plant{
 	{
 		name:   "the order of a map gets into the state",
 		breaks: "every replica computes the same state",
-		file:   "txn/machine/tokens.go",
-		old:    "for k := range old {\n\t\tif k != i {",
-		bug:    "order := make(map[int]bool)\n\tfor k := range old {\n\t\torder[k] = true\n\t}\n\tfor k := range order {\n\t\tif k != i {",
-		pkg:    "txn/machine", test: "TestClusterTable",
+		file:   "txn/machine/decide.go",
+		old:    "for _, i := range m.due[:m.deadlines.Expire(m.due)] {",
+		bug:    "due := make(map[uint64]bool)\n\tfor _, i := range m.due[:m.deadlines.Expire(m.due)] {\n\t\tdue[i] = true\n\t}\n\tfor i := range due {",
+		pkg:    "txn/machine", test: "TestDrainIsBoundedAndInOrder",
 	},
 	{
 		name:   "a removed node is admitted again",
@@ -90,6 +90,14 @@ var ofSnapshots = []plant{
 		file:   "txn/machine/snapshot.go",
 		old:    "case r.timed():\n\t\t\tr.deadline",
 		bug:    "case r.timed() && r.expiry <= m.tick:\n\t\tcase r.timed():\n\t\t\tr.deadline",
+		pkg:    "txn/machine", test: "TestRestoreKeepsWhatIsDue",
+	},
+	{
+		name:   "a restore gives what is preparing no deadline",
+		breaks: "no deadline is forgotten",
+		file:   "txn/machine/snapshot.go",
+		old:    "case r.timed():\n\t\t\tr.deadline",
+		bug:    "case r.state == txn.Preparing:\n\t\tcase r.timed():\n\t\t\tr.deadline",
 		pkg:    "txn/machine", test: "TestSnapshotAndTail",
 	},
 	{
