@@ -11,6 +11,7 @@ export GOTOOLCHAIN ?= local
 GO       ?= go
 TOOL      = $(GO) tool -modfile=tools/go.mod
 FUZZTIME ?= 5s
+SEEDS    ?= 2000
 BENCH    ?= .
 PKG      ?= ./...
 COUNT    ?= 6
@@ -20,11 +21,11 @@ COUNT    ?= 6
 NESTED = $(filter-out ./tools,$(patsubst %/go.mod,%,$(wildcard ./*/go.mod ./*/*/go.mod)))
 
 # What runs goroutines, and so is worth the race detector's time: everything but
-# the core, which starts none, the tests of source and documentation, and the bank and
-# crash tests, whose server is a program of its own.
-RACE = $(shell $(GO) list ./... | grep -vE '/(timeout(/.*)?|txn/machine|cmd/txmgr|internal/(archtest|bank|crash|doctest|gosrc|plantedtest))$$')
+# the core, which starts none, the tests of source and documentation, and the bank,
+# cluster and crash tests, whose server is a program of its own.
+RACE = $(shell $(GO) list ./... | grep -vE '/(timeout(/.*)?|txn/machine|cmd/txmgr|internal/(archtest|bank|cluster|crash|doctest|gosrc|planted|plantedtest|sim))$$')
 
-.PHONY: help demo build test check unit race fuzz bench generate generated deps nested clean
+.PHONY: help demo build test check unit sim race planted fuzz bench generate generated deps nested clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -36,7 +37,7 @@ demo: ## the guided tour: real transactions, faults and deadlines, in a minute
 build: ## bin/txmgr
 	$(GO) build -trimpath -o bin/txmgr ./cmd/txmgr
 
-test: deps check generated nested demo unit fuzz race ## all that CI runs; installs what is missing (root on Debian)
+test: deps check generated nested demo unit sim planted fuzz race ## all that CI runs; installs what is missing (root on Debian)
 
 check: ## format, vet, staticcheck, go.mod, house rules
 	@echo '== gofumpt'
@@ -54,8 +55,16 @@ check: ## format, vet, staticcheck, go.mod, house rules
 unit: ## every test once, with private databases
 	$(GO) test -count=1 -timeout 15m ./...
 
+sim: ## SEEDS (2000) runs of the simulated cluster; SEEDS=100000 for a night
+	TXMGR_SIM_SEEDS=$(SEEDS) $(GO) test -count=1 -timeout 0 -run 'TestSim$$' -v ./internal/sim
+
 race: ## the packages that run goroutines, under the race detector
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 20m $(RACE)
+	CGO_ENABLED=1 TXMGR_SIM_SEEDS=20 $(GO) test -race -count=1 -timeout 20m -run 'TestSim$$' ./internal/sim
+
+planted: ## one bug after the other is planted: each must be caught by the test that guards against it
+	@$(GO) vet -tags planted ./internal/planted
+	$(GO) test -tags planted -count=1 -timeout 20m -v -run TestPlants ./internal/planted
 
 fuzz: ## every fuzz target for FUZZTIME (5s)
 	@FUZZTIME=$(FUZZTIME) scripts/fuzz

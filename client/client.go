@@ -121,7 +121,8 @@ func (c *Client) endpoint(base string) *endpoint {
 		connect.WithAcceptCompression("gzip", nil, nil),
 	}
 	e := &endpoint{base: base}
-	unary, streams := &http.Client{Transport: &door{c.unary, c, e}}, &http.Client{Transport: &door{frames{c.streams}, c, e}}
+	unary := &http.Client{Transport: &door{c.unary, c, e}, CheckRedirect: nowhere}
+	streams := &http.Client{Transport: &door{frames{c.streams}, c, e}, CheckRedirect: nowhere}
 	e.transactions = txmgrv1connect.NewTransactionServiceClient(unary, base, options...)
 	e.streams = txmgrv1connect.NewTransactionServiceClient(streams, base, options...)
 	e.participants = txmgrv1connect.NewParticipantServiceClient(unary, base, options...)
@@ -132,6 +133,10 @@ func (c *Client) endpoint(base string) *endpoint {
 	e.tokens = txmgrv1connect.NewTokenServiceClient(unary, base, options...)
 	return e
 }
+
+// nowhere follows no redirect: no server of ours sends one, and each request shows the
+// token, to whoever it is sent.
+func nowhere(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // Close ends every call that is running, and the connections. Calls that come
 // later fail with [txn.ErrUnavailable]. It may be called again.

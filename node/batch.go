@@ -56,12 +56,13 @@ type batch struct {
 // is still on its way only if it is no smaller: one that left earlier would cost
 // the disk as much and carry less.
 type batcher struct {
-	raft  *raft.Raft
-	clock *clock
-	wall  func() time.Time
+	raft    *raft.Raft
+	current func() uint64 // raft's term
+	clock   *clock
+	wall    func() time.Time
 
 	mu     sync.Mutex
-	open   bool     // guarded by mu: this node leads and is ready
+	term   uint64   // guarded by mu: in which this node leads and is ready; 0 when it does not
 	queue  []*batch // guarded by mu: filled front to back
 	tick   bool     // guarded by mu: an entry is wanted even without a command
 	room   int      // guarded by mu: bytes that the last batch needed
@@ -88,7 +89,7 @@ type flight struct {
 
 func newBatcher(r *raft.Raft, c *clock, wall func() time.Time) *batcher {
 	b := &batcher{
-		raft: r, clock: c, wall: wall, start: time.Now(),
+		raft: r, current: r.CurrentTerm, clock: c, wall: wall, start: time.Now(),
 		wake: make(chan struct{}, 1), flights: make(chan flight), stop: make(chan struct{}),
 	}
 	b.proposals.New = func() any { return &proposal{done: make(chan outcome, 1)} }
@@ -132,7 +133,7 @@ func (b *batcher) proposeThen(ctx context.Context, c machine.Command, over func(
 
 func (b *batcher) put(c machine.Command, p *proposal) error {
 	b.mu.Lock()
-	if !b.open {
+	if b.term == 0 {
 		b.mu.Unlock()
 		return fmt.Errorf("%w: this node does not lead", txn.ErrUnavailable)
 	}
@@ -218,13 +219,13 @@ func (b *batcher) poke() {
 	}
 }
 
-// lead opens or closes the batcher to callers. On closing, those that wait for
-// their turn are refused: nothing of theirs was proposed.
-func (b *batcher) lead(open bool) {
+// lead opens the batcher to callers for a term, or closes it with 0. On closing, those that
+// wait for their turn are refused: nothing of theirs was proposed.
+func (b *batcher) lead(term uint64) {
 	b.mu.Lock()
-	b.open, b.tick = open, false
+	b.term, b.tick = term, false
 	var refused []*batch
-	if !open {
+	if term == 0 {
 		refused, b.queue = b.queue, nil
 	}
 	b.mu.Unlock()
@@ -280,11 +281,13 @@ func (b *batcher) gather() {
 	}
 }
 
-// next takes the front batch; nil when there is nothing to write, or not yet.
+// next takes the front batch; nil when there is nothing to write, or not yet. Nothing is
+// written in a term in which this node has not taken over: its clock may be ahead of that
+// of a leader in between, whose entries it has not applied yet.
 func (b *batcher) next() *batch {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.open || len(b.queue) == 0 && !b.tick {
+	if b.term == 0 || b.term != b.current() || len(b.queue) == 0 && !b.tick {
 		return nil
 	}
 	// A second batch in the queue says that the first one is full.

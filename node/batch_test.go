@@ -13,7 +13,7 @@ import (
 
 // grounded is a batcher whose entries a test takes and lands itself.
 func grounded() *batcher {
-	return &batcher{open: true, wake: make(chan struct{}, 1)}
+	return &batcher{term: 1, current: func() uint64 { return 1 }, wake: make(chan struct{}, 1)}
 }
 
 func (b *batcher) mustPut(t *testing.T, commands ...machine.Command) {

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,11 +25,15 @@ const (
 var founderKey = []byte("txmgr/founder")
 
 // founding is the plan to form a cluster: who writes its first entry, and who takes
-// part. A node that has consented to one consents to no other, so that no two clusters
-// with a node in common are ever founded.
+// part. A node that has consented to one consents to no other, and belongs to no cluster
+// but that one, so that no two clusters with a node in common ever come about.
 type founding struct {
-	Founder string
-	Members []peer.Member // sorted by id
+	Founder string        `json:"founder"`
+	Members []peer.Member `json:"members"` // sorted by id
+}
+
+func (f *founding) includes(id string) bool {
+	return slices.ContainsFunc(f.Members, func(m peer.Member) bool { return m.ID == id })
 }
 
 func (f *founding) equal(o *founding) bool {
@@ -78,17 +81,27 @@ func (n *Node) waitFor(what string) {
 
 // formOnce takes one step, and says what it waits for.
 func (n *Node) formOnce(c *Cluster) string {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*askTimeout)
+	ctx, cancel := context.WithTimeout(n.life, 2*askTimeout)
 	defer cancel()
 	seen, silent := n.lookAround(ctx, c.Join)
+	refused := ""
 	for _, p := range seen {
 		if p.Fresh {
 			continue
 		}
-		if _, err := n.port.Join(ctx, p.Raft); err != nil {
-			return fmt.Sprintf("the cluster of %s to take this node in: %v", p.Raft, err)
+		err := n.pledge(p)
+		if err == nil {
+			_, err = n.port.Join(ctx, p.Raft)
 		}
-		return "the log of the cluster"
+		if err == nil {
+			return "the log of the cluster"
+		}
+		if refused == "" || !p.Removed {
+			refused = fmt.Sprintf("the cluster of %s to take this node in: %v", p.Raft, err)
+		}
+	}
+	if refused != "" {
+		return refused
 	}
 	switch {
 	case c.Expect == 0 && len(c.Join) == 0:
@@ -182,22 +195,61 @@ func (n *Node) consent(f *founding) error {
 	if !n.belongsToNone() {
 		return fmt.Errorf("%w: this node belongs to a cluster already", txn.ErrConflict)
 	}
-	if !slices.ContainsFunc(f.Members, func(m peer.Member) bool { return m.ID == string(n.storage.id) }) {
+	if a := n.allegiance(); a.Cluster != "" {
+		return fmt.Errorf("%w: this node has asked cluster %s to take it in, or was taken in there: empty its data directory to found another one with it", txn.ErrConflict, a.Cluster)
+	}
+	if !f.includes(string(n.storage.id)) {
 		return fmt.Errorf("%w: this node is not among those that found the cluster", txn.ErrConflict)
 	}
-	b, err := n.storage.log.Get(founderKey)
-	if err == nil && len(b) > 0 {
-		var old founding
-		if err := json.Unmarshal(b, &old); err != nil {
-			return fmt.Errorf("%w: the note about founding the cluster: %w", ErrDamaged, err)
-		}
+	if old := n.promised.Load(); old != nil {
 		if !old.equal(f) {
 			return fmt.Errorf("%w: this node has consented to found a cluster with other nodes (%v): empty the data directories of all, nothing is in them yet", txn.ErrConflict, old.Members)
 		}
 		return nil
 	}
-	if b, err = json.Marshal(f); err != nil {
+	if err := n.remember(founderKey, f); err != nil {
 		return err
 	}
-	return n.storage.log.Set(founderKey, b)
+	n.promised.Store(f)
+	return nil
+}
+
+// pledge notes, before this node asks the cluster of another to take it in, that it will
+// belong to that one and to no other: the answer may get lost, and it be taken in all the
+// same.
+func (n *Node) pledge(to peer.Identity) error {
+	n.founding.Lock()
+	defer n.founding.Unlock()
+	switch f, a := n.promised.Load(), (allegiance{to.Cluster, to.Incarnation}); {
+	case to.Cluster == "":
+		return fmt.Errorf("%w: it has no leader yet", txn.ErrUnavailable)
+	case f != nil && !f.includes(to.ID):
+		return fmt.Errorf("%w: this node has consented to found a cluster with other nodes (%v): empty its data directory, nothing is in it yet", txn.ErrConflict, f.Members)
+	default:
+		return n.belongTo(a)
+	}
+}
+
+// follows says whether raft may hear a node. A node with an empty log knows nobody, and
+// would take its log from whoever comes: it takes that from those with whom it has consented
+// to found a cluster; or else from the first cluster that it has asked or that comes, for
+// good.
+func (n *Node) follows(who peer.Identity) error {
+	if !n.running.Load() {
+		return errStarting
+	}
+	if err := n.lets(who); err != nil || !n.belongsToNone() {
+		return err
+	}
+	n.founding.Lock()
+	defer n.founding.Unlock()
+	switch f := n.promised.Load(); {
+	case f != nil && !f.includes(who.ID):
+		return fmt.Errorf("%w: node %s has consented to found one with others than node %s", peer.ErrForeign, n.storage.id, who.ID)
+	case f != nil || n.allegiance().Cluster != "":
+		return nil
+	case who.Cluster == "":
+		return fmt.Errorf("%w: node %s does not know its cluster yet", txn.ErrUnavailable, who.ID)
+	}
+	return n.belongTo(allegiance{who.Cluster, who.Incarnation})
 }

@@ -33,7 +33,7 @@ func (n *Node) Resume(ctx context.Context, by, reason string) error {
 // node that leads meanwhile does so when it takes over.
 func (n *Node) feedResumed() {
 	if r := n.recovery.Load(); r != nil && !n.onHold() {
-		n.feedUndone(r)
+		n.feedUndone(context.Background(), r)
 	}
 }
 

@@ -51,12 +51,28 @@ func (h *hub) publish(changes []machine.Change) {
 			select {
 			case w.changes <- c:
 			default:
-				w.lagging = true
-				delete(h.watchers, w)
-				close(w.changes)
+				h.cutLocked(w)
 			}
 		}
 	}
+}
+
+// replaced is told that the state was replaced as a whole: waiters look again, and watchers,
+// who have missed changes, are cut off.
+func (h *hub) replaced() {
+	h.rouse()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for w := range h.watchers {
+		h.cutLocked(w)
+	}
+}
+
+// cutLocked ends a watch that has missed something; mu is held.
+func (h *hub) cutLocked(w *watcher) {
+	w.lagging = true
+	delete(h.watchers, w)
+	close(w.changes)
 }
 
 // rouse pokes every waiter, when it is not a transaction that has changed but the

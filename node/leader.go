@@ -19,10 +19,16 @@ func (n *Node) serves() error {
 	if err := n.broken(); err != nil {
 		return err
 	}
-	if !n.leading.Load() {
+	if !n.leads() {
 		return n.elsewhere()
 	}
 	return nil
+}
+
+// leads reports whether this node has taken over in the term that raft is in. It may have
+// lost the term in which it did, and won another, before it has noticed either.
+func (n *Node) leads() bool {
+	return n.leading.Load() && n.term.Load() == n.raft.CurrentTerm()
 }
 
 // elsewhere is the answer of a node that does not lead: it says who does.
@@ -50,7 +56,7 @@ func (n *Node) elsewhere() error {
 // Leader says where calls are decided: here, or at the node whose server has the URL
 // api. It is empty when no leader is known, or nobody knows its URL yet.
 func (n *Node) Leader() (api string, here bool) {
-	if n.leading.Load() {
+	if n.leads() {
 		return "", true
 	}
 	_, id := n.raft.LeaderWithID()
@@ -66,7 +72,7 @@ func (n *Node) Ready() error {
 	if err := n.broken(); err != nil {
 		return err
 	}
-	if n.leading.Load() {
+	if n.leads() {
 		return nil
 	}
 	if _, id := n.raft.LeaderWithID(); id != "" && id != n.storage.id {

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"time"
@@ -32,7 +33,8 @@ func (n *Node) followLeadership() {
 // leadership is what runs while this node leads.
 type leadership struct {
 	node *Node
-	stop chan struct{}
+	ctx  context.Context // ends with it
+	stop context.CancelFunc
 	done sync.WaitGroup
 }
 
@@ -89,10 +91,10 @@ func (n *Node) takeOver() error {
 		return fmt.Errorf("%w: elected anew", txn.ErrUnavailable)
 	}
 	n.term.Store(term)
-	n.batcher.lead(true)
+	n.batcher.lead(term)
 	err := n.found()
 	if err != nil {
-		n.batcher.lead(false)
+		n.batcher.lead(0)
 		n.term.Store(0)
 	}
 	return err
@@ -101,7 +103,8 @@ func (n *Node) takeOver() error {
 // start begins what only a leader does: the timeout thread runs, and recovery gets all
 // undone work.
 func (n *Node) start() *leadership {
-	l := &leadership{node: n, stop: make(chan struct{})}
+	l := &leadership{node: n}
+	l.ctx, l.stop = context.WithCancel(context.Background())
 	boot := n.bootstrap()
 	n.clock.observe(n.tick(), boot.Interval, n.term.Load(), true, false)
 	conf := n.conf.Recovery
@@ -109,12 +112,13 @@ func (n *Node) start() *leadership {
 	r := recovery.New(conf, log{n})
 	r.Start()
 	n.recovery.Store(r)
-	l.done.Go(func() { n.keeper.run(l.stop) })
+	l.done.Go(func() { n.keeper.run(l.ctx.Done()) })
 	if n.port != nil {
-		l.done.Go(func() { n.attend(l.stop) })
+		l.done.Go(func() { n.attend(l.ctx) })
 	}
 	n.leading.Store(true)
-	n.feedUndone(r)
+	// Beside the watch over leadership: of a million it takes a while.
+	l.done.Go(func() { n.feedUndone(l.ctx, r) })
 	select {
 	case <-n.ready:
 	default:
@@ -129,7 +133,8 @@ func (n *Node) logSwept(f txn.Finding) {
 	n.logger.Warn("sweep: a prepared branch that nobody drove", "participant", f.Participant, "xid", f.XID, "state", f.State, "verdict", f.Verdict, "done", f.Done, "error", f.Error)
 }
 
-// end lays leadership down. It is nil-safe.
+// end lays leadership down. It is nil-safe. Whatever participants are still asked is
+// left to end by itself: one that hangs must not keep this node from leading again.
 func (l *leadership) end() {
 	if l == nil {
 		return
@@ -138,17 +143,17 @@ func (l *leadership) end() {
 	n.leading.Store(false)
 	n.term.Store(0)
 	n.hub.rouse()
-	n.batcher.lead(false)
-	close(l.stop)
+	n.batcher.lead(0)
+	l.stop()
+	n.done.Go(n.recovery.Swap(nil).Stop)
 	l.done.Wait()
-	n.recovery.Swap(nil).Stop()
 }
 
 // feedUndone hands recovery everything that is not finished: all that a new
 // leader needs to take over. It goes in steps, so that the log goes on.
-func (n *Node) feedUndone(r *recovery.Recovery) {
+func (n *Node) feedUndone(ctx context.Context, r *recovery.Recovery) {
 	const step = 10_000
-	for from := uint32(0); ; {
+	for from := uint32(0); ctx.Err() == nil; {
 		var ids []txn.ID
 		n.fsm.View(func(m *machine.Machine) { ids, from = m.Undone(from, step) })
 		r.Add(ids...)

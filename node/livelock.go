@@ -16,8 +16,9 @@ const repeatedInstalls = 3
 // watchedTransport sees raft's known livelock, in which a follower that has just
 // installed a snapshot, and whose next answer is lost, is sent the same snapshot for
 // ever: there is a hole in its log behind the snapshot, and raft looks for the previous
-// entry in the log alone. A newer snapshot of the leader's frees it. Our own log store
-// leaves no such hole; this is for followers with another one.
+// entry in the log alone. A newer snapshot of the leader's frees it, as it does one that
+// refuses a snapshot because it has applied more. Our own log store leaves no such hole;
+// this is for followers with another one.
 type watchedTransport struct {
 	raft.Transport
 	stuck chan<- raft.ServerID // told of a node in that state; one that is not read is dropped
@@ -58,7 +59,7 @@ func (w *watchedTransport) AppendEntriesPipeline(raft.ServerID, raft.ServerAddre
 // InstallSnapshot implements [raft.Transport].
 func (w *watchedTransport) InstallSnapshot(id raft.ServerID, target raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
 	err := w.Transport.InstallSnapshot(id, target, args, resp, data)
-	if err == nil && resp.Success {
+	if err == nil && resp.Success || refusedAsOlder(err) {
 		w.installed(id, args.LastLogIndex)
 	}
 	return err

@@ -3,6 +3,7 @@ package node
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/txmgr/txmgr/node/peer"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/machine"
 )
@@ -88,11 +90,14 @@ func (n *Node) Join(ctx context.Context, address, _ string) (txn.Member, error) 
 	if err := n.serves(); err != nil {
 		return txn.Member{}, txn.Wrap(op, txn.ID{}, err)
 	}
+	if n.port == nil {
+		return txn.Member{}, errNoPort(op)
+	}
 	who, err := n.port.Hello(ctx, address)
 	if err != nil {
 		return txn.Member{}, txn.Wrap(op, txn.ID{}, fmt.Errorf("%w: asking who is at %s: %w", txn.ErrUnavailable, address, err))
 	}
-	if err := n.accept(who); err != nil {
+	if err := n.accept(ctx, who); err != nil {
 		return txn.Member{}, txn.Wrap(op, txn.ID{}, err)
 	}
 	return n.find(op, who.ID)
@@ -111,6 +116,8 @@ func (n *Node) Remove(ctx context.Context, node, by, reason string) error {
 	if err := n.serves(); err != nil {
 		return txn.Wrap(op, txn.ID{}, err)
 	}
+	n.founding.Lock() // one at a time
+	defer n.founding.Unlock()
 	m, err := n.find(op, node)
 	if err != nil {
 		return err
@@ -118,24 +125,30 @@ func (n *Node) Remove(ctx context.Context, node, by, reason string) error {
 	if m.Voter && n.voters() == 1 {
 		return &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: "it is the last voter: without it there is no cluster"}
 	}
+	s := raft.Server{ID: raft.ServerID(m.ID)}
+	if m.Voter {
+		s.Suffrage = raft.Voter
+	} else {
+		s.Suffrage = raft.Nonvoter
+	}
 	if m.Self {
+		if err := n.spares(ctx, s.ID); err != nil {
+			return txn.Wrap(op, txn.ID{}, err)
+		}
 		if err := n.TransferLeader(ctx, ""); err != nil {
 			return err
 		}
 		return &txn.Error{Op: op, Err: txn.ErrUnavailable, Detail: "the node to be removed led, and has handed over: ask again"}
 	}
-	if err := n.raft.RemoveServer(raft.ServerID(m.ID), 0, changeTimeout).Error(); err != nil {
-		return txn.Wrap(op, txn.ID{}, unsettled(err))
-	}
-	res, err := n.batcher.propose(ctx, machine.RemoveMember{Node: m.ID, By: personOf(by), Reason: reason})
-	if err != nil {
+	if err := n.expel(ctx, s, personOf(by), reason); err != nil {
 		return txn.Wrap(op, txn.ID{}, err)
 	}
-	if res.Code != machine.OK {
-		return res.Refusal(op, txn.ID{})
-	}
-	n.steward.drop(m.ID)
 	return nil
+}
+
+// errNoPort is the answer of a node of the simulation, which cannot ask others anything.
+func errNoPort(op string) error {
+	return &txn.Error{Op: op, Err: txn.ErrUnavailable, Detail: "this node has no port for other nodes"}
 }
 
 func (n *Node) voters() (count int) {
@@ -160,29 +173,54 @@ func (n *Node) Leave(ctx context.Context, _ string) error {
 	if err := n.grouped(op); err != nil {
 		return err
 	}
-	if n.leading.Load() {
+	if n.port == nil {
+		return errNoPort(op)
+	}
+	if n.leads() {
 		if n.voters() == 1 {
 			return &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: "it is the last voter: just stop it"}
+		}
+		if err := n.spares(ctx, n.storage.id); err != nil {
+			return txn.Wrap(op, txn.ID{}, err)
 		}
 		if err := n.TransferLeader(ctx, ""); err != nil {
 			return err
 		}
 	}
+	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
+	defer cancel()
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	last := fmt.Errorf("%w: no leader is known that could let it go", txn.ErrUnavailable)
 	for {
-		address, id := n.raft.LeaderWithID()
-		if address != "" && id != n.storage.id {
-			if _, err := n.port.Leave(ctx, string(address)); err != nil {
-				return txn.Wrap(op, txn.ID{}, err)
-			}
+		gone, err := n.askToLeave(ctx)
+		if gone {
 			n.gone.Store(true)
 			return nil
 		}
-		timer := time.NewTimer(100 * time.Millisecond)
+		if err != nil {
+			last = err
+		}
+		if err != nil && !errors.Is(err, txn.ErrUnavailable) {
+			return txn.Wrap(op, txn.ID{}, err)
+		}
 		select {
-		case <-timer.C:
+		case <-ticker.C:
+		case <-n.closing:
+			return txn.Wrap(op, txn.ID{}, errStopping)
 		case <-ctx.Done():
-			timer.Stop()
-			return txn.Wrap(op, txn.ID{}, fmt.Errorf("%w: no leader is known that could let it go", txn.ErrUnavailable))
+			return txn.Wrap(op, txn.ID{}, last)
 		}
 	}
+}
+
+// askToLeave asks the leader once, if one is known. A question whose answer got lost is
+// answered the second time by the refusal to talk to this node at all.
+func (n *Node) askToLeave(ctx context.Context) (gone bool, err error) {
+	address, id := n.raft.LeaderWithID()
+	if address == "" || id == n.storage.id {
+		return false, nil
+	}
+	_, err = n.port.Leave(ctx, string(address))
+	return err == nil || errors.Is(err, peer.ErrRemoved), err
 }

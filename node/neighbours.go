@@ -15,10 +15,14 @@ import (
 // clusterGround is that of a node among others. It listens before raft runs, so that
 // an address that is taken is said at once.
 func (n *Node) clusterGround(s *storage) (*ground, error) {
+	if err := n.recall(s.log); err != nil {
+		return nil, err
+	}
 	c := n.conf.Cluster
 	port, err := peer.Open(peer.Config{
 		Listen: c.Listen, Advertise: c.Advertise, TLS: c.files(),
-		Insecure: c.Insecure, Self: func() peer.Identity { return n.present(s.id) }, Admit: n.lets, Handler: neighbours{n}, Logger: n.logger,
+		Insecure: c.Insecure, Self: func() peer.Identity { return n.present(s.id) }, Admit: n.lets, Stream: n.follows,
+		Address: n.moves.address, Handler: neighbours{n}, Logger: n.logger,
 	})
 	if err != nil {
 		return nil, err
@@ -47,6 +51,9 @@ func (n *Node) identity() peer.Identity {
 	id.Fresh, id.Applied = n.belongsToNone(), n.raft.AppliedIndex()
 	a := n.allegiance()
 	id.Cluster, id.Incarnation = a.Cluster, a.Incarnation
+	if f := n.promised.Load(); f != nil {
+		id.Founder = f.Founder
+	}
 	return id
 }
 
@@ -68,18 +75,15 @@ type neighbours struct{ node *Node }
 
 // Join implements [peer.Handler].
 func (h neighbours) Join(ctx context.Context, who peer.Identity) error {
-	if err := h.node.leads(); err != nil {
+	if err := h.node.decides(); err != nil {
 		return err
 	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return h.node.accept(who)
+	return h.node.accept(ctx, who)
 }
 
 // Leave implements [peer.Handler].
 func (h neighbours) Leave(ctx context.Context, who peer.Identity) error {
-	if err := h.node.leads(); err != nil {
+	if err := h.node.decides(); err != nil {
 		return err
 	}
 	return h.node.Remove(ctx, who.ID, "node "+who.ID, "it left")
@@ -95,11 +99,12 @@ func (h neighbours) Found(_ context.Context, who peer.Identity, members []peer.M
 
 var errStarting = fmt.Errorf("%w: this node is just being started", txn.ErrUnavailable)
 
-func (n *Node) leads() error {
+// decides is [Node.leads] for other nodes, which are told whom to ask instead.
+func (n *Node) decides() error {
 	if !n.running.Load() {
 		return errStarting
 	}
-	if !n.leading.Load() {
+	if !n.leads() {
 		leader, _ := n.raft.LeaderWithID()
 		return &peer.NotLeader{Leader: string(leader)}
 	}

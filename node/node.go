@@ -39,6 +39,7 @@ type Node struct {
 	quotas  *quotas
 	started time.Time
 	steward steward
+	moves   moves
 
 	transfers transfers
 
@@ -47,11 +48,14 @@ type Node struct {
 	gone     atomic.Bool                // this node has left its cluster
 	waiting  atomic.Pointer[string]     // what it waits for before it belongs to a cluster
 	known    atomic.Pointer[allegiance] // as it was noted on disk
+	promised atomic.Pointer[founding]   // what it consented to, as it was noted on disk
 
 	leading  atomic.Bool
 	term     atomic.Uint64 // the latest one in which this node led
 	held     atomic.Int64  // unfinished transactions after the latest entry
 	closing  chan struct{}
+	life     context.Context // ends with closing
+	die      context.CancelFunc
 	ready    chan struct{} // closed when this node has led for the first time
 	failed   atomic.Pointer[error]
 	failOnce sync.Once
@@ -82,16 +86,20 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 		conf: conf, logger: conf.Logger, clock: new(clock), started: time.Now(),
 		closing: make(chan struct{}), ready: make(chan struct{}), stuck: make(chan raft.ServerID, 1),
 	}
+	n.life, n.die = context.WithCancel(context.Background())
+	n.moves.configured = n.addressOf
 	n.close = sync.OnceValue(n.shutdown)
 	n.hub = newHub(n.closing)
 	n.members = newMembers(conf, n.cluster, n.registration)
 	if n.storage, err = n.stand(); err != nil {
+		n.die()
 		return nil, err
 	}
 	n.fsm = raftfsm.New(raftfsm.Config{OnApply: n.onApply, OnRestore: n.onRestore, OnFailure: n.fail})
 	n.quotas = newQuotas(n.fsm.View)
 	n.storage.transport = watchTransport(n.storage.transport, n.stuck)
 	if n.raft, err = startRaft(n.storage, n.fsm, conf.trailing, n.logger); err != nil {
+		n.die()
 		return nil, errors.Join(err, n.closePort(), n.storage.log.Close())
 	}
 	n.reads = &verifier{ask: func() error { return n.raft.VerifyLeader().Error() }}
@@ -103,7 +111,6 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 	go func() { defer n.done.Done(); n.snapshotByBytes() }()
 	n.running.Store(true)
 	if n.port != nil {
-		n.recall()
 		n.done.Go(n.form)
 		n.done.Go(n.mind)
 	}
@@ -167,6 +174,7 @@ func (n *Node) shutdown() error {
 	n.mu.Lock()
 	close(n.closing)
 	n.mu.Unlock()
+	n.die()
 	n.done.Wait() // lays leadership down first
 	n.batcher.close()
 	n.reads.close() // raft does not answer questions that it is asked while it stops
@@ -313,6 +321,7 @@ func (n *Node) onRestore(tick survival.Tick) {
 		n.quotas.observe(m.Participants())
 	})
 	n.clock.observe(tick, n.bootstrap().Interval, 0, false, false)
+	n.hub.replaced()
 }
 
 func (n *Node) bootstrap() (b machine.Bootstrap) {

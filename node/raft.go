@@ -16,7 +16,9 @@ import (
 
 // A snapshot may be asked for at any time by the bytes of log since the last
 // one; these are for many small entries. Twice as many entries stay behind a
-// snapshot as it takes to make one, so that a follower seldom needs it.
+// snapshot as it takes to make one, so that a follower seldom needs it. They have to be
+// more than one append carries, by far: a follower that has removed what the leader,
+// for want of an answer, sends again is sent a snapshot.
 const (
 	snapshotEntries  = 8192
 	trailingEntries  = 2 * snapshotEntries
@@ -61,11 +63,14 @@ func startRaft(g *ground, fsm raft.FSM, trailing uint64, logger *slog.Logger) (r
 			err = fmt.Errorf("%w: raft cannot start: %v", ErrDamaged, p)
 		}
 	}()
-	if r, err = raft.NewRaft(conf, fsm, g.log, g.log, g.snaps, g.transport); err != nil {
+	in := new(installs)
+	if r, err = raft.NewRaft(conf, installFSM{fsm}, g.log, g.log, installStore{g.snaps, in}, g.transport); err != nil {
 		return nil, fmt.Errorf("starting raft: %w", err)
 	}
-	if known := len(r.GetConfiguration().Configuration().Servers); g.alone && known > 1 {
-		return nil, errors.Join(fmt.Errorf("%w: this data directory is that of one of %d nodes: give it an address for the others, --raft-listen", txn.ErrInvalid, known), r.Shutdown().Error())
+	in.raft.Store(r)
+	servers := r.GetConfiguration().Configuration().Servers
+	if g.alone && (len(servers) != 1 || servers[0].ID != g.id) {
+		return nil, errors.Join(fmt.Errorf("%w: this data directory is that of one of several nodes (%d are left, as far as it knows): give it an address for the others, --raft-listen", txn.ErrInvalid, len(servers)), r.Shutdown().Error())
 	}
 	return r, nil
 }

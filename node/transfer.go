@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -17,6 +20,8 @@ import (
 // wait for the answer to the first one for ever, and refuse every entry from then on,
 // also in later terms.
 type transfers struct {
+	busy atomic.Int32 // so many are under way
+
 	mu     sync.Mutex
 	term   uint64                 // guarded by mu
 	failed map[raft.ServerID]bool // guarded by mu: in that term
@@ -38,7 +43,7 @@ func (t *transfers) begin(term uint64, to raft.ServerID) bool {
 }
 
 // heir is the voter that should lead next: of those that were not asked in vain in this
-// term the one that is known to lack the fewest entries.
+// term and have just been heard of the one that is known to lack the fewest entries.
 func (n *Node) heir() (txn.Member, bool) {
 	n.transfers.mu.Lock()
 	failed := n.transfers.failed
@@ -52,11 +57,17 @@ func (n *Node) heir() (txn.Member, bool) {
 	if len(others) == 0 {
 		return txn.Member{}, false
 	}
-	known := slices.DeleteFunc(slices.Clone(others), func(m txn.Member) bool { return m.Heard < 0 })
-	if len(known) == 0 {
-		return others[0], true
+	return slices.MinFunc(others, func(a, b txn.Member) int {
+		return cmp.Or(cmp.Compare(silence(a), silence(b)), cmp.Compare(a.Behind, b.Behind))
+	}), true
+}
+
+// silence is for how many rounds, or so, a node has not been heard of.
+func silence(m txn.Member) time.Duration {
+	if m.Heard < 0 {
+		return math.MaxInt64
 	}
-	return slices.MinFunc(known, func(a, b txn.Member) int { return cmp.Compare(a.Behind, b.Behind) }), true
+	return time.Duration(m.Heard) / (3 * stewardEvery)
 }
 
 // TransferLeader makes another node lead, the one that is best up to date when node is
@@ -103,6 +114,8 @@ func (n *Node) transfer(ctx context.Context, to txn.Member) error {
 	// raft does not answer questions that it is asked while it stops, so the shutdown
 	// waits for this one.
 	if !n.background(func() {
+		n.transfers.busy.Add(1)
+		defer n.transfers.busy.Add(-1)
 		done <- n.raft.LeadershipTransferToServer(raft.ServerID(to.ID), raft.ServerAddress(n.addressOf(to.ID))).Error()
 	}) {
 		return errStopping

@@ -107,5 +107,10 @@ func (n *Node) readable(ctx context.Context) error {
 	if err := n.reads.verify(ctx); err != nil {
 		return err
 	}
+	if n.transfers.busy.Load() > 0 {
+		// The one that is to lead asks for votes at once, also those who have just
+		// said that this node leads.
+		return fmt.Errorf("%w: leadership is being handed over", txn.ErrUnavailable)
+	}
 	return n.serves()
 }

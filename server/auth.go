@@ -28,8 +28,12 @@ type bearer struct {
 	limiter    *rate.Limiter // nil: no limit of its own
 }
 
-// rootName is the name of who bears the token of the root token file.
-const rootName = "root"
+// rootName is the name of who bears the token of the root token file, and clusterName
+// what the audit calls the cluster when it does something by itself.
+const (
+	rootName    = "root"
+	clusterName = "txmgr"
+)
 
 // maxSecret is the longest secret that is looked at.
 const maxSecret = 256

@@ -204,6 +204,10 @@ func (g *gate) deny(w http.ResponseWriter, r *http.Request, p *procedure, b bear
 	p.timer.observe(txn.CodeOf(err), 0)
 	g.s.auth.denied(r, p.name, b, err)
 	challenge(w, r, err)
+	if k := framingOf(r.Header.Get("Content-Type")); k == connectFrames || k == grpcFrames {
+		// These say it at their end only; a node that passes the call on wants to know.
+		w.Header().Set(wire.HeaderCode, string(txn.CodeOf(err)))
+	}
 	f := wire.FromError(opError(p, err), p.op, txn.ID{})
 	if d := (*denial)(nil); errors.As(err, &d) {
 		g.answer(w, r, wire.ToConnectAs(f, d.code))

@@ -19,10 +19,14 @@ import (
 // complete: what is cut off then can still be made a failure that says so.
 const maxHeld = 1 << 20
 
+var errElsewhere = deny("unknown", connect.CodeUnauthenticated, "this node does not know the token, and the node that leads does not admit it")
+
 // relay passes an answer back.
 func (f *forwarding) relay(res *http.Response) {
-	if f.x.bearer.unverified && (res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusTooManyRequests) {
-		_ = f.g.s.auth.floods.failed(f.in.RemoteAddr, time.Now()) // the answer is the other node's
+	if f.x.bearer.unverified && res.Header.Get(wire.HeaderCode) == string(txn.CodeDenied) {
+		// The answer is the other node's, but only here is it known who asked.
+		_ = f.g.s.auth.floods.failed(f.in.RemoteAddr, time.Now())
+		f.g.s.auth.denied(f.in, f.x.procedure.name, f.x.bearer, errElsewhere)
 	}
 	h := f.x.Header()
 	for k, vs := range passed(res.Header) {

@@ -17,6 +17,10 @@ func (t *tokens) Create(ctx context.Context, r *txmgrv1.CreateTokenRequest) (*tx
 	if err != nil {
 		return nil, err
 	}
+	// The audit must not take one for what it calls others.
+	if req.Name == rootName || req.Name == clusterName {
+		return nil, fmt.Errorf("%w: the name %q is taken: %s is the token of the root token file, and %s the cluster itself", txn.ErrInvalid, req.Name, rootName, clusterName)
+	}
 	req.By = caller(ctx, req.By)
 	if err := checkBy(req.By); err != nil {
 		return nil, err

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -11,6 +13,9 @@ import (
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
 )
+
+// joinTime is how long the coordinator may at least try to reach a node that is to join.
+const joinTime = 15 * time.Second
 
 func clusterJoinCommand(a *app) *cobra.Command {
 	return &cobra.Command{
@@ -24,8 +29,18 @@ A node that is started with --join asks to be added by itself.`,
 		Example:           "  txmgr cluster join 10.0.0.4:7461",
 		Args:              takes(1, 1, "ADDRESS"),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
+			if host, port, err := net.SplitHostPort(args[0]); err != nil || host == "" || port == "" {
+				return output.Usage("write it like 10.0.0.4:7461", "address %q has no host, or no port", args[0])
+			}
+			ctx, cancel := context.WithTimeout(ctx, max(a.requestTimeout, joinTime))
+			defer cancel()
 			m, err := c.Join(ctx, args[0], a.person())
+			if txn.CodeOf(err) == txn.CodeUnavailable {
+				f := *output.Explain(err)
+				f.Next = "is the node running, with --raft-listen and certificates of this cluster, and can the leader reach it at " + args[0] + "?"
+				return &f
+			}
 			if err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,10 +11,13 @@ import (
 	"os/signal"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/google/renameio/v2"
 
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+	"github.com/txmgr/txmgr/node"
+	"github.com/txmgr/txmgr/server"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -71,7 +75,7 @@ func (o *serverOptions) checkExposed(a net.Addr) error {
 		lacks, next = "no TLS", "--tls-cert and --tls-key"
 	}
 	return output.Usage(next+"; or listen on 127.0.0.1; or --insecure, if the network itself is protected",
-		"%s can be reached from other machines, and this server has %s", o.listen, lacks)
+		"%s can be reached from other machines, and this server has %s", cmp.Or(o.listen, a.String()), lacks)
 }
 
 // takePort takes the port of a server that is still to be made.
@@ -87,9 +91,67 @@ func (o *serverOptions) takePort() (net.Listener, error) {
 	var op *net.OpError
 	if errors.As(err, &op) {
 		f.Cause = op.Err.Error()
+	}
+	if errors.Is(err, syscall.EADDRINUSE) {
 		f.Next = "another txmgr may be running there; --listen 127.0.0.1:0 takes any free port"
 	}
 	return nil, f
+}
+
+// A server that is told to stop waits until calls can be passed on to the node that
+// leads next, at most for handOverTime; and for depositionTime to hear that raft, which
+// has handed leadership over, does not lead here any more.
+const (
+	handOverTime   = 2 * time.Second
+	depositionTime = 200 * time.Millisecond
+)
+
+// serveUntil serves until ctx ends. Then leadership goes to another node before the
+// drain begins, so that what comes meanwhile is passed on to it.
+func serveUntil(ctx context.Context, s *server.Server, n *node.Node, l net.Listener, log *slog.Logger) error {
+	serving, drain := context.WithCancel(context.WithoutCancel(ctx))
+	defer drain()
+	left := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(left)
+		defer drain()
+		log.Info("stopping: a second signal ends it at once")
+		handOver(serving, n)
+	})
+	err := s.Serve(serving, l)
+	drain()
+	if !stop() {
+		<-left
+	}
+	return err
+}
+
+// handOver makes another node lead, if there is one that can, and waits until it is
+// known here who does. It ends with ctx.
+func handOver(ctx context.Context, n *node.Node) {
+	if _, here := n.Leader(); !here || len(n.Members()) < 2 {
+		return
+	}
+	n.StepDown()
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for began := time.Now(); ; {
+		limit := handOverTime
+		switch api, here := n.Leader(); {
+		case here:
+			limit = depositionTime
+		case api != "":
+			return
+		}
+		if time.Since(began) > limit {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // dataDirFailure says which directory it was. Its exit code is 1 whatever went

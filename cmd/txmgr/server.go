@@ -54,8 +54,8 @@ Beyond loopback it needs TLS, --tls-cert and --tls-key, and authentication, --au
 config init makes all of that. Certificates are read again when they change, and on
 SIGHUP.
 
-SIGTERM and SIGINT let running calls finish and end it with exit code 0; a second
-signal ends it at once. When the log cannot be written the process ends at once
+SIGTERM and SIGINT hand leadership over, let running calls finish and end it with exit
+code 0; a second signal ends it at once. When the log cannot be written the process ends at once
 with exit code 1, so that nothing is acknowledged that could be lost.
 
 Every flag can also be given in the environment, as TXMGR_SERVER_DATA_DIR and so
@@ -189,11 +189,7 @@ func (a *app) serve(ctx context.Context, o serverOptions, ready func(address str
 	if o.tlsCert != "" || o.rootTokenFile != "" {
 		defer hangups(log)()
 	}
-	err = s.Serve(ctx, listener)
-	if ctx.Err() != nil {
-		log.Info("stopping: a second signal ends it at once")
-	}
-	return err
+	return serveUntil(ctx, s, n, listener, log)
 }
 
 // environmentName is the variable that stands in for a flag of the server.

@@ -43,7 +43,11 @@ names and labels of all transactions.`,
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "replace a file that is there")
 	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, args []string) error {
-		if _, err := os.Lstat(args[0]); err == nil && !force {
+		switch info, err := os.Lstat(args[0]); {
+		case err != nil:
+		case !info.Mode().IsRegular():
+			return &output.Failure{Code: txn.CodeConflict, What: args[0] + " is no ordinary file, and is not replaced", Next: "give another name"}
+		case !force:
 			return &output.Failure{Code: txn.CodeConflict, What: args[0] + " is there already", Next: "--force replaces it"}
 		}
 		b, err := a.save(ctx, c, args[0])

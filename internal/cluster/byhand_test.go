@@ -19,7 +19,7 @@ func (t *tellers) moveByHand(tr *transfer, o txn.Options) error {
 		return err
 	}
 	var votes []txn.BranchVote
-	for _, leg := range []entry{{inBank, tr.from, -tr.amount}, {inBank, tr.to, tr.amount}} {
+	for _, leg := range []entry{{inBank, tr.from, -tr.amount}, {inBankToo, tr.to, tr.amount}} {
 		branch, err := t.prepareByHand(ctx, tr.id, leg)
 		if err != nil {
 			return err
@@ -45,7 +45,7 @@ func (t *tellers) prepareByHand(ctx context.Context, id txn.ID, leg entry) (txn.
 	if err := conn.QueryRow(ctx, who).Scan(&s.PID, &s.XID, &s.System, &s.Start); err != nil {
 		return 0, err
 	}
-	branch, err := t.c.Enlist(ctx, id, txn.Enlistment{Participant: inBank, Session: s.String()})
+	branch, err := t.c.Enlist(ctx, id, txn.Enlistment{Participant: leg.place, Session: s.String()})
 	if err != nil {
 		return 0, err
 	}

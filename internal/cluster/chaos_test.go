@@ -65,12 +65,11 @@ func (c *chaos) enough(telling *tellers, dozing *sleepers, d time.Duration) {
 	if telling.tally(kindOverdraw)[saidRolledBack] == 0 || telling.tally(kindAbandon)[saidRolledBack] == 0 || telling.reads == 0 {
 		t.Errorf("overdrawn: %v; abandoned: %v; reads: %d", telling.tally(kindOverdraw), telling.tally(kindAbandon), telling.reads)
 	}
-	n, p50, p99, most := dozing.lateness()
+	n, _ := dozing.lateness()
 	if least := int(d.Seconds()); n < least || dozing.unknown > 0 {
 		t.Errorf("%d deadlines were seen, want %d, and %d were never seen to come", n, least, dozing.unknown)
 	}
 	t.Logf("transfers: %s; reads after an acknowledgement, of any node: %d", sums(outcomes), telling.reads)
-	t.Logf("%d deadlines, none early; seen after them by %v in the middle, %v at p99, %v at most, with all faults", n, p50, p99, most)
 	t.Logf("faults: %s", c.b.log.counts())
 }
 

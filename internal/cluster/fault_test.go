@@ -52,7 +52,7 @@ var (
 				return "", err
 			}
 			d := between(time.Second, c.long)
-			return fmt.Sprintf("%s, for %v", leader.name, d.Round(time.Millisecond)), leader.halt(ctx, d)
+			return fmt.Sprintf("%s, for %v", leader.name, d.Round(time.Millisecond)), leader.halt(ctx, d, nil)
 		}},
 		{"unplug the leader", func(ctx context.Context, c *chaos) (string, error) {
 			leader, _, err := c.b.roles(ctx)

@@ -24,6 +24,7 @@ import (
 // The places where money is, which are the participants' names.
 const (
 	inBank    = "bank"    // PostgreSQL
+	inBankToo = "teller"  // PostgreSQL, the same database: a transaction may have two branches there
 	inSavings = "savings" // MariaDB
 	accounts  = 100       // in each place
 	opening   = 1000      // in each account
@@ -96,6 +97,7 @@ func (m *money) register(pgName, mariaName string) {
 	savings.Addr = m.relays[inSavings].address()
 	for _, p := range []txn.Participant{
 		{Name: inBank, Kind: "postgres", Settings: map[string]string{"dsn": bank.String()}},
+		{Name: inBankToo, Kind: "postgres", Settings: map[string]string{"dsn": bank.String()}},
 		{Name: inSavings, Kind: "mariadb", Settings: map[string]string{"dsn": savings.FormatDSN()}},
 	} {
 		b.must(b.m.AddParticipant(b.t.Context(), p))

@@ -19,6 +19,7 @@ func (w *network) ping(from, to int) (time.Duration, bool) {
 
 // TestNetwork: the lines do what the other tests take them to do.
 func TestNetwork(t *testing.T) {
+	t.Parallel()
 	w := newNetwork(t)
 	check := func(what string, want [size][size]bool) {
 		t.Helper()

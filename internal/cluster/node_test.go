@@ -142,8 +142,9 @@ func (n *node) kill() {
 	n.run = nil
 }
 
-// halt stops it for some time, as a machine that hangs.
-func (n *node) halt(ctx context.Context, d time.Duration) error {
+// halt stops it for some time, as a machine that hangs. Before the last second of that
+// meanwhile is called, if there is one.
+func (n *node) halt(ctx context.Context, d time.Duration, meanwhile func()) error {
 	n.turn.Lock()
 	defer n.turn.Unlock()
 	if n.run == nil {
@@ -152,6 +153,11 @@ func (n *node) halt(ctx context.Context, d time.Duration) error {
 	group := -n.run.cmd.Process.Pid
 	if err := syscall.Kill(group, syscall.SIGSTOP); err != nil {
 		return err
+	}
+	if meanwhile != nil {
+		pause(ctx, d-time.Second)
+		meanwhile()
+		d = min(d, time.Second)
 	}
 	pause(ctx, d)
 	return syscall.Kill(group, syscall.SIGCONT)

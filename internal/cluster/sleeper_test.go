@@ -20,9 +20,10 @@ type sleepers struct {
 	t *testing.T
 	c *client.Client
 
-	mu      sync.Mutex // guards all below
-	late    []time.Duration
-	unknown int // whose end was not seen in time
+	mu      sync.Mutex      // guards all below
+	late    []time.Duration // as the caller saw it, from before the begin
+	decided []time.Duration // as the leader's wall clock had it, from the answer to the begin
+	unknown int             // whose end was not seen in time
 }
 
 // work keeps n transactions asleep until ctx ends, and returns when all have ended.
@@ -31,7 +32,7 @@ func (s *sleepers) work(ctx context.Context, n int) {
 	for range n {
 		working.Go(func() {
 			for ctx.Err() == nil {
-				if err := s.sleep(ctx, 500*time.Millisecond+rand.N(5*time.Second)); err != nil {
+				if err := s.sleep(ctx, 500*time.Millisecond+rand.N(10*time.Second)); err != nil {
 					pause(ctx, 200*time.Millisecond)
 				}
 			}
@@ -46,7 +47,7 @@ func (s *sleepers) sleep(ctx context.Context, timeout time.Duration) error {
 	if _, err := s.c.Begin(ctx, txn.Options{ID: id, Name: "sleeper", Timeout: timeout}); err != nil {
 		return err
 	}
-	if err := s.watch(id, began, timeout); !errors.Is(err, errOver) {
+	if err := s.watch(id, began, time.Now(), timeout); !errors.Is(err, errOver) {
 		return err
 	}
 	return nil
@@ -57,7 +58,7 @@ var errOver = errors.New("its time is over")
 
 // watch waits until a transaction is decided, which only its deadline may do, and notes
 // how late that was; too early fails the test. It does not return nil.
-func (s *sleepers) watch(id txn.ID, began time.Time, timeout time.Duration) error {
+func (s *sleepers) watch(id txn.ID, began, begun time.Time, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout+2*patience)
 	defer cancel()
 	var info txn.Info
@@ -85,14 +86,19 @@ func (s *sleepers) watch(id txn.ID, began time.Time, timeout time.Duration) erro
 		s.t.Errorf("%v was left to its deadline and ended %v, cause %v, reason %q", id, info.State, info.Cause, info.Reason)
 	}
 	s.late = append(s.late, took-timeout)
+	s.decided = append(s.decided, info.Decided.Sub(begun)-timeout)
 	return errOver
 }
 
-// lateness gives how late the deadlines were seen: how many, and three of them.
-func (s *sleepers) lateness() (n int, p50, p99, most time.Duration) {
+// lateness tells how late deadlines came, and gives their number and how late the last
+// one was seen.
+func (s *sleepers) lateness() (n int, most time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return quantiles(s.late)
+	n, p50, p99, most := quantiles(s.late)
+	_, d50, d99, last := quantiles(s.decided)
+	s.t.Logf("%d deadlines, none early; decided after them by %v in the middle, %v at p99, %v at most; seen by %v, %v, %v", n, d50, d99, last, p50, p99, most)
+	return n, most
 }
 
 func quantiles(all []time.Duration) (n int, p50, p99, most time.Duration) {

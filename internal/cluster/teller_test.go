@@ -148,7 +148,7 @@ func (t *tellers) move(ctx context.Context, tx *txn.Tx, tr *transfer) error {
 		return err
 	}
 	if tr.kind == kindAbandon {
-		return t.dozed.watch(tr.id, tr.began, tr.timeout)
+		return t.dozed.watch(tr.id, tr.began, tr.began, tr.timeout)
 	}
 	return nil
 }

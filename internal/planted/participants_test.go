@@ -7,7 +7,7 @@ var ofParticipants = []plant{
 		file:   "participant/mariadb/finish.go",
 		old:    "case numberOf(err) == codeNOTA, rolledBackBy(err):\n\t\treturn again(errElsewhere) // the next census tells",
 		bug:    "case numberOf(err) == codeNOTA, rolledBackBy(err):\n\t\treturn ended(participant.Committed, xaCommit)",
-		pkg:    "participant/mariadb", test: "TestConformance",
+		pkg:    "participant/mariadb", test: "TestRestartInEachState",
 	},
 	{
 		name:   "mariadb: a branch is finished while its session is closing",
@@ -15,7 +15,7 @@ var ofParticipants = []plant{
 		file:   "participant/mariadb/finish.go",
 		old:    "if old || t.r.hasty {",
 		bug:    "if old || t.n != (xaName{}) {",
-		pkg:    "participant/mariadb", test: "TestCommitWithinAMillisecondOfThePreparersClose",
+		pkg:    "participant/mariadb", test: "TestPreparedByAConnectionThatIsNotOnRecord",
 	},
 	{
 		name:   "mariadb: the row of proof is not written",

@@ -21,6 +21,7 @@ type plant struct {
 	pkg    string // of the test, below the root
 	test   string // that has to fail
 	says   string // by saying this; empty: anything
+	flags  string // of the test; may be empty
 	env    string // of the test, in the form NAME=value; may be empty
 }
 

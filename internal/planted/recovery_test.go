@@ -15,7 +15,7 @@ var ofRecovery = []plant{
 		file:   "recovery/sweep.go",
 		old:    "return seenAgain(jobs, second), left, nil",
 		bug:    "return append(jobs, seenAgain(nil, second)...), left, nil",
-		pkg:    "recovery", test: "TestSweep",
+		pkg:    "recovery", test: "TestSweepRacingWithALivePrepare",
 	},
 	{
 		name:   "a sweep rolls back what is not decided",
@@ -23,7 +23,7 @@ var ofRecovery = []plant{
 		file:   "recovery/sweep.go",
 		old:    "case !k.State.Decided() || k.Unfinished:",
 		bug:    "case k.Unfinished:",
-		pkg:    "recovery", test: "TestSweepRacingWithALivePrepare",
+		pkg:    "recovery", test: "TestJudgeKnown",
 	},
 	{
 		name:   "a sweep rolls back what the log may have forgotten",
@@ -55,7 +55,7 @@ var ofRecovery = []plant{
 		file:   "recovery/dispatcher.go",
 		old:    "t.lost++",
 		bug:    "t.lost = 0",
-		pkg:    "recovery", test: "TestAttemptsSayWhy",
+		pkg:    "recovery", test: "TestFaults",
 	},
 	{
 		name:   "one participant takes all the workers",

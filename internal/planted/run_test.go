@@ -66,11 +66,11 @@ func TestPlants(t *testing.T) {
 // sound runs every test without a bug.
 func sound(t *testing.T, chosen []plant) {
 	t.Helper()
-	type group struct{ pkg, env string }
+	type group struct{ pkg, flags, env string }
 	tests := map[group][]string{}
 	var groups []group
 	for _, p := range chosen {
-		g := group{p.pkg, p.env}
+		g := group{p.pkg, p.flags, p.env}
 		if tests[g] == nil {
 			groups = append(groups, g)
 		}
@@ -78,7 +78,7 @@ func sound(t *testing.T, chosen []plant) {
 			tests[g] = append(tests[g], p.test)
 		}
 	}
-	runs := each(groups, func(g group) run { return goTest(t, g.pkg, g.env, "", tests[g]...) })
+	runs := each(groups, func(g group) run { return goTest(t, plant{pkg: g.pkg, flags: g.flags, env: g.env}, "", tests[g]...) })
 	for i, g := range groups {
 		for _, name := range tests[g] {
 			if got := runs[i].ended[name]; got != "pass" {
@@ -89,7 +89,7 @@ func sound(t *testing.T, chosen []plant) {
 }
 
 // said is a line that a test fails with.
-var said = regexp.MustCompile(`(?m)^ +\w+_test\.go:\d+: .{1,160}`)
+var said = regexp.MustCompile(`(?m)^ +\w+\.go:\d+: .{1,160}`)
 
 // finding is what came of one bug.
 type finding struct {
@@ -114,7 +114,7 @@ func try(t *testing.T, p plant) finding {
 	if err = errors.Join(err, os.WriteFile(changed, src, 0o600), os.WriteFile(overlay, replace, 0o600)); err != nil {
 		return finding{miss: err.Error()}
 	}
-	r := goTest(t, p.pkg, p.env, overlay, p.test)
+	r := goTest(t, p, overlay, p.test)
 	f := finding{took: r.took, output: r.tail(), how: strings.TrimSpace(said.FindString(r.output.String()))}
 	switch ended := r.ended[p.test]; {
 	case r.broken != "":
@@ -143,17 +143,18 @@ func (r *run) tail() string {
 	return strings.Join(lines[max(0, len(lines)-15):], "\n")
 }
 
-// goTest runs tests of a package, with an overlay unless that is empty. Programs that
+// goTest runs tests as those of the plant are run, with an overlay unless that is empty. Programs that
 // the tests build have the overlay too.
-func goTest(t *testing.T, pkg, env, overlay string, tests ...string) (r run) {
+func goTest(t *testing.T, p plant, overlay string, tests ...string) (r run) {
 	ctx, cancel := context.WithTimeout(t.Context(), allTime)
 	defer cancel()
 	began := time.Now()
-	c := exec.CommandContext(ctx, "go", "test", "-json", "-vet=off", "-count=1", "-timeout="+testTime, "-run=^("+strings.Join(tests, "|")+")$", "./"+pkg)
+	args := []string{"test", "-json", "-vet=off", "-count=1", "-timeout=" + testTime, "-run=^(" + strings.Join(tests, "|") + ")$", "./" + p.pkg}
+	c := exec.CommandContext(ctx, "go", append(args, strings.Fields(p.flags)...)...)
 	c.Dir = root
 	c.Env = os.Environ()
-	if env != "" {
-		c.Env = append(c.Env, env)
+	if p.env != "" {
+		c.Env = append(c.Env, p.env)
 	}
 	if overlay != "" {
 		c.Env = append(c.Env, strings.TrimSpace("GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+overlay))

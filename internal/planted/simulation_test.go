@@ -1,22 +1,22 @@
 package planted
 
-// Bugs that only meet their day when much happens at once. Every one is looked for by
-// the same runs.
+// Bugs that meet their day when much happens at once, looked for by the runs of the
+// simulation.
 var forTheSimulation = []plant{
-	{
-		name:   "a leader reads without asking, found by chance",
-		breaks: "a read shows what was acknowledged before it",
-		file:   "node/verify.go",
-		old:    "if err := n.reads.verify(ctx); err != nil {",
-		bug:    "if err := ctx.Err(); err != nil {",
-		pkg:    "internal/sim", test: "TestSim", says: "violates", env: someSeeds,
-	},
 	{
 		name:   "a follower keeps its own higher count, found by chance",
 		breaks: "no transaction is timed out early after a failover",
 		file:   "node/clock.go",
-		old:    "tick > counted || !own {",
-		bug:    "tick > counted {",
+		old:    "keep := own || left && term == c.term && term != 0",
+		bug:    "keep := true",
+		pkg:    "internal/sim", test: "TestSim", says: "violates", env: someSeeds,
+	},
+	{
+		name:   "ticks are stamped by the wall clock, found by chance",
+		breaks: "a clock that is set moves no deadline",
+		file:   "node/batch.go",
+		old:    "tick, _ := b.clock.now()",
+		bug:    "tick, _ := b.clock.count(b.wall())",
 		pkg:    "internal/sim", test: "TestSim", says: "violates", env: someSeeds,
 	},
 	{
@@ -26,6 +26,14 @@ var forTheSimulation = []plant{
 		old:    "if err := f.future.Error(); err != nil {",
 		bug:    "if err := f.future.Error(); errors.Is(err, raft.ErrLeadershipLost) {\n\t\tf.batch.answer(make([]machine.Result, f.batch.commands), nil)\n\t\treturn\n\t} else if err != nil {",
 		pkg:    "internal/sim", test: "TestSim", says: "violates", env: someSeeds,
+	},
+	{
+		name:   "a follower is sent the same snapshot for ever, whatever is lost",
+		breaks: "a follower catches up",
+		file:   "node/livelock.go",
+		old:    "if i.times < repeatedInstalls {",
+		bug:    "if i.times < 1<<30*repeatedInstalls {",
+		pkg:    "internal/sim", test: "TestFollowerCatchesUpAfterSnapshot",
 	},
 }
 

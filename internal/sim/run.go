@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"runtime/pprof"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/txmgr/txmgr/txn"
@@ -37,9 +39,15 @@ type Outcome struct {
 const settleBound = 100 * time.Second
 
 // Run is one run, in a bubble that the caller has made. It returns when everything in
-// it has ended.
-func Run(p Plan) Outcome {
-	w := newWorld(p)
+// it has ended. Its goroutines carry the seed as a label, which a traceback shows with
+// GODEBUG=tracebacklabels=1.
+func Run(p Plan) (o Outcome) {
+	seed := pprof.Labels("seed", strconv.FormatUint(p.Seed, 10))
+	pprof.Do(context.Background(), seed, func(context.Context) { o = newWorld(p).run() })
+	return o
+}
+
+func (w *World) run() Outcome {
 	for _, h := range w.hosts {
 		h.start()
 	}
@@ -59,7 +67,7 @@ func Run(p Plan) Outcome {
 	if len(w.violations) == 0 {
 		w.probe()
 	}
-	o := Outcome{Seed: p.Seed, Settled: settled}
+	o := Outcome{Seed: w.plan.Seed, Settled: settled}
 	w.finish(&o)
 	o.Simulated, o.Fired, o.Violations, o.Story = w.now(), w.fired, w.violations, w.Story()
 	o.Messages, o.Transactions = w.net.messages, len(w.ids)

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,15 @@ import (
 )
 
 var oneSeed = flag.Int64("sim.seed", -1, "run this seed alone, and print its story")
+
+// TestMain lets tracebacks show the labels of goroutines: a panic in one of raft's names
+// its seed.
+func TestMain(m *testing.M) {
+	if err := os.Setenv("GODEBUG", strings.TrimPrefix(os.Getenv("GODEBUG")+",tracebacklabels=1", ",")); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
 
 // run is one run in a bubble of its own.
 func run(t *testing.T, p Plan) (o Outcome) {

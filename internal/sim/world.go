@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -206,6 +208,25 @@ func restIn(ctx context.Context, d time.Duration) bool {
 	}
 }
 
+// beforePanic is what raft says in processLogs just before it panics for want of an
+// entry, in a goroutine of its own, where nobody can catch it.
+const beforePanic = "failed to get log"
+
+// within reports whether it is called by a method of that name, however deep.
+func within(method string) bool {
+	pcs := make([]uintptr, 64)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs)])
+	for {
+		f, more := frames.Next()
+		if strings.HasSuffix(f.Function, "."+method) {
+			return true
+		}
+		if !more {
+			return false
+		}
+	}
+}
+
 // logger makes the warnings of a node a part of the story.
 func (w *World) logger(host string) *slog.Logger { return slog.New(&teller{w: w, host: host}) }
 
@@ -230,6 +251,9 @@ func (t *teller) Handle(_ context.Context, r slog.Record) error {
 		return true
 	})
 	t.w.tell("%s", b.String())
+	if r.Message == beforePanic && within("processLogs") {
+		fmt.Fprintf(os.Stderr, "seed %d: raft is about to panic:\n%s", t.w.plan.Seed, t.w.Story())
+	}
 	return nil
 }
 

@@ -29,6 +29,9 @@ type Identity struct {
 	Fresh    bool   `json:"fresh,omitempty"`
 	Expect   int    `json:"expect,omitempty"`
 	Settings string `json:"settings,omitempty"`
+	// Founder is the id of the node with which it has consented to found a cluster,
+	// empty as long as it has not.
+	Founder string `json:"founder,omitempty"`
 	// Leader is the raft address of the leader that it knows of; Leads says that it
 	// is itself.
 	Leader string `json:"leader,omitempty"`
@@ -49,7 +52,7 @@ func (i Identity) check() error {
 	if i.ID == "" || len(i.ID) > maxID {
 		return fmt.Errorf("%w: a node's id has %d bytes; want 1 to %d", txn.ErrInvalid, len(i.ID), maxID)
 	}
-	for _, s := range []string{i.ID, i.Name, i.Version, i.Raft, i.API, i.Cluster, i.Settings, i.Leader} {
+	for _, s := range []string{i.ID, i.Name, i.Version, i.Raft, i.API, i.Cluster, i.Settings, i.Founder, i.Leader} {
 		if len(s) > maxText {
 			return fmt.Errorf("%w: %d bytes of text in what node %q says of itself; want at most %d", txn.ErrInvalid, len(s), i.ID, maxText)
 		}

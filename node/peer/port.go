@@ -46,6 +46,8 @@ type Config struct {
 	// and Incarnation; for one that was removed, with [ErrRemoved]. Nodes of other
 	// clusters are refused without it. Defaults to admitting all.
 	Admit func(Identity) error
+	// Stream may refuse a node's streams of raft besides. Defaults to taking all.
+	Stream func(Identity) error
 	// Address gives the address of a node where raft's configuration has an older
 	// one; empty where it has not. Defaults to that for all.
 	Address func(id string) string
@@ -86,6 +88,9 @@ type Port struct {
 func Open(c Config) (*Port, error) {
 	if c.Admit == nil {
 		c.Admit = func(Identity) error { return nil }
+	}
+	if c.Stream == nil {
+		c.Stream = func(Identity) error { return nil }
 	}
 	if c.Address == nil {
 		c.Address = func(string) string { return "" }
@@ -213,6 +218,11 @@ func (p *Port) judge(self Identity, kind byte, other Identity) error {
 	}
 	if err := self.sameCluster(other); err != nil {
 		return err
+	}
+	if kind == frameRaft {
+		if err := p.conf.Stream(other); err != nil {
+			return err
+		}
 	}
 	return p.conf.Admit(other)
 }

@@ -18,7 +18,8 @@ const anchorType = raft.LogType(255)
 // follower simply agrees.
 //
 // The answer is given only where it can mean nothing else: S+1 is stored, S and S-1 are not, and a snapshot
-// ends at S. A leader can not send the anchor on as an entry, since for that it would need entry S-1.
+// ends at S. A leader can not send the anchor on as an entry, since for that it would need entry S-1. An append
+// after S removes that one: see narrow.
 func (s *Store) anchor(index uint64, log *raft.Log) error {
 	if s.opts.Snapshots == nil || index < 2 || index >= s.last.Load() {
 		return raft.ErrLogNotFound
@@ -36,15 +37,43 @@ func (s *Store) anchor(index uint64, log *raft.Log) error {
 	if !edge {
 		return raft.ErrLogNotFound
 	}
+	term, found, err := s.snapshotAt(index)
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return raft.ErrLogNotFound
+	}
+	*log = raft.Log{Index: index, Term: term, Type: anchorType}
+	return nil
+}
+
+// snapshotAt looks for a snapshot that ends at index.
+func (s *Store) snapshotAt(index uint64) (term uint64, found bool, err error) {
 	metas, err := s.opts.Snapshots.List()
 	if err != nil {
-		return err
+		return 0, false, err
 	}
 	for _, m := range metas {
 		if m.Index == index {
-			*log = raft.Log{Index: index, Term: m.Term, Type: anchorType}
-			return nil
+			return m.Term, true, nil
 		}
 	}
-	return raft.ErrLogNotFound
+	return 0, false, nil
+}
+
+// narrow gives the last entry when an append from index on leaves a hole of one entry behind it, which is the
+// end of a snapshot; otherwise 0. The snapshot covers that entry, and it goes with the append, because there is
+// no anchor after an entry; and without one, if an answer is lost, raft sends the entries again from further and
+// further back, each time some seconds later, and none gets past the hole.
+func (s *Store) narrow(index uint64) (uint64, error) {
+	last := s.last.Load()
+	if s.opts.Snapshots == nil || last == 0 || index != last+2 {
+		return 0, nil
+	}
+	_, found, err := s.snapshotAt(index - 1)
+	if err != nil || !found {
+		return 0, err
+	}
+	return last, nil
 }

@@ -64,19 +64,47 @@ func TestAnchor(t *testing.T) {
 	}
 }
 
-// An entry before the hole would let a leader send the anchor on as an entry, so then there is none.
+// An entry before the hole would let a leader send the anchor on as an entry. It goes with the append that leaves
+// a hole of one entry, if that is the end of a snapshot.
 func TestAnchorNotAfterEntry(t *testing.T) {
-	snaps := raft.NewInmemSnapshotStore()
-	s := open(t, newPath(t), Options{Snapshots: snaps})
-	_, trans := raft.NewInmemTransport("n1")
-	sink, err := snaps.Create(1, 21, 7, raft.Configuration{}, 1, trans)
-	if err = errors.Join(err, sink.Close()); err != nil {
-		t.Fatal(err)
-	}
-	store(t, s, entries(1, 20, 1, 10)...)
-	store(t, s, entries(22, 30, 7, 10)...)
-	if err := s.GetLog(21, new(raft.Log)); err != raft.ErrLogNotFound { //nolint:errorlint // raft compares it like this
-		t.Errorf("%v, want raft.ErrLogNotFound itself", err)
+	for _, c := range []struct {
+		name     string
+		snapshot uint64
+		anchor   bool
+		gone     uint64
+	}{
+		{"the hole is the end of a snapshot", 21, true, 20},
+		{"it is not", 19, false, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			snaps := raft.NewInmemSnapshotStore()
+			path := newPath(t)
+			s := open(t, path, Options{Snapshots: snaps})
+			_, trans := raft.NewInmemTransport("n1")
+			sink, err := snaps.Create(1, c.snapshot, 7, raft.Configuration{}, 1, trans)
+			if err = errors.Join(err, sink.Close()); err != nil {
+				t.Fatal(err)
+			}
+			store(t, s, entries(1, 20, 1, 10)...)
+			store(t, s, entries(22, 30, 7, 10)...)
+			for reopened := range 2 {
+				var l raft.Log
+				if err := s.GetLog(21, &l); c.anchor != (err == nil) || err == nil && (l.Type != anchorType || l.Term != 7) {
+					t.Errorf("21, opened %d times: %+v, %v", reopened+1, l, err)
+				}
+				for i := uint64(18); i <= 22; i++ {
+					if err := s.GetLog(i, &l); i != 21 && (i == c.gone) != errors.Is(err, raft.ErrLogNotFound) {
+						t.Errorf("%d, opened %d times: %v", i, reopened+1, err)
+					}
+				}
+				if reopened == 0 {
+					if err := s.Close(); err != nil {
+						t.Fatal(err)
+					}
+					s = open(t, path, Options{Snapshots: snaps})
+				}
+			}
+		})
 	}
 }
 

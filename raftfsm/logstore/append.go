@@ -30,11 +30,22 @@ func (s *Store) StoreLogs(logs []*raft.Log) error {
 	if len(logs) == 0 {
 		return s.usable()
 	}
+	edge, err := s.narrow(logs[0].Index)
+	if err != nil {
+		return err
+	}
 	return s.change("append to the log", func() (change, error) {
 		if err := s.checkAppendLocked(logs); err != nil {
 			return nil, err
 		}
-		return func(tx *bbolt.Tx, next *state) error { return s.appendLocked(tx, next, logs) }, nil
+		return func(tx *bbolt.Tx, next *state) error {
+			if edge > 0 && edge == next.last {
+				if _, err := s.deleteStepLocked(tx, next, edge, edge); err != nil {
+					return err
+				}
+			}
+			return s.appendLocked(tx, next, logs)
+		}, nil
 	})
 }
 

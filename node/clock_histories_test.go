@@ -1,0 +1,173 @@
+package node
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/txmgr/txmgr/timeout/survival"
+)
+
+// clockHistory is a cluster's clocks, and nothing else of it: any sequence of entries, lagging
+// followers, leaders that change or are started again, and snapshots.
+type clockHistory struct {
+	t       *testing.T
+	chance  *rand.Rand
+	seed    uint64
+	replica []*counted
+	log     []stamped
+	commit  int // entries of the log that a leader has committed
+	leader  *counted
+	term    uint64
+	open    []promise
+	early   bool
+}
+
+// counted is what one node knows of the time.
+type counted struct {
+	clock   *clock
+	applied int
+	term    uint64        // raft's, as the node knows it
+	led     uint64        // in which it has taken over
+	tick    survival.Tick // of its machine
+}
+
+type stamped struct {
+	term uint64
+	tick survival.Tick
+}
+
+// promise is a deadline that a leader gave: no entry may carry the tick before it is due.
+type promise struct {
+	tick survival.Tick
+	due  time.Time
+	at   int // the entry that it came with
+}
+
+const beat = 100 * time.Millisecond
+
+// catchUp applies entries up to the given one.
+func (h *clockHistory) catchUp(c *counted, to int) {
+	for ; c.applied < to; c.applied++ {
+		e := h.log[c.applied]
+		c.tick = max(c.tick, e.tick)
+		c.clock.observe(c.tick, beat, e.term, e.term == c.led, e.term < c.term)
+	}
+}
+
+// stamp writes an entry, in which somebody may begin something.
+func (h *clockHistory) stamp() {
+	l := h.leader
+	tick, untilNext := l.clock.now()
+	if h.chance.IntN(2) == 0 {
+		timeout := beat + time.Duration(h.chance.Int64N(int64(20*time.Second)))
+		i, err := survival.NewIndex(timeout, untilNext, beat)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		h.open = append(h.open, promise{i.Hash(tick), time.Now().Add(timeout), len(h.log)})
+	}
+	for _, p := range h.open {
+		if tick >= p.tick && time.Now().Before(p.due) && p.at < len(h.log) {
+			h.early = true
+			h.t.Errorf("seed %d: the leader of term %d stamps tick %d, %v too early for a deadline that came with entry %d of term %d", h.seed, h.term, tick, time.Until(p.due), p.at, h.log[p.at].term)
+		}
+	}
+	h.log = append(h.log, stamped{h.term, tick})
+	if h.chance.IntN(4) > 0 {
+		h.commit = len(h.log)
+		h.catchUp(l, h.commit)
+	}
+}
+
+// elect makes another node lead, or the same one anew. It has what was committed, and
+// of what was not as much as chance wants.
+func (h *clockHistory) elect() {
+	h.commit += h.chance.IntN(len(h.log) - h.commit + 1)
+	h.log = h.log[:h.commit]
+	h.open = slices.DeleteFunc(h.open, func(p promise) bool { return p.at >= h.commit })
+	if h.leader != nil && h.chance.IntN(3) > 0 {
+		h.leader.led = 0 // it has noticed; otherwise it has not yet
+	}
+	h.term++
+	l := h.replica[h.chance.IntN(len(h.replica))]
+	for _, c := range h.replica {
+		if c == l || h.chance.IntN(2) == 0 {
+			c.term = h.term
+		}
+	}
+	h.catchUp(l, h.commit)
+	l.led = h.term
+	l.clock.observe(l.tick, beat, l.led, true, false)
+	h.leader = l
+}
+
+// restart lets a node begin again, from nothing or from a snapshot.
+func (h *clockHistory) restart(c *counted) {
+	if c == h.leader {
+		h.leader = nil
+	}
+	*c = counted{clock: new(clock), term: c.term}
+	if from := h.chance.IntN(h.commit + 1); h.chance.IntN(2) == 0 {
+		h.install(c, from)
+	}
+}
+
+// install puts a snapshot in the place of entries.
+func (h *clockHistory) install(c *counted, to int) {
+	if to <= c.applied {
+		return
+	}
+	for ; c.applied < to; c.applied++ {
+		c.tick = max(c.tick, h.log[c.applied].tick)
+	}
+	c.clock.observe(c.tick, beat, 0, false, false)
+}
+
+func (h *clockHistory) step() {
+	if h.chance.IntN(3) > 0 {
+		pass(time.Duration(h.chance.Int64N(int64(500 * time.Millisecond))))
+	}
+	c := h.replica[h.chance.IntN(len(h.replica))]
+	switch k := h.chance.IntN(20); {
+	case h.leader == nil || k == 0:
+		pass(time.Duration(h.chance.Int64N(int64(3 * time.Second))))
+		h.elect()
+	case k == 1:
+		h.restart(c)
+	case k == 2 && c != h.leader:
+		h.install(c, h.commit)
+	case k < 11:
+		h.stamp()
+	case c != h.leader:
+		c.term = max(c.term, h.term)
+		h.catchUp(c, c.applied+h.chance.IntN(h.commit-c.applied+1))
+	}
+}
+
+// TestNoHistoryMakesAClockEarly: whoever leads, whatever it has lost and whatever it has
+// not heard of yet, stamps no entry with a tick before the deadlines of that tick, which
+// other leaders gave, are over.
+func TestNoHistoryMakesAClockEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		given := 0
+		for seed := range uint64(3000) {
+			h := &clockHistory{t: t, seed: seed, chance: rand.New(rand.NewPCG(seed, 1))}
+			for range 3 {
+				h.replica = append(h.replica, &counted{clock: new(clock)})
+			}
+			h.elect()
+			for range 300 {
+				if h.step(); h.early {
+					return
+				}
+			}
+			given += len(h.open)
+		}
+		if given < 100_000 {
+			t.Errorf("only %d deadlines were given", given)
+		}
+	})
+}

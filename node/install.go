@@ -1,0 +1,91 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"github.com/hashicorp/raft"
+)
+
+// installs keeps raft from installing a snapshot that is older than what it has
+// applied. raft would go back to it, and then look for entries that it has already
+// removed from its log: it panics. A leader sends one when its requests waited, as
+// they do at a node that was halted, and arrive in another order; and when all of the
+// answers to its entries were lost for so long that the follower has shortened its log
+// beyond what the leader believes it to have.
+//
+// It stands between raft and both its snapshots and its state machine. raft makes a
+// snapshot of its own by [raft.FSMSnapshot], which tells the one from the other.
+type installs struct{ raft atomic.Pointer[raft.Raft] }
+
+// errOlder reaches the leader as text.
+var errOlder = errors.New("the snapshot is older than what this node has applied")
+
+// refusedAsOlder reports whether a node has refused a snapshot for that reason.
+func refusedAsOlder(err error) bool {
+	return err != nil && strings.Contains(err.Error(), errOlder.Error())
+}
+
+// installStore is a store of snapshots that minds the order.
+type installStore struct {
+	raft.SnapshotStore
+	installs *installs
+}
+
+// Create implements [raft.SnapshotStore].
+func (s installStore) Create(v raft.SnapshotVersion, index, term uint64, conf raft.Configuration, confIndex uint64, t raft.Transport) (raft.SnapshotSink, error) {
+	sink, err := s.SnapshotStore.Create(v, index, term, conf, confIndex, t)
+	if err != nil {
+		return nil, err
+	}
+	return &installSink{SnapshotSink: sink, installs: s.installs, index: index}, nil
+}
+
+// installSink is a snapshot that is being written: one that was sent, until its own
+// state machine says that it writes it.
+type installSink struct {
+	raft.SnapshotSink
+	installs *installs
+	index    uint64
+	own      bool
+}
+
+// Close implements [raft.SnapshotSink]. It is called by the goroutine that applies:
+// nothing more is applied before raft installs the snapshot.
+func (s *installSink) Close() error {
+	if s.own {
+		return s.SnapshotSink.Close()
+	}
+	r := s.installs.raft.Load()
+	if r == nil {
+		return errors.Join(errors.New("this node is about to start"), s.Cancel())
+	}
+	if applied := r.AppliedIndex(); s.index < applied {
+		return errors.Join(fmt.Errorf("%w: it reaches to entry %d, and entry %d is applied", errOlder, s.index, applied), s.Cancel())
+	}
+	return s.SnapshotSink.Close()
+}
+
+// installFSM is a state machine that says which snapshots are its own.
+type installFSM struct{ raft.FSM }
+
+// Snapshot implements [raft.FSM].
+func (f installFSM) Snapshot() (raft.FSMSnapshot, error) {
+	s, err := f.FSM.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	return ownSnapshot{s}, nil
+}
+
+type ownSnapshot struct{ raft.FSMSnapshot }
+
+// Persist implements [raft.FSMSnapshot].
+func (s ownSnapshot) Persist(sink raft.SnapshotSink) error {
+	if i, ok := sink.(*installSink); ok {
+		i.own = true
+	}
+	return s.FSMSnapshot.Persist(sink)
+}

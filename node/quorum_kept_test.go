@@ -1,0 +1,137 @@
+package node
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/txmgr/txmgr/node/peer"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// three is a cluster of three voters, the leader first.
+func three(t *testing.T) (nodes []*Node) {
+	t.Helper()
+	addr := freePorts(t, 3)
+	for i, a := range addr {
+		nodes = append(nodes, openMember(t, t.TempDir(), Cluster{Listen: a, Name: string(rune('a' + i)), Expect: 3, Join: addr}))
+	}
+	l := leaderOf(t, nodes...)
+	for i := range nodes {
+		if nodes[i] == l {
+			nodes[0], nodes[i] = nodes[i], nodes[0]
+		}
+	}
+	return nodes
+}
+
+// TestNoRemovalTakesTheQuorum: with one of three nodes down, the one that is down can be
+// removed, and not one of those that are up: nothing could be decided afterwards. A node that
+// comes with an empty disk and a wrong address, that of one of them, does not push it out
+// either.
+func TestNoRemovalTakesTheQuorum(t *testing.T) {
+	n := three(t)
+	l, up, down := n[0], n[1], n[2]
+	alive := func() {
+		t.Helper()
+		if _, err := l.Begin(t.Context(), txn.Options{Timeout: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		if len(l.servers()) != 3 || l.removed(string(up.storage.id)) {
+			t.Fatalf("the members are %v", l.servers())
+		}
+	}
+	stranger := peer.Identity{ID: "n_new", Raft: up.port.Addr(), Fresh: true}
+	if err := l.accept(t.Context(), stranger); !errors.Is(err, txn.ErrConflict) {
+		t.Errorf("a node with another's address: %v", err)
+	}
+	alive()
+	if err := down.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range []*Node{up, l} {
+		if err := l.Remove(t.Context(), string(node.storage.id), "test", "by mistake"); !errors.Is(err, txn.ErrConflict) {
+			t.Errorf("removing a node that is needed: %v", err)
+		}
+		if err := node.Leave(t.Context(), "test"); !errors.Is(err, txn.ErrConflict) {
+			t.Errorf("a node that is needed leaves: %v", err)
+		}
+		alive()
+	}
+	stranger.Raft = down.port.Addr() // where nobody is
+	if err := l.accept(t.Context(), stranger); !errors.Is(err, txn.ErrUnavailable) {
+		t.Errorf("a node that is not where it says: %v", err)
+	}
+	alive()
+	if err := l.Remove(t.Context(), string(down.storage.id), "test", "it is down"); err != nil {
+		t.Errorf("removing the node that is down: %v", err)
+	}
+	if _, err := l.Begin(t.Context(), txn.Options{Timeout: time.Minute}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestACopyOfANodeDoesNotTakeItsPlace: a node that is running keeps its address when a copy
+// of its data directory is started at another one.
+func TestACopyOfANodeDoesNotTakeItsPlace(t *testing.T) {
+	addr := freePorts(t, 2)
+	l := founded(t, addr[0])
+	n := openMember(t, t.TempDir(), Cluster{Listen: addr[1], Join: addr[:1]})
+	until(t, "the second node votes", func() bool { return l.voters() == 2 })
+	copied := n.identity()
+	p, err := peer.Open(peer.Config{Listen: "127.0.0.1:0", Self: func() peer.Identity { return copied }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	copied.Raft = p.Addr()
+	if _, err := p.Join(t.Context(), addr[0]); err == nil {
+		t.Error("the copy was noted as the node")
+	}
+	if at := l.addressOf(copied.ID); at != addr[1] {
+		t.Errorf("the node's address is %s; want %s", at, addr[1])
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// Where the node itself is not any more, it has moved.
+	if err := l.accept(t.Context(), copied); err != nil {
+		// Its vote is missing, so that the cluster may not be able to change anything.
+		if !errors.Is(err, txn.ErrUnavailable) {
+			t.Errorf("the node has moved: %v", err)
+		}
+	}
+}
+
+// TestAMajorityMovesToOtherAddresses: all nodes are started again at other addresses, so
+// that nobody finds anybody where raft's configuration says. They find each other by the
+// addresses that they were started with, and the configuration follows.
+func TestAMajorityMovesToOtherAddresses(t *testing.T) {
+	old := three(t)
+	b, err := old[0].Begin(t.Context(), txn.Options{Timeout: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range old {
+		if err := n.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	addr := freePorts(t, 3)
+	var nodes []*Node
+	for i, n := range old {
+		nodes = append(nodes, openMember(t, n.conf.DataDir, Cluster{Listen: addr[i], Expect: 3, Join: addr}))
+	}
+	l := leaderOf(t, nodes...)
+	if i, err := l.Get(t.Context(), b.ID); err != nil || i.State != txn.Active {
+		t.Errorf("the transaction is %v, %v", i.State, err)
+	}
+	until(t, "raft's configuration knows the new addresses", func() bool {
+		for _, n := range nodes {
+			if l.addressOf(string(n.storage.id)) != n.port.Addr() {
+				return false
+			}
+		}
+		return true
+	})
+}

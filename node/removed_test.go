@@ -1,0 +1,46 @@
+package node
+
+import (
+	"testing"
+
+	"github.com/hashicorp/raft"
+)
+
+// TestRemovalIsCompleted: where a leader fails between the two halves of a removal, raft
+// does not know the node any more, and the log still knows it as a member. The leader
+// strikes its id then.
+func TestRemovalIsCompleted(t *testing.T) {
+	addr := freePorts(t, 2)
+	l := founded(t, addr[0])
+	n := openMember(t, t.TempDir(), Cluster{Listen: addr[1], Join: addr[:1]})
+	until(t, "the second node votes", func() bool { return l.voters() == 2 && l.member(string(n.storage.id)).Node != "" })
+	if err := l.raft.RemoveServer(n.storage.id, 0, 0).Error(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "its id is struck", func() bool { return l.removed(string(n.storage.id)) })
+	until(t, "it knows that", func() bool { return n.gone.Load() })
+}
+
+// TestARemovedNodeIsNoWayIn: a removed node that still runs keeps no new one from finding
+// the cluster at the next address, cannot be made a voter by a leader that asked it just
+// before, and may leave once more.
+func TestARemovedNodeIsNoWayIn(t *testing.T) {
+	addr := freePorts(t, 3)
+	l := founded(t, addr[0])
+	n := openMember(t, t.TempDir(), Cluster{Listen: addr[1], Join: addr[:1]})
+	until(t, "the second node votes", func() bool { return l.voters() == 2 })
+	if err := l.Remove(t.Context(), string(n.storage.id), "test", "a test"); err != nil {
+		t.Fatal(err)
+	}
+	l.promote(raft.Server{Suffrage: raft.Nonvoter, ID: n.storage.id, Address: raft.ServerAddress(addr[1])})
+	if len(l.servers()) != 1 {
+		t.Errorf("the removed node is back: %v", l.servers())
+	}
+	openMember(t, t.TempDir(), Cluster{Listen: addr[2], Join: []string{addr[1], addr[0]}})
+	until(t, "the new node votes", func() bool { return l.voters() == 2 })
+	if _, id := n.raft.LeaderWithID(); id != "" {
+		if err := n.Leave(t.Context(), "test"); err != nil {
+			t.Errorf("it is out already: %v", err)
+		}
+	}
+}

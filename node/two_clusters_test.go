@@ -1,0 +1,88 @@
+package node
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/txmgr/txmgr/node/peer"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// founded is a cluster of one.
+func founded(t *testing.T, addr string) *Node {
+	t.Helper()
+	n := openMember(t, t.TempDir(), Cluster{Listen: addr, Name: "first", Expect: 1})
+	return leaderOf(t, n)
+}
+
+// TestConsentKeepsANodeFromOtherClusters: a node that has consented to found one cluster is
+// not taken into another one: neither does it ask for that, nor is it added by somebody there,
+// nor does it take a log from there.
+func TestConsentKeepsANodeFromOtherClusters(t *testing.T) {
+	addr := freePorts(t, 2)
+	other := founded(t, addr[0])
+	n := openMember(t, t.TempDir(), Cluster{Listen: addr[1]})
+	me := peer.Member{ID: string(n.storage.id), Raft: addr[1]}
+	if err := n.consent(&founding{Founder: "n_a", Members: []peer.Member{{ID: "n_a", Raft: "127.0.0.1:1"}, me}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.pledge(other.identity()); !errors.Is(err, txn.ErrConflict) {
+		t.Errorf("it would ask another cluster: %v", err)
+	}
+	if _, err := other.Join(t.Context(), addr[1], "test"); !errors.Is(err, txn.ErrConflict) {
+		t.Errorf("another cluster added it: %v", err)
+	}
+	if err := n.follows(other.identity()); !errors.Is(err, peer.ErrForeign) {
+		t.Errorf("it takes the log of another cluster: %v", err)
+	}
+	if err := n.follows(peer.Identity{ID: "n_a"}); err != nil {
+		t.Errorf("it does not take the founder's log: %v", err)
+	}
+	if len(other.servers()) != 1 {
+		t.Errorf("the other cluster has %v", other.servers())
+	}
+}
+
+// TestANodeIsTakenInOnce: a node that has asked one cluster to take it in, or was added by
+// one, is no other's any more, and founds none, also after a restart.
+func TestANodeIsTakenInOnce(t *testing.T) {
+	addr := freePorts(t, 3)
+	one, two := founded(t, addr[0]), founded(t, addr[1])
+	dir, c := t.TempDir(), Cluster{Listen: addr[2]}
+	n := openMember(t, dir, c)
+	if err := n.follows(peer.Identity{ID: "n_x"}); !errors.Is(err, txn.ErrUnavailable) {
+		t.Errorf("it takes the log of a node that knows no cluster: %v", err)
+	}
+	if err := n.pledge(peer.Identity{ID: "n_x"}); !errors.Is(err, txn.ErrUnavailable) {
+		t.Errorf("it would ask a node that knows no cluster: %v", err)
+	}
+	if err := n.follows(one.identity()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := n.follows(two.identity()); !errors.Is(err, peer.ErrForeign) {
+			t.Errorf("it takes the log of a second cluster: %v", err)
+		}
+		if err := n.pledge(two.identity()); !errors.Is(err, peer.ErrForeign) {
+			t.Errorf("it would ask a second cluster: %v", err)
+		}
+		f := &founding{Founder: "n_a", Members: []peer.Member{{ID: "n_a", Raft: "127.0.0.1:1"}, {ID: string(n.storage.id), Raft: addr[2]}}}
+		if err := n.consent(f); !errors.Is(err, txn.ErrConflict) {
+			t.Errorf("it consented to found a cluster: %v", err)
+		}
+		if _, err := two.Join(t.Context(), addr[2], "test"); err == nil {
+			t.Error("a second cluster added it")
+		}
+		if err := n.Close(); err != nil {
+			t.Fatal(err)
+		}
+		n = openMember(t, dir, c)
+	}
+	if _, err := one.Join(t.Context(), addr[2], "test"); err != nil {
+		t.Errorf("the first cluster cannot add it any more: %v", err)
+	}
+	until(t, "it votes in the first cluster", func() bool { return one.voters() == 2 })
+	if len(two.servers()) != 1 {
+		t.Errorf("the second cluster has %v", two.servers())
+	}
+}

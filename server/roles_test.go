@@ -1,0 +1,50 @@
+package server_test
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/txmgr/txmgr/api/txmgr/v1/txmgrv1connect"
+	"github.com/txmgr/txmgr/server"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// TestRolesFollowFromWhatCallsDo: the roles are in one table, which nothing checks but
+// this: a call that the schema does not say to have no side effects is for no reader,
+// and the more it can do the higher is its role.
+func TestRolesFollowFromWhatCallsDo(t *testing.T) {
+	changes := map[string]txn.Role{ // the least role for what changes something
+		txmgrv1connect.TransactionServiceName: txn.RoleClient,
+		txmgrv1connect.ParticipantServiceName: txn.RoleOperator,
+		txmgrv1connect.DoubtServiceName:       txn.RoleOperator,
+		txmgrv1connect.ClusterServiceName:     txn.RoleAdmin,
+		txmgrv1connect.TokenServiceName:       txn.RoleAdmin,
+	}
+	reads := map[string]txn.Role{
+		txmgrv1connect.TokenServiceListProcedure: txn.RoleAdmin, // who may do what is no reader's business
+	}
+	seen := 0
+	for path, role := range server.Listed() {
+		name := protoreflect.FullName(strings.ReplaceAll(strings.TrimPrefix(path, "/"), "/", "."))
+		d, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
+		if err != nil || d.Parent().FullName().Parent() != "txmgr.v1" {
+			continue // metrics and reflection
+		}
+		seen++
+		options, _ := d.Options().(*descriptorpb.MethodOptions)
+		want := max(reads[path], txn.RoleReader)
+		if options.GetIdempotencyLevel() != descriptorpb.MethodOptions_NO_SIDE_EFFECTS && path != txmgrv1connect.TransactionServiceWatchProcedure {
+			want = changes[string(d.Parent().FullName())]
+		}
+		if role != want {
+			t.Errorf("%s is for %v and above; want %v", path, role, want)
+		}
+	}
+	if seen < 35 {
+		t.Errorf("only %d calls were looked at", seen)
+	}
+}

@@ -1,0 +1,72 @@
+package machine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/txmgr/txmgr/timeout/survival"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// crowd begins so many transactions with one deadline, each with a branch, and gives
+// their ids.
+func crowd(m *Machine, n int, expiry survival.Tick) (ids []txn.ID) {
+	for i := range n {
+		ids = append(ids, testID(uint64(i+1)))
+		m.Apply(Entry{Commands: []Command{Begin{ID: ids[i], Timeout: time.Second, Expiry: expiry, Branches: []Branch{{Participant: "bank"}}}}})
+	}
+	return ids
+}
+
+// TestNothingIsTakenAtTheDeadline: a command that comes with the tick of the deadline
+// comes too late, also for a transaction that this entry does not drain.
+func TestNothingIsTakenAtTheDeadline(t *testing.T) {
+	m := bootstrapped(t, "bank")
+	late := crowd(m, DrainBatch+1, 7)[DrainBatch]
+	fx := m.Apply(Entry{Tick: 7, Commands: []Command{
+		Extend{ID: late, Timeout: time.Second, Expiry: 99},
+		Enlist{ID: late, Branch: Branch{Participant: "bank"}},
+		Commit{ID: late, Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VotePrepared}}},
+	}})
+	for i, r := range fx.Results {
+		if r.Code != Decided || r.State != txn.RollingBack || r.Cause != txn.CauseTimeout {
+			t.Errorf("command %d at the deadline: code %s, %v, %v", i+1, codeNames[r.Code], r.State, r.Cause)
+		}
+	}
+	if err := m.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRestoreKeepsWhatIsDue: a snapshot that is taken while more is due than one entry
+// drains holds the rest, in its order.
+func TestRestoreKeepsWhatIsDue(t *testing.T) {
+	m := bootstrapped(t, "bank")
+	rest := crowd(m, DrainBatch+100, 7)[DrainBatch:]
+	m.Apply(Entry{Tick: 7})
+	if !m.Due() {
+		t.Fatal("one entry has drained everything: nothing is tried here")
+	}
+	s := m.Snapshot()
+	defer s.Release()
+	r, err := Restore(s.Header(), withoutError(s.Transactions()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if next, ok := r.Next(); !r.Due() || !ok || next != 7 {
+		t.Errorf("after the restore the next deadline is %d, %v; due: %v", next, ok, r.Due())
+	}
+	work := r.Apply(Entry{Tick: 7}).Work
+	if len(work) != len(rest) || r.Due() {
+		t.Fatalf("the entry after the restore moved %d, more due: %v; want %d", len(work), r.Due(), len(rest))
+	}
+	for i, id := range work {
+		if id != rest[i] {
+			t.Fatalf("place %d has %v; want %v", i, id, rest[i])
+		}
+	}
+	m.Apply(Entry{Tick: 7})
+	if m.Hash() != r.Hash() {
+		t.Error("the restored state and the original differ")
+	}
+}
