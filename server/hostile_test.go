@@ -67,3 +67,34 @@ func TestNobodyIsCalledRoot(t *testing.T) {
 		}
 	}
 }
+
+// A page of another site can give that site's name the address 127.0.0.1. Then the
+// browser takes this server for the site; the name in Host is all that tells.
+func TestAnotherSitesNameIsNotLocal(t *testing.T) {
+	call := func(base, host string) int {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/txmgr.v1.TransactionService/Begin", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Host = host
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		return res.StatusCode
+	}
+	open := start(t, nil)
+	for host, want := range map[string]int{
+		"evil.example": 403, "evil.example:7460": 403, "127.0.0.1.evil.example": 403, "localhost.evil.example": 403,
+		"": 200, "localhost:7460": 200, "LOCALHOST.": 200, "txmgr.localhost": 200, "127.0.0.1:1": 200, "[::1]:7460": 200, "10.0.0.1": 200,
+	} {
+		if got := call(open.base, host); got != want {
+			t.Errorf("Host %q: %d; want %d", host, got, want)
+		}
+	}
+	if got := call(guarded(t, nil).base, "evil.example"); got != 401 {
+		t.Errorf("with tokens: %d; want 401", got)
+	}
+}

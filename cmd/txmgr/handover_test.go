@@ -45,8 +45,9 @@ func TestWhoStopsHandsOver(t *testing.T) {
 
 	c := openClient(t, strings.Join(all, ","))
 	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
 	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
 	warm := make(chan struct{}, 1)
 	for range 8 {
 		running.Go(func() {
@@ -84,7 +85,7 @@ func TestWhoStopsHandsOver(t *testing.T) {
 	}
 	select {
 	case err := <-ended:
-		t.Errorf("it handed leadership over only when it had ended: %v", err)
+		t.Fatalf("it handed leadership over only when it had ended: %v", err)
 	default:
 	}
 	// What it was in the middle of still has its answer.
@@ -98,8 +99,6 @@ func TestWhoStopsHandsOver(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("the server that led, after SIGTERM: %v", err)
 	}
-	stop()
-	running.Wait()
 }
 
 // holdCall begins a call, whose last byte is still to come.
