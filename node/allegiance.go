@@ -113,12 +113,12 @@ func (n *Node) remember(key []byte, note any) error {
 }
 
 func (n *Node) noteAllegiance() {
-	n.founding.Lock()
-	defer n.founding.Unlock()
-	a := n.allegiance()
-	if a.Cluster == "" {
+	a, known := n.allegiance(), n.known.Load()
+	if a.Cluster == "" || known != nil && *known == a {
 		return
 	}
+	n.founding.Lock()
+	defer n.founding.Unlock()
 	if err := n.belongTo(a); err != nil {
 		n.logger.Warn("cannot note the cluster that this node belongs to", "error", err)
 	}

@@ -246,10 +246,10 @@ func (n *Node) follows(who peer.Identity) error {
 	switch f := n.promised.Load(); {
 	case f != nil && !f.includes(who.ID):
 		return fmt.Errorf("%w: node %s has consented to found one with others than node %s", peer.ErrForeign, n.storage.id, who.ID)
+	case who.Cluster != "":
+		return n.belongTo(allegiance{who.Cluster, who.Incarnation})
 	case f != nil || n.allegiance().Cluster != "":
 		return nil
-	case who.Cluster == "":
-		return fmt.Errorf("%w: node %s does not know its cluster yet", txn.ErrUnavailable, who.ID)
 	}
-	return n.belongTo(allegiance{who.Cluster, who.Incarnation})
+	return fmt.Errorf("%w: node %s does not know its cluster yet", txn.ErrUnavailable, who.ID)
 }

@@ -21,7 +21,8 @@ const repeatedInstalls = 3
 // this is for followers with another one.
 type watchedTransport struct {
 	raft.Transport
-	stuck chan<- raft.ServerID // told of a node in that state; one that is not read is dropped
+	contacts *contacts
+	stuck    chan<- raft.ServerID // told of a node in that state; one that is not read is dropped
 
 	mu       sync.Mutex
 	installs map[raft.ServerID]install // guarded by mu
@@ -34,8 +35,8 @@ type install struct {
 }
 
 // watchTransport puts a watch on a transport, and passes on what raft asks a transport for besides.
-func watchTransport(t raft.Transport, stuck chan<- raft.ServerID) raft.Transport {
-	w := &watchedTransport{Transport: t, stuck: stuck, installs: make(map[raft.ServerID]install)}
+func watchTransport(t raft.Transport, stuck chan<- raft.ServerID, c *contacts) raft.Transport {
+	w := &watchedTransport{Transport: t, stuck: stuck, contacts: c, installs: make(map[raft.ServerID]install)}
 	if p, ok := t.(raft.WithPreVote); ok {
 		return &watchedPreVote{w, p}
 	}
@@ -54,6 +55,16 @@ type watchedPreVote struct {
 // (docs/decisions/0018).
 func (w *watchedTransport) AppendEntriesPipeline(raft.ServerID, raft.ServerAddress) (raft.AppendPipeline, error) {
 	return nil, raft.ErrPipelineReplicationNotSupported
+}
+
+// AppendEntries implements [raft.Transport]. A heartbeat is one, too.
+func (w *watchedTransport) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	question := w.contacts.newest()
+	err := w.Transport.AppendEntries(id, target, args, resp)
+	if err == nil && resp.Term == args.Term {
+		w.contacts.note(id, args.Term, question)
+	}
+	return err
 }
 
 // InstallSnapshot implements [raft.Transport].

@@ -42,6 +42,7 @@ type Node struct {
 	moves   moves
 
 	transfers transfers
+	contacts  contacts
 
 	founding sync.Mutex                 // one change of who takes part at a time
 	running  atomic.Bool                // everything above is there
@@ -97,12 +98,12 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 	}
 	n.fsm = raftfsm.New(raftfsm.Config{OnApply: n.onApply, OnRestore: n.onRestore, OnFailure: n.fail})
 	n.quotas = newQuotas(n.fsm.View)
-	n.storage.transport = watchTransport(n.storage.transport, n.stuck)
+	n.storage.transport = watchTransport(n.storage.transport, n.stuck, &n.contacts)
 	if n.raft, err = startRaft(n.storage, n.fsm, conf.trailing, n.logger); err != nil {
 		n.die()
 		return nil, errors.Join(err, n.closePort(), n.storage.log.Close())
 	}
-	n.reads = &verifier{ask: func() error { return n.raft.VerifyLeader().Error() }}
+	n.reads = &verifier{ask: n.verifyLeader}
 	n.batcher = newBatcher(n.raft, n.clock, conf.wall)
 	n.keeper = &timekeeper{clock: n.clock, batcher: n.batcher, view: n.fsm.View, checkpoint: conf.Checkpoint, wake: make(chan struct{}, 1)}
 	n.done.Add(3)

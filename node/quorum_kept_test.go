@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/raft"
+
 	"github.com/txmgr/txmgr/node/peer"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -91,16 +93,6 @@ func TestACopyOfANodeDoesNotTakeItsPlace(t *testing.T) {
 	if at := l.addressOf(copied.ID); at != addr[1] {
 		t.Errorf("the node's address is %s; want %s", at, addr[1])
 	}
-	if err := n.Close(); err != nil {
-		t.Fatal(err)
-	}
-	// Where the node itself is not any more, it has moved.
-	if err := l.accept(t.Context(), copied); err != nil {
-		// Its vote is missing, so that the cluster may not be able to change anything.
-		if !errors.Is(err, txn.ErrUnavailable) {
-			t.Errorf("the node has moved: %v", err)
-		}
-	}
 }
 
 // TestAMajorityMovesToOtherAddresses: all nodes are started again at other addresses, so
@@ -134,4 +126,46 @@ func TestAMajorityMovesToOtherAddresses(t *testing.T) {
 		}
 		return true
 	})
+}
+
+// TestAloneAndBack: a cluster of one goes on alone, and then among others again, at another
+// address.
+func TestAloneAndBack(t *testing.T) {
+	addr := freePorts(t, 3)
+	n := founded(t, addr[0])
+	b, err := n.Begin(t.Context(), txn.Options{Timeout: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := n.conf.DataDir
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	alone := open(t, dir, slow)
+	if i, err := alone.Get(t.Context(), b.ID); err != nil || i.State != txn.Active {
+		t.Errorf("alone: %v, %v", i.State, err)
+	}
+	if err := alone.Close(); err != nil {
+		t.Fatal(err)
+	}
+	back := leaderOf(t, openMember(t, dir, Cluster{Listen: addr[1]}))
+	openMember(t, t.TempDir(), Cluster{Listen: addr[2], Join: addr[1:2]})
+	until(t, "another one votes", func() bool { return back.voters() == 2 })
+	if at := back.addressOf(string(back.storage.id)); at != addr[1] {
+		t.Errorf("its address is %s; want %s", at, addr[1])
+	}
+}
+
+// TestAClusterHasAnEnd: more nodes than are allowed are not added.
+func TestAClusterHasAnEnd(t *testing.T) {
+	l := founded(t, freePorts(t, 1)[0])
+	for i := range maxNodes - 1 {
+		id := raft.ServerID("n_" + string(rune('a'+i)))
+		if err := l.raft.AddNonvoter(id, raft.ServerAddress(id), 0, 0).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.accept(t.Context(), peer.Identity{ID: "n_z", Raft: "127.0.0.1:1", Fresh: true}); !errors.Is(err, txn.ErrConflict) {
+		t.Errorf("one more: %v", err)
+	}
 }

@@ -3,11 +3,9 @@ package node
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
 	"github.com/txmgr/txmgr/internal/bed"
@@ -103,31 +101,5 @@ func bedGround(b *bed.Bed) *ground {
 	return &ground{
 		storage:   &storage{log: bedLog{b.Log}, snaps: b.Snapshots, id: b.ID},
 		transport: b.Transport, first: b.Servers, tune: b.Tune,
-	}
-}
-
-// hclogger gives raft's messages to logger, at debug level what is not a warning.
-func hclogger(logger *slog.Logger) hclog.Logger {
-	l := hclog.NewInterceptLogger(&hclog.LoggerOptions{Output: io.Discard, Level: hclog.Debug})
-	l.RegisterSink(hclogSink{logger})
-	return l
-}
-
-// electionStarts is a warning among several nodes. One alone says it at each
-// start, where it means that all is well.
-const electionStarts = "heartbeat timeout reached, starting election"
-
-type hclogSink struct{ logger *slog.Logger }
-
-// Accept implements hclog.SinkAdapter.
-func (s hclogSink) Accept(name string, level hclog.Level, msg string, args ...any) {
-	l := s.logger.With("from", name)
-	switch {
-	case level >= hclog.Error:
-		l.Error(msg, args...)
-	case level == hclog.Warn && msg != electionStarts:
-		l.Warn(msg, args...)
-	default:
-		l.Debug(msg, args...)
 	}
 }

@@ -67,6 +67,7 @@ func (l *loaded) goesOn() {
 // check ends the load and holds what was acknowledged against what every node says.
 func (l *loaded) check() {
 	l.t.Helper()
+	l.goesOn()
 	l.stop()
 	l.whole()
 	l.soon(patience, "all have the same", func(ctx context.Context) error { return l.level(ctx) })

@@ -10,8 +10,7 @@ import (
 )
 
 // fault is something bad that happens. strike returns when it is over, and says what
-// it did; an error says that nothing bad has happened. long is how far a fault that can
-// last may go.
+// it did; an error says that nothing bad has happened.
 type fault struct {
 	name   string
 	strike func(ctx context.Context, c *chaos) (what string, err error)

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -33,6 +34,11 @@ var programs = map[string]string{
 func TestMain(m *testing.M) {
 	if os.Getenv(roleVariable) == roleSlow {
 		os.Exit(slowMain())
+	}
+	// Most tests wait for elections most of the time.
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		_ = f.Value.Set("4") // it is a number
 	}
 	code, err := run(m)
 	if err != nil {

@@ -107,7 +107,7 @@ func slowMain() int {
 const (
 	netlinkNetfilter = 12
 	subsystemQueue   = 3 << 8
-	messagePacket    = subsystemQueue | 0
+	messagePacket    = subsystemQueue
 	messageVerdict   = subsystemQueue | 1
 	messageConfig    = subsystemQueue | 2
 	attrHeader       = 1 // of a packet: its id

@@ -10,7 +10,7 @@
 // # Invariants
 //
 //  1. A bug is caught when the named test fails. A changed file that does not compile,
-//     a test that is not there, one that panics elsewhere or does not end in time, is
+//     a test that is not there, one that panics or does not end in time, is
 //     no catch, and fails the run.
 //  2. Without a bug every named test passes, in the same run.
 //  3. The text of every bug stands in its file exactly once, and its test exists. That

@@ -55,7 +55,7 @@ var ofTheNode = []plant{
 		file:   "node/verify.go",
 		old:    "if err := n.reads.verify(ctx); err != nil {",
 		bug:    "if err := ctx.Err(); err != nil {",
-		pkg:    "node", test: "TestDeposedLeaderDoesNotRead",
+		pkg:    "node", test: "TestCutOffLeaderAnswersNoRead",
 	},
 	{
 		name:   "a reader shares a question that is on its way",

@@ -7,7 +7,7 @@ var ofParticipants = []plant{
 		file:   "participant/mariadb/finish.go",
 		old:    "case numberOf(err) == codeNOTA, rolledBackBy(err):\n\t\treturn again(errElsewhere) // the next census tells",
 		bug:    "case numberOf(err) == codeNOTA, rolledBackBy(err):\n\t\treturn ended(participant.Committed, xaCommit)",
-		pkg:    "participant/mariadb", test: "TestRestartInEachState",
+		pkg:    "participant/mariadb", test: "TestUnknownXIDIsNoEnd",
 	},
 	{
 		name:   "mariadb: a branch is finished while its session is closing",
@@ -30,7 +30,7 @@ var ofParticipants = []plant{
 		breaks: "a yes means that the work is prepared",
 		file:   "participant/postgres/branch.go",
 		old:    "if len(results) != 2 || results[1].CommandTag.String() != \"PREPARE TRANSACTION\" {",
-		bug:    "if len(results) != 2 {",
+		bug:    "if len(results) == 2 {\n\t\tb.end = endPrepared\n\t\treturn txn.VotePrepared, nil\n\t}\n\tif len(results) != 2 {",
 		pkg:    "participant/postgres", test: "TestOnlyTheRightCommandTagIsAYes",
 	},
 	{

@@ -27,7 +27,7 @@ var only = flag.String("planted.only", "", "plant only the bugs whose name match
 
 const (
 	atOnce   = 2               // go commands
-	testTime = "60s"           // of a test binary
+	testTime = "2m"            // of a test binary
 	allTime  = 4 * time.Minute // of a go command, which may have to compile everything
 )
 
@@ -191,6 +191,8 @@ func (r *run) read(events *bytes.Buffer) {
 			r.broken = "it does not compile"
 		case strings.Contains(e.Output, "panic: test timed out after"):
 			r.broken = "the test did not end within " + testTime
+		case r.broken == "" && strings.HasPrefix(e.Output, "panic: "):
+			r.broken = "the test panicked"
 		case e.Test != "" && (e.Action == "pass" || e.Action == "fail" || e.Action == "skip"):
 			r.ended[e.Test] = e.Action
 		}

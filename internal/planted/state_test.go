@@ -59,7 +59,7 @@ var ofTheState = []plant{
 		file:   "txn/machine/finish.go",
 		old:    "b := m.branches.edit(m.branch(r, a.Branch))",
 		bug:    "b := m.branches.edit(m.branch(r, max(1, a.Branch-1)))",
-		pkg:    "txn/machine", test: "TestRandomHistories", flags: firstFailure,
+		pkg:    "txn/machine", test: "TestTransitionTable",
 	},
 	{
 		name:   "the order of a map gets into the state",
@@ -97,11 +97,11 @@ var ofSnapshots = []plant{
 		pkg:    "txn/machine", test: "TestRestoreKeepsWhatIsDue",
 	},
 	{
-		name:   "a restore gives what is preparing no deadline",
+		name:   "a restore loses every other group",
 		breaks: "no deadline is forgotten",
 		file:   "txn/machine/snapshot.go",
 		old:    "case r.timed():\n\t\t\tr.deadline",
-		bug:    "case r.state == txn.Preparing:\n\t\tcase r.timed():\n\t\t\tr.deadline",
+		bug:    "case r.timed() && r.expiry%2 == 1:\n\t\tcase r.timed():\n\t\t\tr.deadline",
 		pkg:    "txn/machine", test: "TestSnapshotAndTail", flags: firstFailure,
 	},
 	{

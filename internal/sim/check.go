@@ -189,7 +189,7 @@ func (r *replay) step(e *written) {
 			late := e.at - r.due[c.ID]
 			r.late = max(r.late, late)
 			if late < 0 {
-				r.w.violate("%v: timed out %v early, by entry %d", c.ID, -late, e.log.Index)
+				r.w.violate("%v: timed out %v early, by entry %d%s", c.ID, -late, e.log.Index, r.lifeOf(c.ID))
 			}
 		}
 		r.end[c.ID] = c.State
@@ -203,7 +203,7 @@ func (r *replay) entered(e *written, c machine.Command, res machine.Result) {
 		return
 	}
 	if id, ok := f.Interface().(txn.ID); ok {
-		r.acts[id] = append(r.acts[id], fmt.Sprintf("%12v  entry %d of n%d: %T%.150s -> code %v, %v", e.at, e.log.Index, e.host+1, c, fmt.Sprintf("%+v", c), res.Code, res.State))
+		r.acts[id] = append(r.acts[id], fmt.Sprintf("%12v  entry %d of term %d, of n%d: %T%.150s -> code %v, %v", e.at, e.log.Index, e.log.Term, e.host+1, c, fmt.Sprintf("%+v", c), res.Code, res.State))
 	}
 }
 
@@ -218,12 +218,7 @@ func (r *replay) lifeOf(id txn.ID) string {
 	for _, a := range r.acts[id] {
 		b.WriteString("\n        " + a)
 	}
-	r.w.mu.Lock()
-	defer r.w.mu.Unlock()
-	for _, n := range r.w.notes[id] {
-		fmt.Fprintf(&b, "\n        %12v  %s", n.at, n.text)
-	}
-	return b.String()
+	return b.String() + r.w.noted(id)
 }
 
 // grant notes that a transaction may live at least until then: it was accepted after

@@ -28,6 +28,10 @@ type disk struct {
 	syncing     map[*[]*raft.Log]bool
 	dead        bool
 	slow        time.Duration // the longest sync
+	tell        func(error)   // of the first failure
+	broken      bool          // it has failed, and does nothing more
+
+	over chan struct{} // closed when the life has ended
 }
 
 // image is a snapshot.
@@ -40,6 +44,7 @@ func newDisk(h *host) *disk {
 	return &disk{
 		host: h, dice: newDice(h.w.plan.Seed, 100+uint64(h.index)), slow: time.Millisecond,
 		log: map[uint64]*raft.Log{}, stable: map[string][]byte{}, votes: map[string][]byte{}, syncing: map[*[]*raft.Log]bool{},
+		over: make(chan struct{}),
 	}
 }
 
@@ -48,6 +53,7 @@ func (d *disk) crash() *disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.dead = true
+	close(d.over)
 	next := newDisk(d.host)
 	next.dice = d.dice
 	next.log, next.first, next.last = maps.Clone(d.log), d.first, d.last
@@ -118,14 +124,23 @@ func (d *disk) anchor(index uint64, l *raft.Log) error {
 	if d.host.w.plan.Unanchored || index < 2 || d.log[index-1] != nil || d.log[index+1] == nil {
 		return raft.ErrLogNotFound
 	}
+	i := d.snapshotAt(index)
+	if i == nil {
+		return raft.ErrLogNotFound
+	}
+	d.host.w.fire("snapshot stood in for an entry")
+	*l = raft.Log{Index: index, Term: i.meta.Term, Type: 255}
+	return nil
+}
+
+// snapshotAt gives the snapshot that ends at index; nil when there is none. mu is held.
+func (d *disk) snapshotAt(index uint64) *image {
 	for _, i := range d.snapshots {
 		if i.meta.Index == index {
-			d.host.w.fire("snapshot stood in for an entry")
-			*l = raft.Log{Index: index, Term: i.meta.Term, Type: 255}
-			return nil
+			return i
 		}
 	}
-	return raft.ErrLogNotFound
+	return nil
 }
 
 var errOutOfOrder = errors.New("sim: log entries are out of order")
@@ -144,6 +159,14 @@ func (d *disk) StoreLogs(logs []*raft.Log) error {
 	d.syncing[&copies] = true
 	d.mu.Unlock()
 	alive := d.sync()
+	if err := d.fails(); err != nil {
+		if d.host.ails.Load() == full {
+			d.mu.Lock()
+			delete(d.syncing, &copies)
+			d.mu.Unlock()
+		}
+		return err
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.syncing, &copies)
@@ -157,8 +180,13 @@ func (d *disk) StoreLogs(logs []*raft.Log) error {
 	return nil
 }
 
-// put adds to the log. The caller holds mu, or nobody else knows d.
+// put adds to the log. Before a hole of one entry it removes one, as logstore does. The
+// caller holds mu, or nobody else knows d.
 func (d *disk) put(logs []*raft.Log) {
+	if l := d.last; !d.host.w.plan.Unanchored && l > 0 && logs[0].Index == l+2 && d.snapshotAt(l+1) != nil {
+		d.host.w.fire("entry removed before a hole")
+		d.cutOff(l, l)
+	}
 	for _, l := range logs {
 		d.log[l.Index] = l
 		d.last = max(d.last, l.Index)
@@ -171,6 +199,9 @@ func (d *disk) put(logs []*raft.Log) {
 // DeleteRange implements raft.LogStore.
 func (d *disk) DeleteRange(from, to uint64) error {
 	d.sync()
+	if err := d.fails(); err != nil {
+		return err
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.cutOff(from, to)
@@ -192,9 +223,13 @@ func (d *disk) cutOff(from, to uint64) {
 
 var errNoKey = errors.New("not found") // raft looks at the words
 
-// Set implements raft.StableStore.
+// Set implements raft.StableStore. raft panics when it cannot write its term. A process
+// that has to end does not come so far, which is why this waits for its end.
 func (d *disk) Set(key, value []byte) error {
 	d.sync()
+	if d.fails() != nil {
+		<-d.over
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.dice.one(4) {
@@ -240,6 +275,10 @@ var _ raft.SnapshotStore = shelf{}
 // Create implements raft.SnapshotStore.
 func (s shelf) Create(v raft.SnapshotVersion, index, term uint64, c raft.Configuration, at uint64, _ raft.Transport) (raft.SnapshotSink, error) {
 	s.host.gate.pass()
+	if s.host.ails.Load() != healthy {
+		s.host.w.fire("snapshot cannot be written")
+		return nil, errDisk
+	}
 	s.mu.Lock()
 	id := strconv.FormatUint(term, 10) + "-" + strconv.FormatUint(index, 10) + "-" + strconv.Itoa(s.dice.n(1<<30))
 	s.mu.Unlock()
@@ -299,6 +338,10 @@ func (s *sink) Close() error {
 	}
 	s.over = true
 	s.shelf.sync()
+	if s.shelf.host.ails.Load() != healthy {
+		s.shelf.host.w.fire("snapshot cannot be written")
+		return errDisk
+	}
 	d := s.shelf.disk
 	d.mu.Lock()
 	defer d.mu.Unlock()

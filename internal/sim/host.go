@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -52,6 +53,7 @@ type host struct {
 	addr  raft.ServerAddress
 	gate  *gate
 	wall  atomic.Int64 // how wrong the wall clock is
+	ails  atomic.Int32 // what is wrong with the disk
 
 	mu       sync.Mutex // guards all below
 	disk     *disk
@@ -92,7 +94,7 @@ const (
 // of the bubble.
 func (h *host) start() {
 	h.mu.Lock()
-	busy, disk := h.life != nil || h.starting, h.disk
+	busy, disk := h.life != nil || h.starting || h.ails.Load() != healthy, h.disk
 	h.starting = h.starting || !busy
 	h.mu.Unlock()
 	if busy {
@@ -116,40 +118,64 @@ func (h *host) start() {
 			select {
 			case <-l.dead:
 			default:
+				if errors.Is(err, errDisk) {
+					l.stop(err)
+					return
+				}
 				h.w.violate("%s: the log failed: %v", h.name, err)
 			}
 		},
 	}
+	disk.OnFailure(conf.OnFailure) // until the node asks to be told
 	n, err := node.Open(context.Background(), conf)
-	if err != nil {
+	if err != nil && !errors.Is(err, errDisk) {
 		h.w.violate("%s does not start: %v", h.name, err)
-		l.tr.shut()
 		return
 	}
-	l.node = n
 	h.mu.Lock()
-	h.life, h.starting = l, false
+	h.starting = false
+	l.node = n
+	ended := false
+	select {
+	case <-l.dead:
+		ended = true
+	default:
+		h.life = l // without a node when its disk fails: then it is about to end
+	}
 	h.mu.Unlock()
+	if ended && n != nil {
+		h.w.all.Go(func() { _ = n.Close() })
+	}
 	h.w.tell("%s starts", h.name)
 }
 
 // crash ends a life.
 func (h *host) crash() bool {
+	l := h.alive()
+	return l != nil && h.end(l)
+}
+
+// end ends a life that goes on, or is about to begin; false when it has ended before.
+func (h *host) end(l *life) bool {
 	h.mu.Lock()
-	l := h.life
-	h.life = nil
-	if l == nil {
+	select {
+	case <-l.dead:
 		h.mu.Unlock()
 		return false
+	default:
 	}
 	close(l.dead)
 	l.tr.shut()
+	h.life = nil
 	h.disk = h.disk.crash()
+	n := l.node
 	h.mu.Unlock()
 	h.gate.set(false) // what is left of it has to come to its end
 	h.w.tell("%s crashes", h.name)
 	h.w.fire("crash")
-	h.w.all.Go(func() { _ = l.node.Close() }) // whatever it says, nobody listens
+	if n != nil {
+		h.w.all.Go(func() { _ = n.Close() }) // whatever it says, nobody listens
+	}
 	return true
 }
 
@@ -157,6 +183,9 @@ func (h *host) crash() bool {
 func (h *host) alive() *life {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.life == nil || h.life.node == nil {
+		return nil
+	}
 	return h.life
 }
 

@@ -4,12 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -25,6 +21,7 @@ type mariadb struct {
 	rows   map[string]mdRow
 	last   int                      // connection
 	undone map[string]time.Duration // rolled back lately: listed again after a crash, by chance
+	tidied map[string]bool          // whose row of proof was removed
 }
 
 type mdRow uint8
@@ -46,20 +43,19 @@ type mdBranch struct {
 
 // mdSession is one connection, and the application's session of a branch.
 type mdSession struct {
-	db       *mariadb
-	app      *app
-	conn     int
-	life     int
-	tx       txn.ID
-	xid      string
-	begun    bool
-	readOnly bool
+	db    *mariadb
+	app   *app
+	conn  int
+	life  int
+	tx    txn.ID
+	xid   string
+	begun bool
 }
 
 func newMariadb(w *World) *mariadb {
 	m := &mariadb{
 		server: newServer(w, 1, "stock"), conns: map[int]*mdSession{}, xas: map[string]*mdBranch{},
-		rows: map[string]mdRow{}, undone: map[string]time.Duration{},
+		rows: map[string]mdRow{}, undone: map[string]time.Duration{}, tidied: map[string]bool{},
 	}
 	for _, xid := range foreignNames {
 		m.xas[xid] = &mdBranch{foreign: true, prepared: true}
@@ -305,230 +301,15 @@ func (s *mdSession) CommitOnePhase(ctx context.Context) (end txn.BranchState, er
 	return end, nil
 }
 
-// mdClient is the coordinator's side, on one life of one node.
-type mdClient struct {
-	db   *mariadb
-	life *life
-}
-
-func (m *mariadb) seenBy(l *life) participant.Participant { return &mdClient{m, l} }
-
-var _ interface {
-	participant.Participant
-	participant.Settler
-	participant.Inspector
-	participant.Surveyor
-	participant.Tidier
-} = (*mdClient)(nil)
-
-// mdView is what one look at the server shows of a branch: its row, whether that is
-// locked, and by which connection.
-type mdView struct {
-	row              mdRow
-	prepared, locked bool
-	bound            bool // to the connection on record
-	conn             int
-}
-
-func (c *mdClient) look(ctx context.Context, b participant.Branch) (v mdView, err error) {
-	var conn, life int
-	_, _ = fmt.Sscanf(b.Session, "conn=%d life=%d", &conn, &life) // zero when there is none
-	err = c.db.exchange(ctx, c.life, "look", func() error {
-		x := c.db.xas[b.XID]
-		v = mdView{row: c.db.rows[b.XID], locked: x != nil, conn: conn}
-		if x != nil {
-			v.prepared = x.prepared && !x.ghost
-			v.bound = x.conn != 0 && x.conn == conn && life == c.db.life
-		}
-		return nil
-	})
-	if err != nil {
-		return mdView{}, err
+// stray reports whether an application that hangs for ever has begun a branch after its
+// transaction had ended, and after the barrier that would have kept it from that was
+// tidied away. It does nothing any more, and nobody looks for it. mu is held.
+func (m *mariadb) stray(xid string) bool {
+	b := m.xas[xid]
+	s := m.conns[b.conn]
+	if b.prepared || !m.tidied[xid] || s == nil || !s.app.hung() {
+		return false
 	}
-	return v, nil
+	m.w.fire("stock: begun after its proof was tidied")
+	return true
 }
-
-// kill is KILL CONNECTION.
-func (c *mdClient) kill(ctx context.Context, conn int) error {
-	return c.db.exchange(ctx, c.life, "kill", func() error {
-		c.db.w.fire("session fenced")
-		c.db.end(conn)
-		return nil
-	})
-}
-
-func (c *mdClient) finish(ctx context.Context, xid string, commit bool) error {
-	return c.db.exchange(ctx, c.life, fmt.Sprintf("finish %s (commit: %v) by %s", xid, commit, c.life.host.name), func() error {
-		return c.db.fromElsewhere(xid, commit)
-	})
-}
-
-// byRow is the end that a row of proof tells.
-func (v mdView) byRow() participant.Result {
-	if v.row == mdBarrier {
-		return participant.Result{Ending: participant.RolledBack, Detail: "barrier"}
-	}
-	return participant.Result{Ending: participant.Committed, Detail: "its row is there"}
-}
-
-var errWaits = errors.New("sim: it is bound to a connection, or a ghost")
-
-// Commit implements [participant.Participant].
-func (c *mdClient) Commit(ctx context.Context, b participant.Branch) (participant.Result, error) {
-	if c.db.w.plan.Bugs.Hasty {
-		if v, err := c.look(ctx, b); err == nil && v.bound {
-			_ = c.kill(ctx, v.conn)
-		}
-		err := c.finish(ctx, b.XID, true)
-		if errors.Is(err, errNOTA) {
-			err = nil
-		}
-		return participant.Result{Ending: participant.Committed, Detail: "XA COMMIT"}, err
-	}
-	return until(ctx, func(ctx context.Context) (participant.Result, error, error) {
-		v, err := c.look(ctx, b)
-		switch {
-		case err != nil:
-			return participant.Result{}, nil, &participant.NoEffectError{Err: err}
-		case v.row != 0:
-			return v.byRow(), nil, nil
-		case v.prepared && v.bound:
-			return participant.Result{}, errWaits, c.kill(ctx, v.conn)
-		case v.prepared:
-			if err := c.finish(ctx, b.XID, true); err != nil && !errors.Is(err, errNOTA) {
-				return participant.Result{}, nil, err
-			}
-			return participant.Result{}, errWaits, nil // the row tells
-		case v.locked:
-			return participant.Result{}, errWaits, nil
-		case b.Session == "":
-			return participant.Result{Ending: participant.Unknown, Detail: "no session on record"}, nil, nil
-		}
-		return participant.Result{Ending: participant.RolledBack, Detail: "not prepared, and no row"}, nil, nil
-	})
-}
-
-// Rollback implements [participant.Participant].
-func (c *mdClient) Rollback(ctx context.Context, b participant.Branch) (participant.Result, error) {
-	return c.exclude(ctx, b, false)
-}
-
-// Settle implements [participant.Settler].
-func (c *mdClient) Settle(ctx context.Context, b participant.Branch) (participant.Result, error) {
-	return c.exclude(ctx, b, true)
-}
-
-// exclude writes the barrier, which needs that nobody has the branch's row.
-func (c *mdClient) exclude(ctx context.Context, b participant.Branch, settle bool) (participant.Result, error) {
-	return until(ctx, func(ctx context.Context) (participant.Result, error, error) {
-		v, err := c.look(ctx, b)
-		switch {
-		case err != nil:
-			return participant.Result{}, nil, err
-		case v.row != 0 && !(v.row == mdBarrier && v.prepared):
-			return v.byRow(), nil, nil
-		case v.bound:
-			return participant.Result{}, errWaits, c.kill(ctx, v.conn)
-		case v.prepared && !settle:
-			err := c.finish(ctx, b.XID, false)
-			if errors.Is(err, errNOTA) {
-				err = nil
-			}
-			return participant.Result{}, errWaits, err
-		case v.locked:
-			return participant.Result{}, errWaits, nil
-		}
-		return participant.Result{}, errWaits, c.db.exchange(ctx, c.life, "barrier", func() error {
-			if c.db.rows[b.XID] == 0 && c.db.xas[b.XID] == nil {
-				c.db.rows[b.XID] = mdBarrier
-			}
-			return nil
-		})
-	})
-}
-
-// Inspect implements [participant.Inspector].
-func (c *mdClient) Inspect(ctx context.Context, b participant.Branch) (t participant.Testimony, err error) {
-	v, err := c.look(ctx, b)
-	switch {
-	case err != nil:
-	case v.row == mdWork:
-		t.Ending = participant.Committed
-	case v.prepared:
-		t.Prepared = true
-	case v.row == mdBarrier || !v.locked && b.Session != "":
-		t.Ending = participant.RolledBack
-	case !v.locked:
-		t.Ending = participant.Unknown
-	}
-	return t, err
-}
-
-// Prepared implements [participant.Participant].
-func (c *mdClient) Prepared(ctx context.Context, prefix string) (list []participant.Prepared, err error) {
-	err = c.db.exchange(ctx, c.life, "xa recover", func() error {
-		for _, xid := range slices.Sorted(maps.Keys(c.db.xas)) {
-			if b := c.db.xas[xid]; b.prepared && !b.ghost && strings.HasPrefix(xid, prefix) {
-				list = append(list, participant.Prepared{XID: xid})
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return list, nil
-}
-
-// Survey implements [participant.Surveyor].
-func (c *mdClient) Survey(ctx context.Context) (list []participant.Held, err error) {
-	all, err := c.Prepared(ctx, "")
-	for _, p := range all {
-		list = append(list, participant.Held{Prepared: p})
-	}
-	return list, err
-}
-
-// Tidy implements [participant.Tidier].
-func (c *mdClient) Tidy(ctx context.Context, limit int, over func(context.Context, []string) ([]bool, error)) (int, error) {
-	var names []string
-	err := c.db.exchange(ctx, c.life, "list proof", func() error {
-		names = slices.Sorted(maps.Keys(c.db.rows))
-		names = names[:min(len(names), limit, 1000)]
-		return nil
-	})
-	if err != nil {
-		return 0, err
-	}
-	if len(names) == 0 {
-		return 0, nil
-	}
-	gone, err := over(ctx, names)
-	if err != nil {
-		return 0, err
-	}
-	removed := 0
-	for i := range gone {
-		if gone[i] {
-			removed++
-		}
-	}
-	err = c.db.exchange(ctx, c.life, "tidy", func() error {
-		for i, xid := range names {
-			if gone[i] {
-				delete(c.db.rows, xid)
-				c.db.w.fire("proof tidied")
-			}
-		}
-		return nil
-	})
-	return removed, err
-}
-
-// Check implements [participant.Participant].
-func (c *mdClient) Check(ctx context.Context) error {
-	return c.db.exchange(ctx, c.life, "check", func() error { return nil })
-}
-
-// Close implements [participant.Participant].
-func (c *mdClient) Close() error { return nil }

@@ -30,6 +30,8 @@ func faults() []fault {
 		{"node paused", func(w *World, d *dice) { w.pauseFor(w.hosts[d.n(len(w.hosts))], d) }},
 		{"leader paused", func(w *World, d *dice) { w.pauseFor(w.leading(d), d) }},
 		{"slow disk", slowDisk},
+		{"disk full", func(w *World, d *dice) { ail(w, d, full) }},
+		{"disk fails", func(w *World, d *dice) { ail(w, d, failing) }},
 		{"wall clock jumps", jump},
 		{"participant crashes", participantCrashes},
 		{"participant out of reach", participantCut},
@@ -315,6 +317,7 @@ func (w *World) heal() {
 	w.startServers()
 	for _, h := range w.hosts {
 		h.gate.set(false)
+		h.ails.Store(healthy)
 		h.slow(time.Millisecond)
 		h.start()
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -204,17 +205,27 @@ func (t *transport) duplicate(peer *transport, r request) {
 	t.net.mu.Lock()
 	twice := t.net.twice
 	t.net.mu.Unlock()
-	append, ok := r.command.(*raft.AppendEntriesRequest)
-	if !ok || r.beat || twice == 0 || t.net.dice.n(1000) >= twice {
+	if r.beat || twice == 0 || t.net.dice.n(1000) >= twice {
 		return
 	}
-	again := *append
-	t.net.w.fire("message twice")
+	again, late := r, 1500*time.Millisecond
+	switch c := r.command.(type) {
+	case *raft.AppendEntriesRequest:
+		copied := *c
+		again.command = &copied
+		t.net.w.fire("message twice")
+	case *raft.InstallSnapshotRequest:
+		copied := *c
+		again.command, late = &copied, 8*time.Second
+		t.net.w.fire("snapshot twice")
+	default:
+		return
+	}
 	t.net.w.all.Go(func() {
-		rest(t.net.dice.between(time.Millisecond, 1500*time.Millisecond))
+		rest(t.net.dice.between(time.Millisecond, late))
 		timer := time.NewTimer(rpcPatience)
 		defer timer.Stop()
-		_, _ = peer.take(request{command: &again}, timer)
+		_, _ = peer.take(again, timer)
 	})
 }
 
@@ -329,7 +340,11 @@ func (t *transport) InstallSnapshot(_ raft.ServerID, to raft.ServerAddress, a *r
 	if body == nil {
 		body = []byte{}
 	}
-	return answerInto(t, to, request{command: a, body: body, whole: whole}, snapshotPatience, r)
+	err = answerInto(t, to, request{command: a, body: body, whole: whole}, snapshotPatience, r)
+	if err != nil && strings.Contains(err.Error(), "older than what this node has applied") {
+		t.net.w.fire("older snapshot refused")
+	}
+	return err
 }
 
 func answerInto[T any](t *transport, to raft.ServerAddress, r request, patience time.Duration, into *T) error {

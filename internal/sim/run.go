@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"runtime"
 	"runtime/pprof"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/txmgr/txmgr/txn"
@@ -95,7 +97,17 @@ func (w *World) settle(healed time.Duration) {
 		}
 		rest(250 * time.Millisecond)
 	}
-	w.violate("%v after the faults were over: %s", settleBound, why)
+	w.violate("%v after the faults were over: %s%s", settleBound, why, w.aboutXID(why))
+}
+
+// aboutXID tells, for people, what participants did for the branch that a text names.
+func (w *World) aboutXID(text string) string {
+	for _, word := range strings.Fields(text) {
+		if _, id, _, ok := txn.ParseXID(word); ok {
+			return w.noted(id)
+		}
+	}
+	return ""
 }
 
 // unsettled says what is not over yet; empty when everything is.
@@ -153,7 +165,7 @@ func (w *World) heldUp() string {
 	w.maria.mu.Lock()
 	defer w.maria.mu.Unlock()
 	for _, xid := range slices.Sorted(maps.Keys(w.maria.xas)) {
-		if b := w.maria.xas[xid]; !b.foreign {
+		if b := w.maria.xas[xid]; !b.foreign && !w.maria.stray(xid) {
 			return fmt.Sprintf("stock holds %s (%+v)", xid, *b)
 		}
 	}
@@ -229,5 +241,21 @@ func (w *World) finish(o *Outcome) {
 		l.tr.shut()
 		w.all.Go(func() { _ = l.node.Close() })
 	}
+	w.awaitEnd()
+}
+
+// endBound is how long all that is under way may take to end, once nothing is wanted any
+// more.
+const endBound = 10 * time.Minute
+
+// awaitEnd waits until everything has ended. A bubble cannot be left with goroutines in
+// it, and its time goes on as long as they have timers: so what does not end is shown,
+// and ends the process.
+func (w *World) awaitEnd() {
+	late := time.AfterFunc(endBound, func() {
+		stacks := make([]byte, 1<<20)
+		panic(fmt.Sprintf("seed %d: not at an end %v later\n%s\n%s", w.plan.Seed, endBound, w.Story(), stacks[:runtime.Stack(stacks, true)]))
+	})
+	defer late.Stop()
 	w.all.Wait()
 }

@@ -159,6 +159,17 @@ func (w *World) note(id txn.ID, format string, args ...any) {
 	w.notes[id] = append(w.notes[id], line{w.now(), fmt.Sprintf(format, args...)})
 }
 
+// noted gives the story of one transaction.
+func (w *World) noted(id txn.ID) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var b strings.Builder
+	for _, n := range w.notes[id] {
+		fmt.Fprintf(&b, "\n        %12v  %s", n.at, n.text)
+	}
+	return b.String()
+}
+
 // storyLines is how much of a story is printed.
 const storyLines = 250
 

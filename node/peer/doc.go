@@ -24,7 +24,7 @@
 //
 //  1. Nothing is handed to raft but streams that were let in: of the same cluster and
 //     incarnation, as far as both sides know theirs, not the node's own id, and
-//     accepted by Config.Admit.
+//     accepted by Config.Admit and Config.Stream.
 //  2. A stream of raft reaches the node it is meant for, or nobody: streams are pooled
 //     by id and address, and the id is checked when one is made. So a node that came
 //     to another's address never acknowledges in its name.

@@ -1,0 +1,99 @@
+package sim
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// TestOlderSnapshot is a snapshot that reaches a follower which has applied more. raft
+// would go back to it, and panic: the entries after it are not in the follower's log any
+// more.
+func TestOlderSnapshot(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		do   func(*testing.T, *trial)
+	}{
+		{"it was sent before a newer one, and comes after it", lateSnapshot},
+		{"the follower has entries whose answers were lost, and has shortened its log", lostAnswers},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				x := newTrial(t, Plan{Seed: 1, Nodes: 3, Faced: time.Second, Apps: 1})
+				defer x.end()
+				c.do(t, x)
+				x.write(t, 5)
+				if behind := x.awaitCaughtUp(); behind != "" {
+					t.Errorf("%v later: %s\n%s", catchUpBound, behind, x.w.Story())
+				}
+			})
+		})
+	}
+}
+
+// lateSnapshot lets two snapshots wait, as they do at a node that is halted, and the
+// older one come last.
+func lateSnapshot(t *testing.T, x *trial) {
+	x.write(t, 20)
+	x.cut(true)
+	x.write(t, 40)
+	x.snapshot(t, x.leader)
+	older := x.newest(x.leader)
+	x.write(t, 60)
+	x.snapshot(t, x.leader)
+	newer := x.newest(x.leader)
+	x.cut(false)
+	if behind := x.awaitCaughtUp(); behind != "" {
+		t.Fatal(behind)
+	}
+	if got := x.newest(x.away.alive()); got.meta.Index != newer.meta.Index {
+		t.Fatalf("the follower has the snapshot of %d; want %d", got.meta.Index, newer.meta.Index)
+	}
+	command := &raft.InstallSnapshotRequest{
+		RPCHeader: raft.RPCHeader{
+			ProtocolVersion: raft.ProtocolVersionMax,
+			ID:              []byte(x.leader.host.name), Addr: []byte(x.leader.host.addr),
+		},
+		SnapshotVersion: older.meta.Version, Term: older.meta.Term,
+		LastLogIndex: older.meta.Index, LastLogTerm: older.meta.Term, Size: older.meta.Size,
+		Configuration: raft.EncodeConfiguration(older.meta.Configuration), ConfigurationIndex: older.meta.ConfigurationIndex,
+	}
+	timer := time.NewTimer(snapshotPatience)
+	defer timer.Stop()
+	a, err := x.w.net.peer(x.away.addr).take(request{command: command, body: older.body, whole: true}, timer)
+	if err != nil || a.Error == nil {
+		t.Errorf("a snapshot of %d after one of %d: %v, answer %+v; want a refusal", older.meta.Index, newer.meta.Index, err, a)
+	}
+}
+
+// lostAnswers lets a follower have entries that its leader does not know it to have, and
+// remove what the leader sends before them.
+func lostAnswers(t *testing.T, x *trial) {
+	x.write(t, 30)
+	rest(time.Second)
+	deaf := true
+	x.w.net.change(func(n *network) {
+		n.eats = func(_, to int, command, answer any) bool {
+			a, ok := command.(*raft.AppendEntriesRequest)
+			r, fine := answer.(*raft.AppendEntriesResponse)
+			return deaf && to == x.away.index && ok && fine && len(a.Entries) > 0 && r.Success
+		}
+	})
+	x.write(t, 5)
+	x.snapshot(t, x.leader)
+	x.write(t, 25)
+	if behind := x.awaitCaughtUp(); behind != "" {
+		t.Fatal(behind)
+	}
+	x.snapshot(t, x.away.alive())
+	if at, have := x.newest(x.leader).meta.Index, x.newest(x.away.alive()).meta.Index; at >= have {
+		t.Fatalf("the leader's snapshot is of %d, the follower's of %d: nothing is tried", at, have)
+	}
+	rest(5 * time.Second)
+	x.w.net.change(func(*network) { deaf = false })
+	if x.w.fired["older snapshot refused"] == 0 {
+		t.Error("no older snapshot was refused: nothing was tried")
+	}
+}

@@ -1,0 +1,73 @@
+package node
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// hclogger gives raft's messages to logger, at debug level what is not a warning, or was
+// said just before.
+func hclogger(logger *slog.Logger) hclog.Logger {
+	l := hclog.NewInterceptLogger(&hclog.LoggerOptions{Output: io.Discard, Level: hclog.Debug})
+	l.RegisterSink(&hclogSink{logger: logger, said: make(map[string]time.Time)})
+	return l
+}
+
+// electionStarts is a warning among several nodes. One alone says it at each
+// start, where it means that all is well.
+const electionStarts = "heartbeat timeout reached, starting election"
+
+const (
+	// sayAgain is how often at most the same is said of the same node: of one that is down
+	// raft speaks several times a second.
+	sayAgain = time.Minute
+	maxSaid  = 256 // things that are remembered
+)
+
+type hclogSink struct {
+	logger *slog.Logger
+
+	mu   sync.Mutex
+	said map[string]time.Time // guarded by mu: when
+}
+
+// Accept implements hclog.SinkAdapter.
+func (s *hclogSink) Accept(name string, level hclog.Level, msg string, args ...any) {
+	l := s.logger.With("from", name)
+	switch {
+	case level < hclog.Warn || msg == electionStarts || s.again(msg, args):
+		l.Debug(msg, args...)
+	case level >= hclog.Error:
+		l.Error(msg, args...)
+	default:
+		l.Warn(msg, args...)
+	}
+}
+
+// again reports whether this was said of the same node not long ago, and notes that it is
+// said now if it was not.
+func (s *hclogSink) again(msg string, args []any) bool {
+	key := msg
+	for i := 0; i+1 < len(args); i += 2 {
+		switch args[i] {
+		case "peer", "server-id", "target", "from", "candidate", "id":
+			key += fmt.Sprint(" ", args[i+1])
+		}
+	}
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at, ok := s.said[key]; ok && now.Sub(at) < sayAgain {
+		return true
+	}
+	if len(s.said) >= maxSaid {
+		clear(s.said)
+	}
+	s.said[key] = now
+	return false
+}
