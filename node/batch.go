@@ -102,19 +102,21 @@ func newBatcher(r *raft.Raft, c *clock, wall func() time.Time) *batcher {
 // propose waits until the command is applied. An error means that it was not,
 // or, when it is [txn.ErrInDoubt], that this is not known.
 func (b *batcher) propose(ctx context.Context, c machine.Command) (machine.Result, error) {
-	return b.proposeThen(ctx, c, nil)
+	return b.proposeIn(ctx, 0, c, nil)
 }
 
-// proposeThen is propose, and calls over, unless it is nil, when the command is
-// applied, or surely will not be by this node; also when ctx has ended before.
-func (b *batcher) proposeThen(ctx context.Context, c machine.Command, over func()) (machine.Result, error) {
+// proposeIn is propose, in the given term only, unless that is 0: what was computed
+// from the clock of one term means something else in another. It calls over, unless
+// that is nil, when the command is applied, or surely will not be by this node; also
+// when ctx has ended before.
+func (b *batcher) proposeIn(ctx context.Context, term uint64, c machine.Command, over func()) (machine.Result, error) {
 	p := b.proposals.Get().(*proposal)
 	p.over = over
 	err := ctx.Err()
 	if err != nil {
 		err = fmt.Errorf("%w: %w before the command was proposed", txn.ErrUnavailable, context.Cause(ctx))
 	} else {
-		err = b.put(c, p)
+		err = b.put(term, c, p)
 	}
 	if err != nil {
 		p.end()
@@ -131,9 +133,9 @@ func (b *batcher) proposeThen(ctx context.Context, c machine.Command, over func(
 	}
 }
 
-func (b *batcher) put(c machine.Command, p *proposal) error {
+func (b *batcher) put(term uint64, c machine.Command, p *proposal) error {
 	b.mu.Lock()
-	if b.term == 0 {
+	if b.term == 0 || term != 0 && term != b.term {
 		b.mu.Unlock()
 		return fmt.Errorf("%w: this node does not lead", txn.ErrUnavailable)
 	}

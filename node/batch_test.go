@@ -19,7 +19,7 @@ func grounded() *batcher {
 func (b *batcher) mustPut(t *testing.T, commands ...machine.Command) {
 	t.Helper()
 	for _, c := range commands {
-		if err := b.put(c, &proposal{done: make(chan outcome, 1)}); err != nil {
+		if err := b.put(0, c, &proposal{done: make(chan outcome, 1)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -151,7 +151,7 @@ func TestLargeCommandsHarmNobody(t *testing.T) {
 	}
 	half := machine.Begin{Branches: giant.Branches[:60]} // just fits, alone
 	b.mustPut(t, small, large)
-	if err := b.put(giant, &proposal{done: make(chan outcome, 1)}); !errors.Is(err, txn.ErrInvalid) {
+	if err := b.put(0, giant, &proposal{done: make(chan outcome, 1)}); !errors.Is(err, txn.ErrInvalid) {
 		t.Errorf("a command of 16 MiB: %v", err)
 	}
 	b.mustPut(t, half, small)

@@ -11,11 +11,11 @@ import (
 
 // call proposes a command on one transaction and turns a refusal into an error.
 func (n *Node) call(ctx context.Context, op string, id txn.ID, c machine.Command) (machine.Result, error) {
-	return n.callThen(ctx, op, id, c, nil)
+	return n.callIn(ctx, 0, op, id, c, nil)
 }
 
-// callThen is call, and over as in [batcher.proposeThen].
-func (n *Node) callThen(ctx context.Context, op string, id txn.ID, c machine.Command, over func()) (machine.Result, error) {
+// callIn is call, with term and over as in [batcher.proposeIn].
+func (n *Node) callIn(ctx context.Context, term uint64, op string, id txn.ID, c machine.Command, over func()) (machine.Result, error) {
 	if id.IsZero() {
 		return machine.Result{}, &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: "no transaction id given"}
 	}
@@ -23,7 +23,7 @@ func (n *Node) callThen(ctx context.Context, op string, id txn.ID, c machine.Com
 		return machine.Result{}, txn.Wrap(op, id, n.unless(err))
 	}
 	failpoint.Hit(op + " received")
-	res, err := n.batcher.proposeThen(ctx, c, over)
+	res, err := n.batcher.proposeIn(ctx, term, c, over)
 	failpoint.Hit(op + " applied")
 	if err != nil {
 		return res, txn.Wrap(op, id, n.unless(err))

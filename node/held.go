@@ -38,12 +38,12 @@ func (n *Node) feedResumed() {
 }
 
 // order proposes a command that is about no transaction. over is as in
-// [batcher.proposeThen], and may be nil. A refusal comes with its result.
+// [batcher.proposeIn], and may be nil. A refusal comes with its result.
 func (n *Node) order(ctx context.Context, op string, c machine.Command, over func()) (machine.Result, error) {
 	if err := n.serves(); err != nil {
 		return machine.Result{}, txn.Wrap(op, txn.ID{}, n.unless(err))
 	}
-	res, err := n.batcher.proposeThen(ctx, c, over)
+	res, err := n.batcher.proposeIn(ctx, 0, c, over)
 	switch {
 	case err != nil:
 		return res, txn.Wrap(op, txn.ID{}, n.unless(err))

@@ -27,10 +27,9 @@ func (n *Node) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
 	}
 	// Before the clock is asked: that of a follower gives no deadlines.
 	err := n.serves()
-	var k uint64
-	var expiry survival.Tick
+	var d deadline
 	if err == nil {
-		k, expiry, err = n.deadline(o.Timeout)
+		d, err = n.deadline(o.Timeout)
 	}
 	if err == nil {
 		err = n.admit()
@@ -42,11 +41,11 @@ func (n *Node) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
 	if err != nil {
 		return txn.Begun{}, txn.Wrap("begin", o.ID, err)
 	}
-	c := machine.Begin{ID: o.ID, Name: o.Name, Timeout: o.Timeout, Survival: k, Expiry: expiry, Labels: labels(o.Labels)}
+	c := machine.Begin{ID: o.ID, Name: o.Name, Timeout: o.Timeout, Survival: d.survival, Expiry: d.expiry, Labels: labels(o.Labels)}
 	for _, e := range o.Branches {
 		c.Branches = append(c.Branches, machine.Branch(e))
 	}
-	res, err := n.callThen(ctx, "begin", o.ID, c, over)
+	res, err := n.callIn(ctx, d.term, "begin", o.ID, c, over)
 	if err != nil {
 		return txn.Begun{}, res.ExplainBegin(err, o)
 	}
@@ -81,19 +80,28 @@ func labels(m map[string]string) []machine.Label {
 	return out
 }
 
-// deadline computes the survival index of a timeout that begins now, and the
-// tick at which it ends.
-func (n *Node) deadline(timeout time.Duration) (k uint64, expiry survival.Tick, err error) {
+// deadline is the survival index of a timeout, and the tick at which it ends by the
+// count of the term's leader.
+type deadline struct {
+	term     uint64
+	survival uint64
+	expiry   survival.Tick
+}
+
+// deadline computes that of a timeout that begins now.
+func (n *Node) deadline(timeout time.Duration) (d deadline, err error) {
+	d.term = n.term.Load() // before the clock is read
 	interval := n.clock.every()
 	if timeout < interval || timeout > n.conf.MaxTimeout {
-		return 0, 0, fmt.Errorf("%w: timeout %v: want at least one interval of the coordinator, %v, and at most %v", txn.ErrInvalid, timeout, interval, n.conf.MaxTimeout)
+		return d, fmt.Errorf("%w: timeout %v: want at least one interval of the coordinator, %v, and at most %v", txn.ErrInvalid, timeout, interval, n.conf.MaxTimeout)
 	}
 	tick, untilNext := n.clock.now()
 	i, err := survival.NewIndex(timeout, untilNext, interval)
 	if err != nil {
-		return 0, 0, fmt.Errorf("%w: %w", txn.ErrInvalid, err)
+		return d, fmt.Errorf("%w: %w", txn.ErrInvalid, err)
 	}
-	return uint64(i.Survival), i.Hash(tick), nil
+	d.survival, d.expiry = uint64(i.Survival), i.Hash(tick)
+	return d, nil
 }
 
 // admit refuses new transactions beyond what memory was planned for.
@@ -116,7 +124,7 @@ func (n *Node) Enlist(ctx context.Context, id txn.ID, e txn.Enlistment) (txn.Bra
 	if err != nil {
 		return txn.Branch{}, txn.Wrap("enlist", id, err)
 	}
-	res, err := n.callThen(ctx, "enlist", id, machine.Enlist{ID: id, Branch: machine.Branch(e)}, over)
+	res, err := n.callIn(ctx, 0, "enlist", id, machine.Enlist{ID: id, Branch: machine.Branch(e)}, over)
 	if err != nil {
 		return txn.Branch{}, res.ExplainEnlist(err, e.Participant)
 	}
@@ -137,11 +145,11 @@ func (n *Node) Extend(ctx context.Context, id txn.ID, timeout time.Duration) (tx
 	if err := n.serves(); err != nil {
 		return txn.Outcome{}, txn.Wrap("extend", id, err)
 	}
-	k, expiry, err := n.deadline(timeout)
+	d, err := n.deadline(timeout)
 	if err != nil {
 		return txn.Outcome{}, txn.Wrap("extend", id, err)
 	}
-	res, err := n.call(ctx, "extend", id, machine.Extend{ID: id, Timeout: timeout, Survival: k, Expiry: expiry})
+	res, err := n.callIn(ctx, d.term, "extend", id, machine.Extend{ID: id, Timeout: timeout, Survival: d.survival, Expiry: d.expiry}, nil)
 	return outcomeOf(res), err
 }
 

@@ -209,3 +209,17 @@ func (c *replicas) link(i int, on bool) {
 		}
 	}
 }
+
+// TestADeadlineIsOfItsTerm: what was computed from the clock of one term is not proposed
+// in another, where the same tick may be earlier.
+func TestADeadlineIsOfItsTerm(t *testing.T) {
+	b := grounded()
+	b.lead(3)
+	p := &proposal{done: make(chan outcome, 1)}
+	if err := b.put(2, machine.Begin{}, p); !errors.Is(err, txn.ErrUnavailable) {
+		t.Errorf("a deadline of term 2 in term 3: %v", err)
+	}
+	if err := b.put(3, machine.Begin{}, p); err != nil {
+		t.Error(err)
+	}
+}

@@ -140,8 +140,11 @@ var nodeIDKey = []byte("txmgr/node-id")
 // for another one.
 func nodeID(log raft.StableStore) (raft.ServerID, error) {
 	b, err := log.Get(nodeIDKey)
-	if err == nil && len(b) > 0 {
+	switch {
+	case err == nil && len(b) > 0:
 		return raft.ServerID(b), nil
+	case err != nil && !errors.Is(err, logstore.ErrKeyNotFound):
+		return "", fmt.Errorf("reading the node's name: %w", err)
 	}
 	id := "n_" + strings.ToLower(ulid.Make().String())
 	if err := log.Set(nodeIDKey, []byte(id)); err != nil {

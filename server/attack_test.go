@@ -34,13 +34,13 @@ func (r *running) commits(n byte) {
 func TestSlowloris(t *testing.T) {
 	r := start(t, func(c *server.Config, _ *servertest.Fake) { c.ReadTimeout = 3 * time.Second })
 	const slow = 1000
-	sent := "POST /txmgr.v1.TransactionService/Begin HTTP/1.1\r\nHost: x\r\nX-Slow: " + strings.Repeat("x", 100)
+	sent := "POST /txmgr.v1.TransactionService/Begin HTTP/1.1\r\nHost: localhost\r\nX-Slow: " + strings.Repeat("x", 100)
 	var left atomic.Int64
 	var wg sync.WaitGroup
 	for i := range slow {
 		c := dial(t, r.addr)
 		if i%2 == 1 { // the headers whole, and the body slowly
-			if _, err := io.WriteString(c, "POST /txmgr.v1.TransactionService/Begin HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 200\r\n\r\n{"); err != nil {
+			if _, err := io.WriteString(c, "POST /txmgr.v1.TransactionService/Begin HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 200\r\n\r\n{"); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -103,7 +103,7 @@ func TestTooManyConnections(t *testing.T) {
 	eventually(t, "room", func() bool {
 		c := dial(t, r.addr)
 		defer c.Close()
-		if _, err := io.WriteString(c, "GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); err != nil {
+		if _, err := io.WriteString(c, "GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"); err != nil {
 			return false
 		}
 		said, err := io.ReadAll(c)

@@ -371,7 +371,7 @@ func TestForwardedCallsAreLimited(t *testing.T) {
 	}
 	// A slow caller holds nothing at the node that leads.
 	c := dial(t, there.addr)
-	if _, err := fmt.Fprint(c, "POST /txmgr.v1.TransactionService/Begin HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n{"); err != nil {
+	if _, err := fmt.Fprint(c, "POST /txmgr.v1.TransactionService/Begin HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n{"); err != nil {
 		t.Fatal(err)
 	}
 	said := make([]byte, 4096)

@@ -1,6 +1,9 @@
 package server_test
 
 import (
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -93,6 +96,18 @@ func TestAnotherSitesNameIsNotLocal(t *testing.T) {
 		if got := call(open.base, host); got != want {
 			t.Errorf("Host %q: %d; want %d", host, got, want)
 		}
+	}
+	// Without its body.
+	c := dial(t, open.addr)
+	if _, err := fmt.Fprint(c, "POST /txmgr.v1.TransactionService/Begin HTTP/1.1\r\nHost: evil.example\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n{"); err != nil {
+		t.Fatal(err)
+	}
+	said := make([]byte, 4096)
+	if n, err := c.Read(said); err != nil || !strings.HasPrefix(string(said[:n]), "HTTP/1.1 403") {
+		t.Errorf("%v: %s", err, said[:n])
+	}
+	if _, err := c.Read(said); !errors.Is(err, io.EOF) {
+		t.Errorf("its connection is still open: %v", err)
 	}
 	if got := call(guarded(t, nil).base, "evil.example"); got != 401 {
 		t.Errorf("with tokens: %d; want 401", got)

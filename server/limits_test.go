@@ -121,8 +121,8 @@ func TestAskingIsLimited(t *testing.T) {
 func TestSlowCallersAreLeft(t *testing.T) {
 	r := start(t, func(c *server.Config, _ *servertest.Fake) { c.ReadTimeout = 100 * time.Millisecond })
 	for name, sent := range map[string]string{
-		"headers": "POST /txmgr.v1.TransactionService/Begin HTTP/1.1\r\nHost: x\r\nX-Slow: ",
-		"body":    "POST /txmgr.v1.TransactionService/Begin HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n{",
+		"headers": "POST /txmgr.v1.TransactionService/Begin HTTP/1.1\r\nHost: localhost\r\nX-Slow: ",
+		"body":    "POST /txmgr.v1.TransactionService/Begin HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n{",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -317,7 +317,7 @@ func TestOneConnectionServesManyCalls(t *testing.T) {
 			body = `{"id":"` + id1 + `","timeout":"200ms"}`
 		}
 		method := []string{"Begin", "Wait", "Extend"}[i]
-		if _, err := fmt.Fprintf(c, "POST /txmgr.v1.TransactionService/%s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", method, len(body), body); err != nil {
+		if _, err := fmt.Fprintf(c, "POST /txmgr.v1.TransactionService/%s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", method, len(body), body); err != nil {
 			t.Fatal(err)
 		}
 		res, err := http.ReadResponse(answers, nil)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/txmgr/txmgr/api/wire"
 	"github.com/txmgr/txmgr/txn"
@@ -24,6 +25,8 @@ func (s *Server) localNames(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
+		w.Header().Set("Connection", "close")
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // the body is not waited for
 		w.Header().Set(wire.HeaderCode, string(txn.CodeDenied))
 		http.Error(w, "txmgr: this server has no tokens, and on a loopback address it answers only to localhost and to addresses, not to "+r.Host, http.StatusForbidden)
 	})

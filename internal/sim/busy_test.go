@@ -35,7 +35,7 @@ func busy(t *testing.T, runs int, total Outcome) {
 	}
 	names = append(names,
 		"message cut off", "message lost", "message twice", "answer lost", "client: answer lost",
-		"crash", "node stops: its disk failed", "snapshot cannot be written", "leader changed", "snapshot taken", "snapshot sent", "snapshot torn", "snapshot twice", "older snapshot refused", "unacknowledged write kept",
+		"crash", "node stops: its disk failed", "snapshot cannot be written", "leader changed", "snapshot taken", "snapshot sent", "snapshot torn", "snapshot twice", "unacknowledged write kept",
 		"application dies", "application dawdles", "session fenced", "call forwarded", "timeout",
 		"bank hangs", "stock hangs", "post hangs", "bank answer lost", "stock answer lost", "post answer lost",
 		"bank out of reach", "stock out of reach", "post out of reach",

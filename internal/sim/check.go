@@ -28,6 +28,7 @@ type replay struct {
 	due    map[txn.ID]time.Duration
 	events map[txn.ID][]*event // calls that granted time
 	acts   map[txn.ID][]string // what the log did to it, for people
+	steps  []*written
 	late   time.Duration
 	timed  int
 }
@@ -110,6 +111,7 @@ func (w *World) replay(chain []*written) *replay {
 			if r.fx == nil {
 				return nil
 			}
+			r.steps = append(r.steps, e)
 			r.step(e)
 		}
 		if img := wanted[place{uint64(i + 1), e.log.Term}]; img != nil {
@@ -189,11 +191,26 @@ func (r *replay) step(e *written) {
 			late := e.at - r.due[c.ID]
 			r.late = max(r.late, late)
 			if late < 0 {
-				r.w.violate("%v: timed out %v early, by entry %d%s", c.ID, -late, e.log.Index, r.lifeOf(c.ID))
+				r.w.violate("%v: timed out %v early, by entry %d%s%s", c.ID, -late, e.log.Index, r.lifeOf(c.ID), r.ticks())
 			}
 		}
 		r.end[c.ID] = c.State
 	}
+}
+
+// ticks tells, for people, how time went by in the log: the first and the last entry of
+// each term, who had it first, when, and its tick.
+func (r *replay) ticks() string {
+	var b strings.Builder
+	for i, e := range r.steps {
+		if i > 0 && i < len(r.steps)-1 && r.steps[i-1].log.Term == e.log.Term && r.steps[i+1].log.Term == e.log.Term {
+			continue
+		}
+		if entry, err := raftfsm.DecodeEntry(e.log.Data); err == nil {
+			fmt.Fprintf(&b, "\n        %12v  entry %d of term %d, of n%d: tick %d", e.at, e.log.Index, e.log.Term, e.host+1, entry.Tick)
+		}
+	}
+	return b.String()
 }
 
 // entered notes for people what an entry did to a transaction.
