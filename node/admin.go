@@ -101,7 +101,7 @@ func (n *Node) Status(ctx context.Context) (txn.Status, error) {
 	leader, leaderID := n.raft.LeaderWithID()
 	tick, _ := n.clock.now()
 	s := txn.Status{
-		Node: string(n.storage.id), Leader: n.leading.Load(), LeaderID: string(leaderID), Version: Version(),
+		Node: string(n.storage.id), Leader: n.leads(), LeaderID: string(leaderID), Version: Version(),
 		Term: n.raft.CurrentTerm(), LogIndex: n.raft.LastIndex(), Tick: uint64(tick),
 		Uptime:   txn.Duration(time.Since(n.started).Round(time.Millisecond)),
 		Commands: n.batcher.commands.Load(), Entries: n.batcher.entries.Load(), TickEntries: n.batcher.tickEntries.Load(),

@@ -50,7 +50,8 @@ Without a leader the exit code is 10.`,
 			if err := a.printCluster(s); err != nil {
 				return err
 			}
-			if leaderOf(s) == "" {
+			// A node that has just been told who leads may not know any node yet.
+			if !slices.ContainsFunc(s.Members, func(m txn.Member) bool { return m.Leader }) {
 				return &output.Failure{Code: txn.CodeUnhealthy, What: "no leader", Cause: s.Waiting, Next: "look at the logs of the nodes; more than half of the voters have to reach each other"}
 			}
 			return nil

@@ -109,7 +109,7 @@ func holdCall(t *testing.T, address string) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = held.Close() })
-	const call = "POST /txmgr.v1.TransactionService/Begin HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" +
+	const call = "POST /txmgr.v1.TransactionService/Begin HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" +
 		"Content-Length: 2\r\nExpect: 100-continue\r\n\r\n"
 	if _, err := held.Write([]byte(call)); err != nil {
 		t.Fatal(err)
