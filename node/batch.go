@@ -231,7 +231,12 @@ func (b *batcher) lead(term uint64) {
 		refused, b.queue = b.queue, nil
 	}
 	b.mu.Unlock()
-	for _, l := range refused {
+	refuse(refused)
+}
+
+// refuse answers callers of whom nothing was proposed.
+func refuse(batches []*batch) {
+	for _, l := range batches {
 		l.answer(nil, fmt.Errorf("%w: this node does not lead any more", txn.ErrUnavailable))
 	}
 }
@@ -285,11 +290,19 @@ func (b *batcher) gather() {
 
 // next takes the front batch; nil when there is nothing to write, or not yet. Nothing is
 // written in a term in which this node has not taken over: its clock may be ahead of that
-// of a leader in between, whose entries it has not applied yet.
+// of a leader in between, whose entries it has not applied yet. Who waits then is refused:
+// it may be the one that lays leadership down.
 func (b *batcher) next() *batch {
 	b.mu.Lock()
+	if b.term != b.current() {
+		refused := b.queue
+		b.queue, b.tick = nil, false
+		b.mu.Unlock()
+		refuse(refused)
+		return nil
+	}
 	defer b.mu.Unlock()
-	if b.term == 0 || b.term != b.current() || len(b.queue) == 0 && !b.tick {
+	if b.term == 0 || len(b.queue) == 0 && !b.tick {
 		return nil
 	}
 	// A second batch in the queue says that the first one is full.

@@ -48,6 +48,26 @@ func (b *batcher) wantNext(t *testing.T, commands int) {
 // nothing is what [batcher.wantNext] wants when no entry may leave.
 const nothing = -1
 
+// Who waits in a term that is over for raft is told so, although the node has not laid
+// leadership down: it may be what the node does before it can.
+func TestBatchRefusesWhenTheTermIsOver(t *testing.T) {
+	b := grounded()
+	p := &proposal{done: make(chan outcome, 1)}
+	if err := b.put(0, machine.Commit{}, p); err != nil {
+		t.Fatal(err)
+	}
+	b.current = func() uint64 { return 2 }
+	b.wantNext(t, nothing)
+	select {
+	case o := <-p.done:
+		if !errors.Is(o.err, txn.ErrUnavailable) {
+			t.Errorf("answer %v, want ErrUnavailable", o.err)
+		}
+	default:
+		t.Error("it waits on")
+	}
+}
+
 // An entry waits for the one before it unless it is as large, and whoever makes
 // it so wakes the sender.
 func TestBatchWaitsUntilAsLargeAsTheLast(t *testing.T) {

@@ -20,7 +20,7 @@ func (n *Node) callIn(ctx context.Context, term uint64, op string, id txn.ID, c 
 		return machine.Result{}, &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: "no transaction id given"}
 	}
 	if err := n.serves(); err != nil {
-		return machine.Result{}, txn.Wrap(op, id, n.unless(err))
+		return machine.Result{}, txn.Wrap(op, id, err)
 	}
 	failpoint.Hit(op + " received")
 	res, err := n.batcher.proposeIn(ctx, term, c, over)

@@ -6,10 +6,11 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// broken gives the failure of the log; nil as long as there was none.
+// broken gives the failure of the log; nil as long as there was none. Nothing was done,
+// and another node may serve.
 func (n *Node) broken() error {
 	if p := n.failed.Load(); p != nil {
-		return *p
+		return fmt.Errorf("%w: the log has failed: %w", txn.ErrUnavailable, *p)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/txmgr/txmgr/internal/bed"
 	"github.com/txmgr/txmgr/node/peer"
 	"github.com/txmgr/txmgr/raftfsm"
 	"github.com/txmgr/txmgr/recovery"
@@ -127,6 +128,9 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 // stand opens what the node stands on.
 func (n *Node) stand() (*ground, error) {
 	if n.conf.Bed != nil {
+		if f, ok := n.conf.Bed.Log.(bed.Failer); ok {
+			f.OnFailure(n.fail)
+		}
 		return bedGround(n.conf.Bed), nil
 	}
 	s, err := openStorage(n.conf.DataDir, n.fail, n.logger)

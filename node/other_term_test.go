@@ -50,6 +50,7 @@ func TestNothingIsStampedInAnotherTerm(t *testing.T) {
 	b.mustPut(t, machine.Commit{})
 	b.wantNext(t, nothing)
 	b.lead(2)
+	b.mustPut(t, machine.Commit{}) // the one before was refused
 	b.wantNext(t, 1)
 }
 

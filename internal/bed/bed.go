@@ -34,3 +34,9 @@ type Log interface {
 	raft.LogStore
 	raft.StableStore
 }
+
+// Failer is a [Log] that tells of its first failure, as the real one does. The node says
+// whom to tell before it uses the log.
+type Failer interface {
+	OnFailure(tell func(error))
+}

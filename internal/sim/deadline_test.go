@@ -26,7 +26,7 @@ func TestDeadlinesWhileLeadersChange(t *testing.T) {
 		{"handed over", handOverLeader, 500 * time.Millisecond},
 		// Whoever comes back counts on from what it hears then; and at the end nobody
 		// may lead: for two elections of one to three times half a second.
-		{"crashed", crashLeader, 3 * time.Second},
+		{"crashed", crashLeader, 4 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
