@@ -10,7 +10,7 @@ export GOTOOLCHAIN ?= local
 
 GO       ?= go
 TOOL      = $(GO) tool -modfile=tools/go.mod
-FUZZTIME ?= 5s
+FUZZTIME ?= 3s
 SEEDS    ?= 2000
 BENCH    ?= .
 PKG      ?= ./...
@@ -66,7 +66,7 @@ planted: ## one bug after the other is planted: each must be caught by the test 
 	@$(GO) vet -tags planted ./internal/planted
 	$(GO) test -tags planted -count=1 -timeout 20m -v -run TestPlants ./internal/planted
 
-fuzz: ## every fuzz target for FUZZTIME (5s)
+fuzz: ## every fuzz target for FUZZTIME (3s)
 	@FUZZTIME=$(FUZZTIME) scripts/fuzz
 
 bench: ## benchmarks: PKG=./timeout/survival BENCH=Add COUNT=6, summed up by benchstat

@@ -59,7 +59,7 @@ func TestSim(t *testing.T) {
 		report(t, o)
 		return
 	}
-	first, count := seeds(t, 400)
+	first, count := seeds(t, 100)
 	var mu sync.Mutex
 	var all []Outcome
 	began := time.Now()
