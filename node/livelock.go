@@ -67,6 +67,12 @@ func (w *watchedTransport) AppendEntries(id raft.ServerID, target raft.ServerAdd
 	return err
 }
 
+// SetHeartbeatHandler implements [raft.Transport]: heartbeats go the way of all requests.
+// raft's handler works beside its main loop, on the same state: a candidate that wins its
+// election while the handler takes over the term of another leader, and writes that to the
+// disk, leads in a term in which it was not elected.
+func (w *watchedTransport) SetHeartbeatHandler(func(raft.RPC)) {}
+
 // InstallSnapshot implements [raft.Transport].
 func (w *watchedTransport) InstallSnapshot(id raft.ServerID, target raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
 	err := w.Transport.InstallSnapshot(id, target, args, resp, data)

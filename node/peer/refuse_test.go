@@ -76,8 +76,9 @@ func TestElsewhere(t *testing.T) {
 		t.Errorf("pipeline meant for another: %v", err)
 	}
 	// The stream that is right goes into a pool that the wrong id does not use.
+	requests := b.Transport().Consumer() // from here on streams are taken
 	go func() {
-		rpc := <-b.Transport().Consumer()
+		rpc := <-requests
 		rpc.Respond(&raft.RequestVoteResponse{Granted: true}, nil)
 	}()
 	var vote raft.RequestVoteResponse
@@ -115,8 +116,9 @@ func TestAddress(t *testing.T) {
 			return ""
 		}
 	})
+	requests := b.Transport().Consumer() // from here on streams are taken
 	go func() {
-		rpc := <-b.Transport().Consumer()
+		rpc := <-requests
 		rpc.Respond(&raft.RequestVoteResponse{Granted: true}, nil)
 	}()
 	var vote raft.RequestVoteResponse
