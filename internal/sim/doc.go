@@ -27,6 +27,10 @@
 // the next life begins with what had been synced, and by chance with a part of what
 // was being synced.
 //
+// A disk that is full, or fails, ends the life soon after its first write in vain, as
+// logstore and the process do; until then nothing may be acknowledged. It begins again
+// when there is a disk.
+//
 // # Invariants that are checked
 //
 //  1. Atomic: every branch of a transaction ended as the log decided, once.
@@ -47,6 +51,10 @@
 // A failing seed prints what it violates and the end of its story, and how to run it
 // again. The same seed gives the same plan, but not the same run to the last step:
 // goroutines, and raft's own elections, are not drawn from it. Run it ten times.
+//
+// A panic in a goroutine of raft's shows the seed as a label of that goroutine; one for
+// want of an entry is preceded by the story. What does not come to its end is shown with
+// all stacks.
 //
 // # Concurrency
 //

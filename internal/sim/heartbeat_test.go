@@ -69,12 +69,10 @@ func (p *peers) answer(tr *transport, rpc raft.RPC) {
 	case *raft.RequestPreVoteRequest:
 		rpc.Respond(&raft.RequestPreVoteResponse{RPCHeader: c.RPCHeader, Term: c.Term, Granted: p.elected == 0}, nil)
 	case *raft.RequestVoteRequest:
-		if p.elected == 0 {
+		if p.elected == 0 { // nobody else answers
 			p.elected = c.Term
 			p.done.Go(func() { p.outrun(tr, rpc, c.Term) })
-			return
 		}
-		rpc.Respond(&raft.RequestVoteResponse{RPCHeader: c.RPCHeader, Term: c.Term}, nil)
 	case *raft.AppendEntriesRequest:
 		last := c.PrevLogEntry
 		for _, e := range c.Entries {

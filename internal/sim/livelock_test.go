@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,7 +34,7 @@ func catchUp(t *testing.T, lost int) {
 	if behind := x.awaitCaughtUp(); behind != "" {
 		t.Fatalf("before any answer was lost: %s", behind)
 	}
-	if x.w.fired["snapshot sent"] == 0 {
+	if x.w.times("snapshot sent") == 0 {
 		t.Fatal("no snapshot was sent: nothing was tried")
 	}
 	eaten := x.eat(lost)
@@ -41,25 +42,25 @@ func catchUp(t *testing.T, lost int) {
 	rest(time.Second)
 	x.write(t, 10)
 	if behind := x.awaitCaughtUp(); behind != "" {
-		t.Errorf("%v after the network was whole: %s; %d snapshots were sent\n%s", catchUpBound, behind, x.w.fired["snapshot sent"], x.w.Story())
+		t.Errorf("%v after the network was whole: %s; %d snapshots were sent\n%s", catchUpBound, behind, x.w.times("snapshot sent"), x.w.Story())
 	}
-	if *eaten != lost {
-		t.Errorf("%d answers were lost; want %d", *eaten, lost)
+	if int(eaten.Load()) != lost {
+		t.Errorf("%d answers were lost; want %d", eaten.Load(), lost)
 	}
 }
 
 // eat loses so many answers of the follower to entries that it has stored. What it gives
 // counts them.
-func (x *trial) eat(most int) *int {
-	eaten := new(int)
+func (x *trial) eat(most int) *atomic.Int64 {
+	eaten := new(atomic.Int64)
 	x.w.net.change(func(n *network) {
 		n.eats = func(_, to int, command, answer any) bool {
 			a, ok := command.(*raft.AppendEntriesRequest)
 			r, fine := answer.(*raft.AppendEntriesResponse)
-			if to != x.away.index || !ok || !fine || len(a.Entries) == 0 || !r.Success || *eaten == most {
+			if to != x.away.index || !ok || !fine || len(a.Entries) == 0 || !r.Success || int(eaten.Load()) == most {
 				return false
 			}
-			*eaten++
+			eaten.Add(1)
 			return true
 		}
 	})
@@ -82,7 +83,7 @@ func TestTwoSnapshotsInARow(t *testing.T) {
 				x.away.slow(2 * time.Second)
 				x.cut(false)
 				for installed := range 2 {
-					for began := x.w.now(); x.w.fired["snapshot sent"] == installed; rest(time.Millisecond) {
+					for began := x.w.now(); x.w.times("snapshot sent") == installed; rest(time.Millisecond) {
 						if x.w.now() > began+catchUpBound {
 							t.Fatalf("%d snapshots were sent; want 2\n%s", installed, x.w.Story())
 						}
@@ -96,8 +97,8 @@ func TestTwoSnapshotsInARow(t *testing.T) {
 				if behind := x.awaitCaughtUp(); behind != "" {
 					t.Errorf("%v later: %s\n%s", catchUpBound, behind, x.w.Story())
 				}
-				if *eaten != lost {
-					t.Errorf("%d answers were lost; want %d", *eaten, lost)
+				if int(eaten.Load()) != lost {
+					t.Errorf("%d answers were lost; want %d", eaten.Load(), lost)
 				}
 			})
 		})

@@ -7,38 +7,39 @@ import (
 
 // fault is something that can go wrong, for a while.
 type fault struct {
-	name string
-	do   func(w *World, d *dice)
+	name     string
+	do       func(w *World, d *dice)
+	restless bool // it brings many leaders, and late news of them
 }
 
 // faults are all that a run can draw. Each counts itself when it has happened.
 func faults() []fault {
 	return []fault{
-		{"cut one way", func(w *World, d *dice) { w.cut(d, false) }},
-		{"cut both ways", func(w *World, d *dice) { w.cut(d, true) }},
-		{"cut off a node", cutOff},
-		{"cut in a ring", cutRing},
-		{"flapping", flapping},
-		{"messages lost", lossy},
-		{"messages slow", slowly},
-		{"messages twice", twice},
-		{"node crashes", func(w *World, d *dice) { w.crashFor(w.hosts[d.n(len(w.hosts))], d) }},
-		{"leader crashes", func(w *World, d *dice) { w.crashFor(w.leading(d), d) }},
-		{"all nodes crash", crashAll},
-		{"leadership handed over", func(w *World, d *dice) { w.handOver(d) }},
-		{"leaders change all the time", storm},
-		{"node paused", func(w *World, d *dice) { w.pauseFor(w.hosts[d.n(len(w.hosts))], d) }},
-		{"leader paused", func(w *World, d *dice) { w.pauseFor(w.leading(d), d) }},
-		{"slow disk", slowDisk},
-		{"disk full", func(w *World, d *dice) { ail(w, d, full) }},
-		{"disk fails", func(w *World, d *dice) { ail(w, d, failing) }},
-		{"wall clock jumps", jump},
-		{"participant crashes", participantCrashes},
-		{"participant out of reach", participantCut},
-		{"participant hangs", participantHangs},
-		{"participant's answers lost", participantDeaf},
-		{"leader replaced while its workers hang", heldWorkers},
-		{"snapshot asked for", func(w *World, d *dice) {
+		{name: "cut one way", do: func(w *World, d *dice) { w.cut(d, false) }},
+		{name: "cut both ways", do: func(w *World, d *dice) { w.cut(d, true) }},
+		{name: "cut off a node", do: cutOff},
+		{name: "cut in a ring", do: cutRing},
+		{name: "flapping", do: flapping},
+		{name: "messages lost", do: lossy},
+		{name: "messages slow", do: slowly, restless: true},
+		{name: "messages twice", do: twice},
+		{name: "node crashes", do: func(w *World, d *dice) { w.crashFor(w.hosts[d.n(len(w.hosts))], d) }},
+		{name: "leader crashes", do: func(w *World, d *dice) { w.crashFor(w.leading(d), d) }},
+		{name: "all nodes crash", do: crashAll},
+		{name: "leadership handed over", do: func(w *World, d *dice) { w.handOver(d) }, restless: true},
+		{name: "leaders change all the time", do: storm, restless: true},
+		{name: "node paused", do: func(w *World, d *dice) { w.pauseFor(w.hosts[d.n(len(w.hosts))], d) }},
+		{name: "leader paused", do: func(w *World, d *dice) { w.pauseFor(w.leading(d), d) }},
+		{name: "slow disk", do: slowDisk, restless: true},
+		{name: "disk full", do: func(w *World, d *dice) { ail(w, d, full) }},
+		{name: "disk fails", do: func(w *World, d *dice) { ail(w, d, failing) }},
+		{name: "wall clock jumps", do: jump},
+		{name: "participant crashes", do: participantCrashes},
+		{name: "participant out of reach", do: participantCut},
+		{name: "participant hangs", do: participantHangs},
+		{name: "participant's answers lost", do: participantDeaf},
+		{name: "leader replaced while its workers hang", do: heldWorkers},
+		{name: "snapshot asked for", do: func(w *World, d *dice) {
 			if l := w.hosts[d.n(len(w.hosts))].alive(); l != nil {
 				_ = l.node.Snapshot()
 			}
@@ -47,12 +48,13 @@ func faults() []fault {
 }
 
 // torment lets faults happen until it is told that it is enough. Each run has some
-// kinds only, so that some have much of few.
+// kinds only, so that some have much of few; and some only what makes elections overlap.
 func (w *World) torment(until time.Duration) {
 	d := newDice(w.plan.Seed, 3)
 	var mine []fault
+	restless := d.one(8)
 	for _, f := range faults() {
-		if d.one(2) {
+		if restless && f.restless || !restless && d.one(2) {
 			mine = append(mine, f)
 		}
 	}

@@ -180,6 +180,13 @@ func (w *World) fire(fault string) {
 	w.fired[fault]++
 }
 
+// times is how often a fault has happened.
+func (w *World) times(fault string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.fired[fault]
+}
+
 // violate records that something is wrong.
 func (w *World) violate(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
