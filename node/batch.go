@@ -47,7 +47,8 @@ type batch struct {
 	buf      []byte
 	waiting  []*proposal
 	commands int
-	decides  bool // has a commit in it; for the crash tests
+	decides  bool   // has a commit in it; for the crash tests
+	term     uint64 // in which it leaves
 }
 
 // batcher packs the commands of all callers that wait into one log entry while
@@ -260,7 +261,7 @@ func (b *batcher) send() {
 				continue
 			}
 			b.count(l)
-			f := flight{b.raft.Apply(l.buf, 0), l}
+			f := flight{b.raft.ApplyLog(raftfsm.Stamped(l.buf, l.term), 0), l}
 			if l.decides {
 				failpoint.Hit("decision proposed")
 			}
@@ -313,6 +314,7 @@ func (b *batcher) next() *batch {
 		b.last()
 	}
 	l := b.queue[0]
+	l.term = b.term
 	b.queue = append(b.queue[:0], b.queue[1:]...)
 	b.tick = false
 	b.room = len(l.buf)

@@ -67,6 +67,9 @@ func (f *FSM) Apply(l *raft.Log) any {
 	if err := f.failed(); err != nil {
 		return err
 	}
+	if outOfTerm(l) {
+		return fmt.Errorf("log entry %d: %w", l.Index, ErrOtherTerm)
+	}
 	e, err := DecodeEntry(l.Data)
 	if err != nil {
 		return f.fail(fmt.Errorf("apply: log entry %d of term %d: %w", l.Index, l.Term, err))

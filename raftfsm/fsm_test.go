@@ -434,3 +434,29 @@ func genStep(now survival.Tick) *rapid.Generator[machine.Command] {
 		}
 	})
 }
+
+// TestEntryOfAnotherTerm: an entry that raft has held back until its node led again is
+// applied by nobody.
+func TestEntryOfAnotherTerm(t *testing.T) {
+	f := New(Config{OnApply: func(Position, *machine.Effects, survival.Tick) { t.Error("it was applied") }})
+	var before, after uint64
+	f.View(func(m *machine.Machine) { before = m.Hash() })
+	data, err := EncodeEntry(machine.Entry{Tick: 9, Commands: []machine.Command{machine.Bootstrap{Cluster: "abc234", Interval: time.Second, Retention: time.Hour, Retain: 1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := Stamped(data, 3)
+	l.Index, l.Term = 1, 5
+	if err, ok := f.Apply(&l).(error); !ok || !errors.Is(err, ErrOtherTerm) || !errors.Is(err, txn.ErrUnavailable) {
+		t.Errorf("stamped in term 3, written in term 5: %v", err)
+	}
+	f.View(func(m *machine.Machine) { after = m.Hash() })
+	if before != after {
+		t.Error("it has changed the state")
+	}
+	f = New(Config{})
+	l.Term = 3
+	if _, ok := f.Apply(&l).(*Applied); !ok {
+		t.Error("stamped and written in term 3, it was refused")
+	}
+}
