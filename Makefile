@@ -60,7 +60,6 @@ sim: ## SEEDS (2000) runs of the simulated cluster; SEEDS=100000 for a night
 
 race: ## the packages that run goroutines, under the race detector
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 20m $(RACE)
-	CGO_ENABLED=1 TXMGR_SIM_SEEDS=20 $(GO) test -race -count=1 -timeout 20m -run 'TestSim$$' ./internal/sim
 
 planted: ## one bug after the other is planted: each must be caught by the test that guards against it
 	@$(GO) vet -tags planted ./internal/planted
