@@ -68,7 +68,7 @@ var ofTheNode = []plant{
 	{
 		name:   "a follower is sent the same snapshot for ever",
 		breaks: "a follower catches up",
-		file:   "node/livelock.go",
+		file:   "node/transport.go",
 		old:    "if i.times < repeatedInstalls {",
 		bug:    "if i.times < 1<<30*repeatedInstalls {",
 		pkg:    "node", test: "TestLivelockOfRaftIsFreed",

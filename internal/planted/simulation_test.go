@@ -30,7 +30,7 @@ var forTheSimulation = []plant{
 	{
 		name:   "a follower is sent the same snapshot for ever, whatever is lost",
 		breaks: "a follower catches up",
-		file:   "node/livelock.go",
+		file:   "node/transport.go",
 		old:    "if i.times < repeatedInstalls {",
 		bug:    "if i.times < 1<<30*repeatedInstalls {",
 		pkg:    "internal/sim", test: "TestFollowerCatchesUpAfterSnapshot",

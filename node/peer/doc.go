@@ -36,11 +36,6 @@
 //  6. Who was let in is asked about again by [Port.Recheck]: a node that is removed
 //     loses its connections.
 //
-// # Progress
-//
-// [Tracked] watches what a leader sends, because raft can send one snapshot for ever to a
-// follower that lost an acknowledgement: see [Progress].
-//
 // # Concurrency
 //
 // A [Port] is safe for concurrent use. Config's functions are called from many

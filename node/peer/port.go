@@ -79,7 +79,7 @@ type Port struct {
 	closed    bool
 	conns     map[*conn]bool // those that were let in, here or there
 	accepted  int            // how many of them the other side dialed
-	transport *Tracked
+	transport Transport
 }
 
 // Open takes the port and answers from now on, but for streams of raft: they wait for

@@ -60,10 +60,17 @@ func (a *aimed) TimeoutNow(id raft.ServerID, target raft.ServerAddress, args *ra
 	return a.NetworkTransport.TimeoutNow(id, a.aim(id, target), args, resp)
 }
 
+// Transport is a transport of raft that can ask for votes beforehand, and be closed.
+type Transport interface {
+	raft.Transport
+	raft.WithPreVote
+	raft.WithClose
+}
+
 // Transport gives raft's transport over this port, which takes streams of others from
 // now on; before, they are refused as unavailable. It is the same each time. raft
 // closes it when it shuts down, and with it all streams: a port serves one raft.
-func (p *Port) Transport() *Tracked {
+func (p *Port) Transport() Transport {
 	p.mu.Lock()
 	if p.transport != nil {
 		defer p.mu.Unlock()
@@ -73,7 +80,7 @@ func (p *Port) Transport() *Tracked {
 	network := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: p.layer, MaxPool: raftPool, Timeout: raftTimeout, Logger: raftLogger(p.log),
 	})
-	p.transport = Track(&aimed{network, p.conf.Address})
+	p.transport = &aimed{network, p.conf.Address}
 	closed := p.closed
 	p.mu.Unlock()
 	if closed {
