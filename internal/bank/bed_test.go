@@ -11,6 +11,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/internal/relay"
 	"github.com/txmgr/txmgr/internal/testdb"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -34,7 +35,7 @@ type bed struct {
 
 	coordinator, vault *process
 	tellers            []*process
-	relays             map[string]*relay // by participant, and "desk" before the coordinator
+	relays             map[string]*relay.Relay // by participant, and "desk" before the coordinator
 	clerk              *clerk
 	desk               string         // the coordinator's own address
 	service            string         // the vault's
@@ -53,7 +54,7 @@ type bed struct {
 
 func newBed(t *testing.T, seed uint64) *bed {
 	return &bed{
-		t: t, seed: seed, dir: t.TempDir(), relays: map[string]*relay{}, ledger: newLedger(), begun: time.Now(),
+		t: t, seed: seed, dir: t.TempDir(), relays: map[string]*relay.Relay{}, ledger: newLedger(), begun: time.Now(),
 		vaultPostgres: chance(seed, 'v').IntN(2) == 0,
 	}
 }
@@ -100,16 +101,16 @@ const errorLog = "error.log"
 func (b *bed) register() {
 	throughBank, err := url.Parse(b.postgres.DSN(inBank))
 	b.must(err)
-	throughBank.Host = b.relays[inBank].address()
+	throughBank.Host = b.relays[inBank].Address()
 	throughSavings, err := mysql.ParseDSN(b.mariadb.DSN(inSavings))
 	b.must(err)
-	throughSavings.Addr = b.relays[inSavings].address()
+	throughSavings.Addr = b.relays[inSavings].Address()
 	b.clerk = newClerk(b)
 	for _, p := range []txn.Participant{
 		{Name: inBank, Kind: "postgres", Settings: map[string]string{"dsn": throughBank.String(), "quota": "150"}},
 		{Name: inSavings, Kind: "mariadb", Settings: map[string]string{"dsn": throughSavings.FormatDSN()}},
 		{Name: inVault, Kind: "web", CoordinatorPrepares: true, Settings: map[string]string{
-			"url": "http://" + b.relays[inVault].address() + "/txmgr", "list": "/prepared", "timeout": "5s",
+			"url": "http://" + b.relays[inVault].Address() + "/txmgr", "list": "/prepared", "timeout": "5s",
 		}},
 		{Name: "clerk", Kind: "web", CoordinatorPrepares: true, Settings: map[string]string{"url": b.clerk.url()}},
 	} {

@@ -153,7 +153,7 @@ func lockTables(ctx context.Context, b *bed, _ *rand.Rand) (string, error) {
 
 func cutFault(line string) fault {
 	return fault{"cut the line to " + line, func(_ context.Context, b *bed, _ *rand.Rand) (string, error) {
-		n := b.relays[line].cut()
+		n := b.relays[line].Cut()
 		if n == 0 {
 			return "", errors.New("there was no connection")
 		}
@@ -163,7 +163,7 @@ func cutFault(line string) fault {
 
 func hangFault(line string) fault {
 	return fault{"hang the line to " + line, func(ctx context.Context, b *bed, _ *rand.Rand) (string, error) {
-		release := b.relays[line].hang()
+		release := b.relays[line].Hang()
 		pause(ctx, 3*time.Second)
 		release()
 		return "for 3s", nil

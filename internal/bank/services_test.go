@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/internal/relay"
 )
 
 func (b *bed) build() error {
@@ -36,10 +37,10 @@ func (b *bed) place() {
 		"desk": b.desk, inVault: b.service,
 		inBank: fmt.Sprintf("127.0.0.1:%d", b.postgres.Port()), inSavings: fmt.Sprintf("127.0.0.1:%d", b.mariadb.Port()),
 	} {
-		r, err := newRelay(to)
+		r, err := relay.New("127.0.0.1:0", to)
 		b.must(err)
 		b.relays[name] = r
-		b.t.Cleanup(r.close)
+		b.t.Cleanup(r.Close)
 	}
 }
 
@@ -76,7 +77,7 @@ func (b *bed) placeTellers() {
 			}
 		}
 		c := tellerConfig{
-			Desk: "http://" + b.relays["desk"].address(), Bank: b.postgres.DSN(inBank), Savings: b.mariadb.DSN(inSavings),
+			Desk: "http://" + b.relays["desk"].Address(), Bank: b.postgres.DSN(inBank), Savings: b.mariadb.DSN(inSavings),
 			Address: address, Peers: slices.Delete(slices.Clone(b.counters), i, i+1), Seed: b.seed + uint64(i), Workers: workers,
 		}
 		if i == 0 {

@@ -200,7 +200,7 @@ func restartDatabase(ctx context.Context, db database) (string, error) {
 
 func cutLine(place string) fault {
 	return fault{"cut the line to " + place, func(_ context.Context, c *chaos) (string, error) {
-		n := c.money.relays[place].cut()
+		n := c.money.relays[place].Cut()
 		if n == 0 {
 			return "", errors.New("there was no connection")
 		}
@@ -210,7 +210,7 @@ func cutLine(place string) fault {
 
 func hangLine(place string) fault {
 	return fault{"hang the line to " + place, func(ctx context.Context, c *chaos) (string, error) {
-		release := c.money.relays[place].hang()
+		release := c.money.relays[place].Hang()
 		pause(ctx, 3*time.Second)
 		release()
 		return "for 3s", nil

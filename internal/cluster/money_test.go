@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 
+	"github.com/txmgr/txmgr/internal/relay"
 	"github.com/txmgr/txmgr/participant/mariadb"
 	"github.com/txmgr/txmgr/participant/postgres"
 	"github.com/txmgr/txmgr/txn"
@@ -38,7 +39,7 @@ type money struct {
 	bank, savings *sql.DB
 	pg            *postgres.DB // for tellers
 	maria         *mariadb.DB
-	relays        map[string]*relay
+	relays        map[string]*relay.Relay
 	foreign       []string // what others had prepared
 }
 
@@ -46,7 +47,7 @@ type money struct {
 // them through relays.
 func newMoney(b *bed, maxConns int) *money {
 	b.t.Helper()
-	m := &money{b: b, relays: map[string]*relay{}}
+	m := &money{b: b, relays: map[string]*relay.Relay{}}
 	pgName, mariaName := pgServer.NewDatabase(b.t, "bank"), mariaServer.NewDatabase(b.t, "savings")
 	var errBank, errSavings error
 	m.bankDSN = pgServer.DSN(pgName)
@@ -84,17 +85,17 @@ func newMoney(b *bed, maxConns int) *money {
 func (m *money) register(pgName, mariaName string) {
 	b := m.b
 	for place, port := range map[string]int{inBank: pgServer.Port(), inSavings: mariaServer.Port()} {
-		r, err := newRelay(b.net.hub()+":0", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		r, err := relay.New(b.net.hub()+":0", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		b.must(err)
-		b.t.Cleanup(r.close)
+		b.t.Cleanup(r.Close)
 		m.relays[place] = r
 	}
 	bank, err := url.Parse(pgServer.DSN(pgName))
 	b.must(err)
-	bank.Host = m.relays[inBank].address()
+	bank.Host = m.relays[inBank].Address()
 	savings, err := mysql.ParseDSN(mariaServer.DSN(mariaName))
 	b.must(err)
-	savings.Addr = m.relays[inSavings].address()
+	savings.Addr = m.relays[inSavings].Address()
 	for _, p := range []txn.Participant{
 		{Name: inBank, Kind: "postgres", Settings: map[string]string{"dsn": bank.String()}},
 		{Name: inBankToo, Kind: "postgres", Settings: map[string]string{"dsn": bank.String()}},

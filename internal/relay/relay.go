@@ -1,4 +1,6 @@
-package cluster
+// Package relay stands between a program under test and what it calls, and makes the line bad: it loses connections or
+// hangs. It listens where it is told to and has no other use than tests.
+package relay
 
 import (
 	"net"
@@ -6,9 +8,9 @@ import (
 	"time"
 )
 
-// relay passes connections on, and can lose them or hang: it takes connections and
-// bytes then, and passes none on until it is released.
-type relay struct {
+// Relay passes connections on, and can lose them or hang. Its methods are safe for concurrent use, but for those that say
+// otherwise. Make one with [New].
+type Relay struct {
 	to     string
 	listen net.Listener
 	all    sync.WaitGroup
@@ -19,20 +21,23 @@ type relay struct {
 	closed bool
 }
 
-func newRelay(at, to string) (*relay, error) {
+// New returns a relay that listens at the TCP address at, where port 0 is any free one, and passes on to the other address.
+// Nobody need be there yet.
+func New(at, to string) (*Relay, error) {
 	l, err := net.Listen("tcp", at)
 	if err != nil {
 		return nil, err
 	}
-	r := &relay{to: to, listen: l, conns: map[net.Conn]struct{}{}, open: make(chan struct{})}
+	r := &Relay{to: to, listen: l, conns: map[net.Conn]struct{}{}, open: make(chan struct{})}
 	close(r.open)
 	r.all.Go(r.accept)
 	return r, nil
 }
 
-func (r *relay) address() string { return r.listen.Addr().String() }
+// Address is where the relay listens.
+func (r *Relay) Address() string { return r.listen.Addr().String() }
 
-func (r *relay) accept() {
+func (r *Relay) accept() {
 	for {
 		in, err := r.listen.Accept()
 		if err != nil {
@@ -45,7 +50,7 @@ func (r *relay) accept() {
 }
 
 // add takes a connection on, if the relay is not closed.
-func (r *relay) add(c net.Conn) bool {
+func (r *Relay) add(c net.Conn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -56,7 +61,7 @@ func (r *relay) add(c net.Conn) bool {
 	return true
 }
 
-func (r *relay) drop(c net.Conn) {
+func (r *Relay) drop(c net.Conn) {
 	_ = c.Close()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,13 +69,13 @@ func (r *relay) drop(c net.Conn) {
 }
 
 // gate is closed while the relay passes on.
-func (r *relay) gate() <-chan struct{} {
+func (r *Relay) gate() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.open
 }
 
-func (r *relay) serve(in net.Conn) {
+func (r *Relay) serve(in net.Conn) {
 	defer r.drop(in)
 	<-r.gate()
 	out, err := net.DialTimeout("tcp", r.to, 5*time.Second)
@@ -88,7 +93,7 @@ func (r *relay) serve(in net.Conn) {
 }
 
 // pump passes bytes on in one direction; when that ends, both do.
-func (r *relay) pump(to, from net.Conn) {
+func (r *Relay) pump(to, from net.Conn) {
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
@@ -100,8 +105,8 @@ func (r *relay) pump(to, from net.Conn) {
 	}
 }
 
-// cut loses all connections, and says how many.
-func (r *relay) cut() int {
+// Cut loses all connections and says how many ends it has closed, two for each that had come through.
+func (r *Relay) Cut() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for c := range r.conns {
@@ -110,8 +115,8 @@ func (r *relay) cut() int {
 	return len(r.conns)
 }
 
-// hang passes nothing on until release is called. It is for one caller at a time.
-func (r *relay) hang() (release func()) {
+// Hang takes connections and bytes, and passes none on until release is called. It is for one caller at a time.
+func (r *Relay) Hang() (release func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	shut := make(chan struct{})
@@ -119,11 +124,12 @@ func (r *relay) hang() (release func()) {
 	return func() { close(shut) }
 }
 
-func (r *relay) close() {
+// Close ends the relay and all connections through it. What hangs must be released before.
+func (r *Relay) Close() {
 	r.mu.Lock()
 	r.closed = true
 	r.mu.Unlock()
 	_ = r.listen.Close()
-	r.cut()
+	r.Cut()
 	r.all.Wait()
 }
