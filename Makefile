@@ -22,7 +22,8 @@ NESTED = $(filter-out ./tools,$(patsubst %/go.mod,%,$(wildcard ./*/go.mod ./*/*/
 
 # What runs goroutines, and so is worth the race detector's time: everything but
 # the core, which starts none, the tests of source and documentation, and the bank,
-# cluster and crash tests, whose server is a program of its own.
+# cluster and crash tests, whose server is a program of its own. The simulation has fewer
+# runs there, and a line of its own.
 RACE = $(shell $(GO) list ./... | grep -vE '/(timeout(/.*)?|txn/machine|cmd/txmgr|internal/(archtest|bank|cluster|crash|doctest|gosrc|planted|plantedtest|sim))$$')
 
 .PHONY: help demo build test check unit sim race planted fuzz bench generate generated deps nested clean
@@ -60,6 +61,7 @@ sim: ## SEEDS (2000) runs of the simulated cluster; SEEDS=100000 for a night
 
 race: ## the packages that run goroutines, under the race detector
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 20m $(RACE)
+	CGO_ENABLED=1 TXMGR_SIM_SEEDS=40 $(GO) test -race -count=1 -timeout 20m -skip TestPlantedBugs ./internal/sim
 
 planted: ## one bug after the other is planted: each must be caught by the test that guards against it
 	@$(GO) vet -tags planted ./internal/planted

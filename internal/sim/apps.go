@@ -155,12 +155,11 @@ func (a *app) atStock(ctx context.Context, tx *txn.Tx, r *record) error {
 		r.branches = append(r.branches, "stock")
 		b, err := enlist(ctx, s.text(), nil)
 		if err == nil {
-			s.xid = b.XID
 			if a.dice.one(30) { // on its way for longer than the transaction has time
 				ctx = context.WithoutCancel(ctx)
 				restIn(a.w.ctx, r.options.Timeout+time.Second)
 			}
-			err = s.begin(ctx)
+			err = s.begin(ctx, b.XID)
 		}
 		if err != nil {
 			s.Release()

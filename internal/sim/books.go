@@ -2,6 +2,8 @@ package sim
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -58,6 +60,13 @@ func (b *books) note(d *disk, logs []*raft.Log, now time.Duration) {
 			e.before, e.known = before.Term, true
 		}
 	}
+}
+
+// kept gives the snapshots that were ever taken, and what was wrong with the logs.
+func (b *books) kept() (map[place]*image, []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.images), slices.Clone(b.faults)
 }
 
 // keep notes a snapshot.

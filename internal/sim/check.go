@@ -35,7 +35,8 @@ type replay struct {
 
 // check checks what can be checked at the end.
 func (w *World) check(o *Outcome) {
-	for _, fault := range w.books.faults {
+	images, faults := w.books.kept()
+	for _, fault := range faults {
 		w.violate("logs: %s", fault)
 	}
 	o.Operations = w.past.check()
@@ -44,9 +45,9 @@ func (w *World) check(o *Outcome) {
 		w.violate("logs: %v", err)
 		return
 	}
-	o.Entries, o.Snapshots = len(chain), len(w.books.images)
+	o.Entries, o.Snapshots = len(chain), len(images)
 	w.agree(chain)
-	r := w.replay(chain)
+	r := w.replay(chain, images)
 	if r == nil {
 		return
 	}
@@ -92,7 +93,7 @@ func (w *World) agree(chain []*written) {
 }
 
 // replay applies the log from its beginning, and compares each snapshot with it.
-func (w *World) replay(chain []*written) *replay {
+func (w *World) replay(chain []*written, images map[place]*image) *replay {
 	r := &replay{w: w, end: map[txn.ID]txn.State{}, due: map[txn.ID]time.Duration{}, events: map[txn.ID][]*event{}, acts: map[txn.ID][]string{}}
 	for _, e := range w.past.events {
 		if e.op == opBegin || e.op == opExtend {
@@ -103,7 +104,7 @@ func (w *World) replay(chain []*written) *replay {
 		OnApply:   func(_ raftfsm.Position, fx *machine.Effects, _ survival.Tick) { r.fx = fx },
 		OnFailure: func(err error) { w.violate("replay: %v", err) },
 	})
-	wanted := w.compared()
+	wanted := w.compared(images)
 	for i, e := range chain {
 		if e.log.Type == raft.LogCommand {
 			r.fx = nil
@@ -127,13 +128,13 @@ func (w *World) replay(chain []*written) *replay {
 }
 
 // compared chooses snapshots: the last one of each node, and a few others.
-func (w *World) compared() map[place]*image {
+func (w *World) compared(images map[place]*image) map[place]*image {
 	some := map[place]*image{}
 	d := newDice(w.plan.Seed, 5)
-	all := slices.SortedFunc(maps.Keys(w.books.images), func(a, b place) int { return int(a.index) - int(b.index) })
+	all := slices.SortedFunc(maps.Keys(images), func(a, b place) int { return int(a.index) - int(b.index) })
 	for i, p := range all {
 		if i == len(all)-1 || d.n(len(all)) < 2 {
-			some[p] = w.books.images[p]
+			some[p] = images[p]
 		}
 	}
 	return some
@@ -268,17 +269,17 @@ func (w *World) judge(r *replay, o *Outcome) {
 		o.Committed, o.RolledBack = int(c.Committed), int(c.RolledBack)
 	})
 	for _, gid := range foreignNames {
-		if w.pg.prepared[gid] == nil || w.maria.xas[gid] == nil {
+		if !w.pg.holds(gid) || !w.maria.holds(gid) {
 			w.violate("%s, which is somebody else's, was touched", gid)
 		}
 	}
 }
 
 func (w *World) judgeOne(r *replay, id txn.ID, t *machine.Transaction, known bool, o *Outcome) {
-	before := len(w.violations)
+	before := w.wrong()
 	defer func() {
-		if len(w.violations) > before {
-			w.violations[len(w.violations)-1] += r.lifeOf(id)
+		if w.wrong() > before {
+			w.explain(r.lifeOf(id))
 		}
 	}()
 	a := w.apps[id]

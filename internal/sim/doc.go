@@ -59,4 +59,9 @@
 // # Concurrency
 //
 // One [World] is one bubble. Worlds share nothing and may run at the same time.
+//
+// A request is carried out although whoever sent it has given up. So its answer comes by a
+// channel alone, and the state of a model, that of sessions too, is read under the model's
+// lock. Under the race detector nothing is excused: a report is of the simulation or of the
+// product, and to be mended there.
 package sim

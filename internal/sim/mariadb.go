@@ -43,13 +43,12 @@ type mdBranch struct {
 
 // mdSession is one connection, and the application's session of a branch.
 type mdSession struct {
-	db    *mariadb
-	app   *app
-	conn  int
-	life  int
-	tx    txn.ID
-	xid   string
-	begun bool
+	db   *mariadb
+	app  *app
+	tx   txn.ID
+	conn int
+	life int
+	xid  string // guarded by db.mu: that it has begun; empty: none
 }
 
 func newMariadb(w *World) *mariadb {
@@ -92,6 +91,13 @@ func (m *mariadb) crash() {
 		}
 	}
 	clear(m.undone)
+}
+
+// holds reports whether a branch has begun and has not ended.
+func (m *mariadb) holds(xid string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.xas[xid] != nil
 }
 
 func (m *mariadb) start() { m.bad(func(s *server) { s.up = true }) }
@@ -137,7 +143,7 @@ var (
 	errDeadlock = errors.New("sim: the transaction was rolled back")
 )
 
-// xaCommit is what XA COMMIT and XA ROLLBACK of another connection do. mu is held.
+// fromElsewhere is what XA COMMIT and XA ROLLBACK of another connection do. mu is held.
 func (m *mariadb) fromElsewhere(xid string, commit bool) error {
 	b := m.xas[xid]
 	switch {
@@ -163,31 +169,29 @@ func (s *mdSession) text() string { return fmt.Sprintf("conn=%d life=%d", s.conn
 
 // connect opens a session.
 func (m *mariadb) connect(ctx context.Context, id txn.ID, a *app) (*mdSession, error) {
-	s := &mdSession{db: m, app: a, tx: id}
-	err := a.does(ctx, id, &m.server, "connect", func() error {
+	return asks(ctx, a, id, &m.server, "connect", func() (*mdSession, error) {
 		m.last++
-		s.conn, s.life = m.last, m.life
+		s := &mdSession{db: m, app: a, tx: id, conn: m.last, life: m.life}
 		m.conns[s.conn] = s
-		return nil
+		return s, nil
 	})
-	return s, err
 }
 
 // here reports whether the connection is there. mu is held.
 func (s *mdSession) here() bool { return s.db.conns[s.conn] == s }
 
 // begin is XA START, and the row of proof, which is the first statement.
-func (s *mdSession) begin(ctx context.Context) error {
+func (s *mdSession) begin(ctx context.Context, xid string) error {
 	return s.app.does(ctx, s.tx, &s.db.server, "xa start", func() error {
 		switch {
 		case !s.here():
 			return errGone
-		case s.db.rows[s.xid] != 0 || s.db.xas[s.xid] != nil:
+		case s.db.rows[xid] != 0 || s.db.xas[xid] != nil:
 			s.db.w.fire("stock: kept from beginning")
 			return errors.New("sim: duplicate key in the table of proof")
 		}
-		s.begun = true
-		s.db.xas[s.xid] = &mdBranch{tx: s.tx, conn: s.conn}
+		s.xid = xid
+		s.db.xas[xid] = &mdBranch{tx: s.tx, conn: s.conn}
 		return nil
 	})
 }
@@ -209,27 +213,22 @@ func (s *mdSession) exec(ctx context.Context) error {
 }
 
 // Prepare implements [txn.Session].
-func (s *mdSession) Prepare(ctx context.Context) (vote txn.Vote, err error) {
-	err = s.app.does(ctx, s.tx, &s.db.server, "xa prepare", func() error {
+func (s *mdSession) Prepare(ctx context.Context) (txn.Vote, error) {
+	vote, err := asks(ctx, s.app, s.tx, &s.db.server, "xa prepare", func() (txn.Vote, error) {
 		b := s.db.xas[s.xid]
 		switch {
 		case !s.here():
-			return errGone
+			return 0, errGone
 		case b == nil || b.conn != s.conn:
-			vote = txn.VoteNo
-			return nil
+			return txn.VoteNo, nil
 		}
 		b.prepared = true
-		vote = txn.VotePrepared
-		return nil
+		return txn.VotePrepared, nil
 	})
-	if err != nil {
-		return 0, err
-	}
 	if vote == txn.VoteNo {
-		return vote, errDeadlock
+		err = errDeadlock
 	}
-	return vote, nil
+	return vote, err
 }
 
 // Commit implements [txn.Session].
@@ -251,7 +250,7 @@ func (s *mdSession) Rollback(ctx context.Context) error {
 		switch {
 		case !s.here():
 			return errGone
-		case b == nil && !s.begun:
+		case b == nil && s.xid == "":
 			return nil
 		case b == nil || b.conn != s.conn:
 			return errNOTA
@@ -278,27 +277,22 @@ func (s *mdSession) Release() {
 func (s *mdSession) OnePhase() bool { return true }
 
 // CommitOnePhase implements [txn.OnePhaser].
-func (s *mdSession) CommitOnePhase(ctx context.Context) (end txn.BranchState, err error) {
-	err = s.app.does(ctx, s.tx, &s.db.server, "xa commit one phase", func() error {
+func (s *mdSession) CommitOnePhase(ctx context.Context) (txn.BranchState, error) {
+	end, err := asks(ctx, s.app, s.tx, &s.db.server, "xa commit one phase", func() (txn.BranchState, error) {
 		b := s.db.xas[s.xid]
 		switch {
 		case !s.here():
-			return errGone
+			return 0, errGone
 		case b == nil || b.conn != s.conn:
-			end = txn.BranchRolledBack
-			return nil
+			return txn.BranchRolledBack, nil
 		}
 		s.db.commit(s.xid, b)
-		end = txn.BranchCommitted
-		return nil
+		return txn.BranchCommitted, nil
 	})
-	if err != nil {
-		return 0, err
-	}
 	if end == txn.BranchRolledBack {
-		return end, errDeadlock
+		err = errDeadlock
 	}
-	return end, nil
+	return end, err
 }
 
 // stray reports whether an application that hangs for ever has begun a branch after its

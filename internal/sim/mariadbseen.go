@@ -36,27 +36,23 @@ type mdView struct {
 	conn             int
 }
 
-func (c *mdClient) look(ctx context.Context, b participant.Branch) (v mdView, err error) {
+func (c *mdClient) look(ctx context.Context, b participant.Branch) (mdView, error) {
 	var conn, life int
 	_, _ = fmt.Sscanf(b.Session, "conn=%d life=%d", &conn, &life) // zero when there is none
-	err = c.db.exchange(ctx, c.life, "look", func() error {
+	return exchange(ctx, &c.db.server, c.life, "look", func() (mdView, error) {
 		x := c.db.xas[b.XID]
-		v = mdView{row: c.db.rows[b.XID], locked: x != nil, conn: conn}
+		v := mdView{row: c.db.rows[b.XID], locked: x != nil, conn: conn}
 		if x != nil {
 			v.prepared = x.prepared && !x.ghost
 			v.bound = x.conn != 0 && x.conn == conn && life == c.db.life
 		}
-		return nil
+		return v, nil
 	})
-	if err != nil {
-		return mdView{}, err
-	}
-	return v, nil
 }
 
 // kill is KILL CONNECTION.
 func (c *mdClient) kill(ctx context.Context, conn int) error {
-	return c.db.exchange(ctx, c.life, "kill", func() error {
+	return c.db.send(ctx, c.life, "kill", func() error {
 		c.db.w.fire("session fenced")
 		c.db.end(conn)
 		return nil
@@ -64,9 +60,8 @@ func (c *mdClient) kill(ctx context.Context, conn int) error {
 }
 
 func (c *mdClient) finish(ctx context.Context, xid string, commit bool) error {
-	return c.db.exchange(ctx, c.life, fmt.Sprintf("finish %s (commit: %v) by %s", xid, commit, c.life.host.name), func() error {
-		return c.db.fromElsewhere(xid, commit)
-	})
+	what := fmt.Sprintf("finish %s (commit: %v) by %s", xid, commit, c.life.host.name)
+	return c.db.send(ctx, c.life, what, func() error { return c.db.fromElsewhere(xid, commit) })
 }
 
 // byRow is the end that a row of proof tells.
@@ -144,7 +139,7 @@ func (c *mdClient) exclude(ctx context.Context, b participant.Branch, settle boo
 		case v.locked:
 			return participant.Result{}, errWaits, nil
 		}
-		return participant.Result{}, errWaits, c.db.exchange(ctx, c.life, "barrier", func() error {
+		return participant.Result{}, errWaits, c.db.send(ctx, c.life, "barrier", func() error {
 			if c.db.rows[b.XID] == 0 && c.db.xas[b.XID] == nil {
 				c.db.rows[b.XID] = mdBarrier
 			}
@@ -171,19 +166,15 @@ func (c *mdClient) Inspect(ctx context.Context, b participant.Branch) (t partici
 }
 
 // Prepared implements [participant.Participant].
-func (c *mdClient) Prepared(ctx context.Context, prefix string) (list []participant.Prepared, err error) {
-	err = c.db.exchange(ctx, c.life, "xa recover", func() error {
+func (c *mdClient) Prepared(ctx context.Context, prefix string) ([]participant.Prepared, error) {
+	return exchange(ctx, &c.db.server, c.life, "xa recover", func() (list []participant.Prepared, err error) {
 		for _, xid := range slices.Sorted(maps.Keys(c.db.xas)) {
 			if b := c.db.xas[xid]; b.prepared && !b.ghost && strings.HasPrefix(xid, prefix) {
 				list = append(list, participant.Prepared{XID: xid})
 			}
 		}
-		return nil
+		return list, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return list, nil
 }
 
 // Survey implements [participant.Surveyor].
@@ -197,17 +188,12 @@ func (c *mdClient) Survey(ctx context.Context) (list []participant.Held, err err
 
 // Tidy implements [participant.Tidier].
 func (c *mdClient) Tidy(ctx context.Context, limit int, over func(context.Context, []string) ([]bool, error)) (int, error) {
-	var names []string
-	err := c.db.exchange(ctx, c.life, "list proof", func() error {
-		names = slices.Sorted(maps.Keys(c.db.rows))
-		names = names[:min(len(names), limit, 1000)]
-		return nil
+	names, err := exchange(ctx, &c.db.server, c.life, "list proof", func() ([]string, error) {
+		all := slices.Sorted(maps.Keys(c.db.rows))
+		return all[:min(len(all), limit, 1000)], nil
 	})
-	if err != nil {
+	if err != nil || len(names) == 0 {
 		return 0, err
-	}
-	if len(names) == 0 {
-		return 0, nil
 	}
 	gone, err := over(ctx, names)
 	if err != nil {
@@ -219,7 +205,7 @@ func (c *mdClient) Tidy(ctx context.Context, limit int, over func(context.Contex
 			removed++
 		}
 	}
-	err = c.db.exchange(ctx, c.life, "tidy", func() error {
+	err = c.db.send(ctx, c.life, "tidy", func() error {
 		for i, xid := range names {
 			if gone[i] {
 				delete(c.db.rows, xid)
@@ -234,7 +220,7 @@ func (c *mdClient) Tidy(ctx context.Context, limit int, over func(context.Contex
 
 // Check implements [participant.Participant].
 func (c *mdClient) Check(ctx context.Context) error {
-	return c.db.exchange(ctx, c.life, "check", func() error { return nil })
+	return c.db.send(ctx, c.life, "check", func() error { return nil })
 }
 
 // Close implements [participant.Participant].

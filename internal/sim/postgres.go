@@ -39,24 +39,27 @@ type pgPrepared struct {
 	xid   int
 	tx    txn.ID
 	since time.Time
-	owner string
 }
 
 // pgSession is one backend, and the application's session of a branch.
 type pgSession struct {
-	pg     *postgres
-	app    *app
-	pid    int
-	life   int
-	xid    int
-	tx     txn.ID
-	gid    string
-	open   bool // its transaction is in progress
+	pg   *postgres
+	app  *app
+	tx   txn.ID
+	pid  int
+	life int
+	xid  int
+	gid  string // the application's alone
+
+	open   bool // guarded by pg.mu, as what follows: its transaction is in progress
 	failed bool
 	work   bool
 }
 
-var errGone = errors.New("sim: the session is not there any more")
+var (
+	errGone   = errors.New("sim: the session is not there any more")
+	errFailed = errors.New("sim: the transaction had failed")
+)
 
 func newPostgres(w *World) *postgres {
 	p := &postgres{
@@ -67,7 +70,7 @@ func newPostgres(w *World) *postgres {
 		p.nextXID++
 		p.status[p.nextXID] = pgInProgress
 		p.durable = p.nextXID
-		p.prepared[gid] = &pgPrepared{xid: p.nextXID, owner: "somebody else", since: time.Now()}
+		p.prepared[gid] = &pgPrepared{xid: p.nextXID, since: time.Now()}
 	}
 	return p
 }
@@ -98,6 +101,13 @@ func (p *postgres) crash() {
 		}
 	}
 	p.nextXID = p.durable
+}
+
+// holds reports whether a branch is prepared.
+func (p *postgres) holds(gid string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.prepared[gid] != nil
 }
 
 func (p *postgres) start() { p.bad(func(s *server) { s.up = true }) }
@@ -135,16 +145,14 @@ func (s *pgSession) text() string { return fmt.Sprintf("pid=%d life=%d xid=%d", 
 
 // begin opens a session with a transaction that has its number.
 func (p *postgres) begin(ctx context.Context, id txn.ID, a *app) (*pgSession, error) {
-	s := &pgSession{pg: p, app: a, tx: id}
-	err := a.does(ctx, id, &p.server, "begin", func() error {
+	return asks(ctx, a, id, &p.server, "begin", func() (*pgSession, error) {
 		p.nextPID++
 		p.nextXID++
-		s.pid, s.life, s.xid, s.open = p.nextPID, p.life, p.nextXID, true
+		s := &pgSession{pg: p, app: a, tx: id, pid: p.nextPID, life: p.life, xid: p.nextXID, open: true}
 		p.status[s.xid] = pgInProgress
 		p.sessions[s.pid] = s
-		return nil
+		return s, nil
 	})
-	return s, err
 }
 
 // exec does the branch's work.
@@ -163,35 +171,30 @@ func (s *pgSession) exec(ctx context.Context) error {
 }
 
 // Prepare implements [txn.Session].
-func (s *pgSession) Prepare(ctx context.Context) (vote txn.Vote, err error) {
-	err = s.app.does(ctx, s.tx, &s.pg.server, "prepare", func() error {
-		switch {
-		case !s.open:
-			return errGone
-		case s.failed || !s.work:
-			s.open = false
-			s.pg.status[s.xid] = pgAborted
-			vote = txn.VoteNo
-			if !s.work && !s.failed {
-				vote = txn.VoteReadOnly
-			} else if s.pg.w.plan.Bugs.Tagless {
-				vote = txn.VotePrepared
-			}
-			return nil
+func (s *pgSession) Prepare(ctx context.Context) (txn.Vote, error) {
+	vote, err := asks(ctx, s.app, s.tx, &s.pg.server, "prepare", func() (txn.Vote, error) {
+		if !s.open {
+			return 0, errGone
 		}
 		s.open = false
-		s.pg.prepared[s.gid] = &pgPrepared{xid: s.xid, tx: s.tx, since: time.Now(), owner: "app"}
-		s.pg.durable = max(s.pg.durable, s.xid)
-		vote = txn.VotePrepared
-		return nil
+		if s.work && !s.failed {
+			s.pg.prepared[s.gid] = &pgPrepared{xid: s.xid, tx: s.tx, since: time.Now()}
+			s.pg.durable = max(s.pg.durable, s.xid)
+			return txn.VotePrepared, nil
+		}
+		s.pg.status[s.xid] = pgAborted
+		switch {
+		case !s.failed:
+			return txn.VoteReadOnly, nil
+		case s.pg.w.plan.Bugs.Tagless:
+			return txn.VotePrepared, nil
+		}
+		return txn.VoteNo, nil
 	})
-	if err != nil {
-		return 0, err
-	}
 	if vote == txn.VoteNo {
-		return vote, errors.New("sim: the transaction had failed")
+		err = errFailed
 	}
-	return vote, nil
+	return vote, err
 }
 
 // Commit implements [txn.Session].
@@ -227,16 +230,15 @@ func (s *pgSession) Release() {
 func (s *pgSession) OnePhase() bool { return true }
 
 // CommitOnePhase implements [txn.OnePhaser].
-func (s *pgSession) CommitOnePhase(ctx context.Context) (end txn.BranchState, err error) {
-	err = s.app.does(ctx, s.tx, &s.pg.server, "commit in one phase", func() error {
+func (s *pgSession) CommitOnePhase(ctx context.Context) (txn.BranchState, error) {
+	end, err := asks(ctx, s.app, s.tx, &s.pg.server, "commit in one phase", func() (txn.BranchState, error) {
 		switch {
 		case !s.open:
-			return errGone
+			return 0, errGone
 		case s.failed:
 			s.open = false
 			s.pg.status[s.xid] = pgAborted
-			end = txn.BranchRolledBack
-			return nil
+			return txn.BranchRolledBack, nil
 		}
 		s.open = false
 		s.pg.status[s.xid] = pgCommitted
@@ -244,16 +246,12 @@ func (s *pgSession) CommitOnePhase(ctx context.Context) (end txn.BranchState, er
 			s.pg.durable = max(s.pg.durable, s.xid)
 			s.pg.effect(s.tx)
 		}
-		end = txn.BranchCommitted
-		return nil
+		return txn.BranchCommitted, nil
 	})
-	if err != nil {
-		return 0, err
-	}
 	if end == txn.BranchRolledBack {
-		return end, errors.New("sim: the transaction had failed")
+		err = errFailed
 	}
-	return end, nil
+	return end, err
 }
 
 // pgClient is the coordinator's side, on one life of one node.
@@ -284,35 +282,27 @@ func (c *pgClient) evidence(ctx context.Context, b participant.Branch) (e pgEvid
 	if _, err := fmt.Sscanf(b.Session, "pid=%d life=%d xid=%d", &pid, &life, &xid); err != nil {
 		return e, false, nil
 	}
-	err = c.pg.exchange(ctx, c.life, "evidence", func() error {
-		e = pgEvidence{status: c.pg.status[xid], renewed: life != c.pg.life, pid: pid}
+	e, err = exchange(ctx, &c.pg.server, c.life, "evidence", func() (pgEvidence, error) {
 		s := c.pg.sessions[pid]
-		e.open = s != nil && s.life == life && s.xid == xid && s.open
-		return nil
+		open := s != nil && s.life == life && s.xid == xid && s.open
+		return pgEvidence{status: c.pg.status[xid], renewed: life != c.pg.life, open: open, pid: pid}, nil
 	})
-	if err != nil {
-		return pgEvidence{}, false, err // what was asked may still be answered, to nobody
-	}
-	return e, true, nil
+	return e, err == nil, err
 }
 
 func (c *pgClient) finish(ctx context.Context, b participant.Branch, commit bool) (found bool, err error) {
-	err = c.pg.exchange(ctx, c.life, fmt.Sprintf("finish %s (commit: %v) by %s", b.XID, commit, c.life.host.name), func() error {
+	what := fmt.Sprintf("finish %s (commit: %v) by %s", b.XID, commit, c.life.host.name)
+	return exchange(ctx, &c.pg.server, c.life, what, func() (bool, error) {
 		if c.pg.dice.one(50) {
-			return &participant.NoEffectError{Err: errors.New("sim: 55000 busy")}
+			return false, &participant.NoEffectError{Err: errors.New("sim: 55000 busy")}
 		}
-		found = c.pg.finish(b.XID, commit)
-		return nil
+		return c.pg.finish(b.XID, commit), nil
 	})
-	if err != nil {
-		return false, err
-	}
-	return found, nil
 }
 
 // kill is pg_terminate_backend.
 func (c *pgClient) kill(ctx context.Context, pid int) error {
-	return c.pg.exchange(ctx, c.life, "terminate", func() error {
+	return c.pg.send(ctx, c.life, "terminate", func() error {
 		c.pg.w.fire("session fenced")
 		c.pg.end(pid)
 		return nil
@@ -422,17 +412,14 @@ func (e pgEvidence) ending(wasPrepared bool) participant.Ending {
 
 // Inspect implements [participant.Inspector].
 func (c *pgClient) Inspect(ctx context.Context, b participant.Branch) (t participant.Testimony, err error) {
-	err = c.pg.exchange(ctx, c.life, "inspect", func() error {
+	t, err = exchange(ctx, &c.pg.server, c.life, "inspect", func() (participant.Testimony, error) {
 		if p := c.pg.prepared[b.XID]; p != nil {
-			t.Prepared, t.Since = true, p.since
+			return participant.Testimony{Prepared: true, Since: p.since}, nil
 		}
-		return nil
+		return participant.Testimony{}, nil
 	})
-	if err != nil {
-		return participant.Testimony{}, err
-	}
-	if t.Prepared {
-		return t, nil
+	if err != nil || t.Prepared {
+		return t, err
 	}
 	e, known, err := c.evidence(ctx, b)
 	if t.Ending = participant.Unknown; known {
@@ -442,19 +429,15 @@ func (c *pgClient) Inspect(ctx context.Context, b participant.Branch) (t partici
 }
 
 // Prepared implements [participant.Participant].
-func (c *pgClient) Prepared(ctx context.Context, prefix string) (list []participant.Prepared, err error) {
-	err = c.pg.exchange(ctx, c.life, "list", func() error {
+func (c *pgClient) Prepared(ctx context.Context, prefix string) ([]participant.Prepared, error) {
+	return exchange(ctx, &c.pg.server, c.life, "list", func() (list []participant.Prepared, err error) {
 		for _, gid := range slices.Sorted(maps.Keys(c.pg.prepared)) {
 			if strings.HasPrefix(gid, prefix) {
 				list = append(list, participant.Prepared{XID: gid, Since: c.pg.prepared[gid].since})
 			}
 		}
-		return nil
+		return list, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return list, nil
 }
 
 // Survey implements [participant.Surveyor].
@@ -468,7 +451,7 @@ func (c *pgClient) Survey(ctx context.Context) (list []participant.Held, err err
 
 // Check implements [participant.Participant].
 func (c *pgClient) Check(ctx context.Context) error {
-	return c.pg.exchange(ctx, c.life, "check", func() error { return nil })
+	return c.pg.send(ctx, c.life, "check", func() error { return nil })
 }
 
 // Close implements [participant.Participant].

@@ -50,19 +50,24 @@ func (a *app) step() error {
 	return nil
 }
 
-// does carries out a statement of one of its sessions.
-func (a *app) does(ctx context.Context, id txn.ID, s *server, what string, do func() error) error {
+// asks carries out a statement of one of an application's sessions.
+func asks[T any](ctx context.Context, a *app, id txn.ID, s *server, what string, do func() (T, error)) (T, error) {
+	var none T
 	if err := a.step(); err != nil {
-		return err
+		return none, err
 	}
-	err := s.exchange(ctx, nil, fmt.Sprintf("%s by application %d", what, a.n), do)
+	v, err := exchange(ctx, s, nil, fmt.Sprintf("%s by application %d", what, a.n), do)
 	a.w.note(id, "%s at %s by application %d: %v", what, s.name, a.n, err)
-	select {
-	case <-a.over:
-		return errDied
-	default:
-		return err
+	if a.died() {
+		return none, errDied
 	}
+	return v, err
+}
+
+// does carries out a statement of which the error is all that is wanted.
+func (a *app) does(ctx context.Context, id txn.ID, s *server, what string, do func() error) error {
+	_, err := asks(ctx, a, id, s, what, func() (struct{}, error) { return struct{}{}, do() })
+	return err
 }
 
 // hung reports whether it has died without its sessions.
@@ -97,10 +102,6 @@ func call[T any](ctx context.Context, a *app, op opKind, id txn.ID, timeout time
 
 // callOnce makes one attempt, and writes it down.
 func callOnce[T any](ctx context.Context, a *app, op opKind, id txn.ID, timeout time.Duration, try func(context.Context, txn.Manager) (T, error)) (T, error) {
-	type answer struct {
-		v   T
-		err error
-	}
 	var none T
 	l, stale, err := a.route(ctx)
 	if err != nil {
@@ -108,7 +109,7 @@ func callOnce[T any](ctx context.Context, a *app, op opKind, id txn.ID, timeout 
 	}
 	begun := a.w.now()
 	e := a.w.past.begin(a.n, op, id, l.host.index, timeout)
-	got := make(chan answer, 1)
+	got := make(chan answer[T], 1)
 	a.w.all.Go(func() {
 		l.host.gate.pass()
 		c := ctx
@@ -117,24 +118,22 @@ func callOnce[T any](ctx context.Context, a *app, op opKind, id txn.ID, timeout 
 		}
 		v, err := try(c, l.node)
 		l.host.gate.pass()
-		got <- answer{v, err}
+		got <- answer[T]{v, err}
 	})
-	var r answer
+	var r answer[T]
 	select {
 	case r = <-got:
 		if a.dice.n(1000) < a.w.bad() {
 			a.w.fire("client: answer lost")
-			r = answer{err: fmt.Errorf("%w: sim: the answer was lost", txn.ErrInDoubt)}
+			r = answer[T]{err: fmt.Errorf("%w: sim: the answer was lost", txn.ErrInDoubt)}
 		}
 	case <-l.dead:
-		r = answer{err: fmt.Errorf("%w: sim: the node died", txn.ErrInDoubt)}
+		r = answer[T]{err: fmt.Errorf("%w: sim: the node died", txn.ErrInDoubt)}
 	case <-ctx.Done():
-		r = answer{err: fmt.Errorf("%w: %w", txn.ErrInDoubt, context.Cause(ctx))}
+		r = answer[T]{err: fmt.Errorf("%w: %w", txn.ErrInDoubt, context.Cause(ctx))}
 	}
-	select {
-	case <-a.over:
-		r = answer{err: errDied}
-	default:
+	if a.died() {
+		r = answer[T]{err: errDied}
 	}
 	if r.err != nil {
 		r.v = none

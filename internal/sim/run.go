@@ -66,7 +66,7 @@ func (w *World) run() Outcome {
 	healed := w.now()
 	w.settle(healed)
 	settled := w.now() - healed
-	if len(w.violations) == 0 {
+	if w.wrong() == 0 {
 		w.probe()
 	}
 	o := Outcome{Seed: w.plan.Seed, Settled: settled}

@@ -40,28 +40,20 @@ func newServer(w *World, index int, name string) server {
 
 var errDown = errors.New("sim: the server is not there")
 
+// answer is what a call gives. It comes by a channel alone: a call that nobody waits for
+// any more goes on, beside whoever has given it up.
+type answer[T any] struct {
+	v   T
+	err error
+}
+
 // exchange carries a request to the server, and the answer back. Once it is on its
 // way it is carried out, whatever becomes of who sent it. caller is nil for an
-// application, and over says that the caller has died.
-func (s *server) exchange(ctx context.Context, caller *life, what string, do func() error) error {
-	if caller != nil {
-		caller.host.gate.pass()
-		if s.cutFrom(caller.host.index) {
-			s.w.fire(s.name + " out of reach")
-			if s.dice.one(2) {
-				return &participant.NoEffectError{Err: errRefused}
-			}
-			<-ctx.Done()
-			return &participant.NoEffectError{Err: context.Cause(ctx)}
-		}
-		select {
-		case <-caller.dead:
-			return &participant.NoEffectError{Err: errDown} // nothing leaves a dead node
-		default:
-		}
-	}
-	if err := ctx.Err(); err != nil {
-		return &participant.NoEffectError{Err: err}
+// application. do holds mu, and writes to nothing that is read without it.
+func exchange[T any](ctx context.Context, s *server, caller *life, what string, do func() (T, error)) (T, error) {
+	var none T
+	if err := s.refuse(ctx, caller); err != nil {
+		return none, &participant.NoEffectError{Err: err}
 	}
 	s.mu.Lock()
 	way, held, deaf := s.slow, s.held, s.deaf
@@ -72,35 +64,63 @@ func (s *server) exchange(ctx context.Context, caller *life, what string, do fun
 		s.w.fire(s.name + " hangs")
 		s.w.tell("%s at %s hangs for %v", what, s.name, there.Round(time.Millisecond))
 	}
-	answer := make(chan error, 1)
+	got := make(chan answer[T], 1)
 	s.under.Add(1)
 	s.w.all.Go(func() {
 		rest(there)
 		s.mu.Lock()
-		err := errDown
+		a := answer[T]{err: errDown}
 		if s.up {
-			err = do()
+			a.v, a.err = do()
 		}
 		s.mu.Unlock()
 		s.under.Add(-1)
 		if deaf > 0 && s.dice.n(1000) < deaf {
 			s.w.fire(s.name + " answer lost")
-			err = fmt.Errorf("%w from %s", errLost, s.name)
+			a = answer[T]{err: fmt.Errorf("%w from %s", errLost, s.name)}
 		}
 		rest(back)
-		answer <- err
+		got <- a
 	})
 	select {
-	case err := <-answer:
+	case a := <-got:
 		if caller != nil {
 			caller.host.gate.pass()
 		}
-		if errors.Is(err, errDown) {
-			return &participant.NoEffectError{Err: err}
+		if errors.Is(a.err, errDown) {
+			return none, &participant.NoEffectError{Err: a.err}
 		}
-		return err
+		return a.v, a.err
 	case <-ctx.Done():
+		return none, context.Cause(ctx)
+	}
+}
+
+// send is an exchange of which the error is all that is wanted.
+func (s *server) send(ctx context.Context, caller *life, what string, do func() error) error {
+	_, err := exchange(ctx, s, caller, what, func() (struct{}, error) { return struct{}{}, do() })
+	return err
+}
+
+// refuse says why a request does not leave; nil when it does.
+func (s *server) refuse(ctx context.Context, caller *life) error {
+	if caller == nil {
+		return ctx.Err()
+	}
+	caller.host.gate.pass()
+	if s.cutFrom(caller.host.index) {
+		s.w.fire(s.name + " out of reach")
+		if s.dice.one(2) {
+			return errRefused
+		}
+		<-ctx.Done()
 		return context.Cause(ctx)
+	}
+	select {
+	case <-caller.dead:
+		return errDown // nothing leaves a dead node
+	default:
+		return ctx.Err()
 	}
 }
 

@@ -50,43 +50,47 @@ var _ interface {
 	participant.Inspector
 } = (*webClient)(nil)
 
+// webVote is the answer to a prepare.
+type webVote struct {
+	vote   txn.Vote
+	detail string
+}
+
+// vote prepares a branch. mu is held.
+func (s *service) vote(b participant.Branch) webVote {
+	switch s.states[b.XID] {
+	case webRolledBack:
+		s.w.fire("post: prepare after its rollback")
+		return webVote{txn.VoteNo, "rolled back already"}
+	case webPrepared, webCommitted:
+		return webVote{vote: txn.VotePrepared}
+	case webReadOnly:
+		return webVote{vote: txn.VoteReadOnly}
+	}
+	switch string(b.Payload) {
+	case "no":
+		s.states[b.XID] = webRolledBack
+		return webVote{txn.VoteNo, "as asked for"}
+	case "look":
+		s.states[b.XID] = webReadOnly
+		return webVote{vote: txn.VoteReadOnly}
+	}
+	s.states[b.XID], s.since[b.XID] = webPrepared, time.Now()
+	if s.w.plan.Bugs.Forgetful && s.dice.one(20) {
+		delete(s.states, b.XID)
+	}
+	return webVote{vote: txn.VotePrepared}
+}
+
 // Prepare implements [participant.Preparer].
 func (c *webClient) Prepare(ctx context.Context, b participant.Branch) (vote txn.Vote, detail string, err error) {
-	err = c.s.exchange(ctx, c.life, "prepare", func() error {
-		switch c.s.states[b.XID] {
-		case webRolledBack:
-			vote, detail = txn.VoteNo, "rolled back already"
-			c.s.w.fire("post: prepare after its rollback")
-			return nil
-		case webPrepared, webCommitted:
-			vote = txn.VotePrepared
-			return nil
-		case webReadOnly:
-			vote = txn.VoteReadOnly
-			return nil
-		}
-		switch string(b.Payload) {
-		case "no":
-			c.s.states[b.XID], vote, detail = webRolledBack, txn.VoteNo, "as asked for"
-		case "look":
-			c.s.states[b.XID], vote = webReadOnly, txn.VoteReadOnly
-		default:
-			c.s.states[b.XID], c.s.since[b.XID], vote = webPrepared, time.Now(), txn.VotePrepared
-			if c.s.w.plan.Bugs.Forgetful && c.s.dice.one(20) {
-				delete(c.s.states, b.XID)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return 0, "", err
-	}
-	return vote, detail, nil
+	v, err := exchange(ctx, &c.s.server, c.life, "prepare", func() (webVote, error) { return c.s.vote(b), nil })
+	return v.vote, v.detail, err
 }
 
 // Commit implements [participant.Participant].
-func (c *webClient) Commit(ctx context.Context, b participant.Branch) (r participant.Result, err error) {
-	err = c.s.exchange(ctx, c.life, "commit "+b.XID+" by "+c.life.host.name, func() error {
+func (c *webClient) Commit(ctx context.Context, b participant.Branch) (participant.Result, error) {
+	return exchange(ctx, &c.s.server, c.life, "commit "+b.XID+" by "+c.life.host.name, func() (r participant.Result, err error) {
 		switch c.s.states[b.XID] {
 		case webPrepared:
 			c.s.states[b.XID] = webCommitted
@@ -100,35 +104,24 @@ func (c *webClient) Commit(ctx context.Context, b participant.Branch) (r partici
 		default:
 			r.Ending = participant.Unknown
 		}
-		return nil
+		return r, nil
 	})
-	if err != nil {
-		return participant.Result{}, err
-	}
-	return r, nil
 }
 
 // Rollback implements [participant.Participant].
-func (c *webClient) Rollback(ctx context.Context, b participant.Branch) (r participant.Result, err error) {
-	err = c.s.exchange(ctx, c.life, "rollback "+b.XID+" by "+c.life.host.name, func() error {
-		switch c.s.states[b.XID] {
-		case webCommitted:
-			r.Ending = participant.Committed
-		default:
-			c.s.states[b.XID] = webRolledBack // empty ones too: a prepare that comes later is refused
-			r.Ending = participant.RolledBack
+func (c *webClient) Rollback(ctx context.Context, b participant.Branch) (participant.Result, error) {
+	return exchange(ctx, &c.s.server, c.life, "rollback "+b.XID+" by "+c.life.host.name, func() (participant.Result, error) {
+		if c.s.states[b.XID] == webCommitted {
+			return participant.Result{Ending: participant.Committed}, nil
 		}
-		return nil
+		c.s.states[b.XID] = webRolledBack // empty ones too: a prepare that comes later is refused
+		return participant.Result{Ending: participant.RolledBack}, nil
 	})
-	if err != nil {
-		return participant.Result{}, err
-	}
-	return r, nil
 }
 
 // Inspect implements [participant.Inspector].
-func (c *webClient) Inspect(ctx context.Context, b participant.Branch) (t participant.Testimony, err error) {
-	err = c.s.exchange(ctx, c.life, "inspect", func() error {
+func (c *webClient) Inspect(ctx context.Context, b participant.Branch) (participant.Testimony, error) {
+	return exchange(ctx, &c.s.server, c.life, "inspect", func() (t participant.Testimony, err error) {
 		switch c.s.states[b.XID] {
 		case webPrepared:
 			t.Prepared, t.Since = true, c.s.since[b.XID]
@@ -137,33 +130,25 @@ func (c *webClient) Inspect(ctx context.Context, b participant.Branch) (t partic
 		case webRolledBack:
 			t.Ending = participant.RolledBack
 		}
-		return nil
+		return t, nil
 	})
-	if err != nil {
-		return participant.Testimony{}, err
-	}
-	return t, nil
 }
 
 // Prepared implements [participant.Participant].
-func (c *webClient) Prepared(ctx context.Context, prefix string) (list []participant.Prepared, err error) {
-	err = c.s.exchange(ctx, c.life, "list", func() error {
+func (c *webClient) Prepared(ctx context.Context, prefix string) ([]participant.Prepared, error) {
+	return exchange(ctx, &c.s.server, c.life, "list", func() (list []participant.Prepared, err error) {
 		for _, xid := range slices.Sorted(maps.Keys(c.s.states)) {
 			if c.s.states[xid] == webPrepared && strings.HasPrefix(xid, prefix) {
 				list = append(list, participant.Prepared{XID: xid, Since: c.s.since[xid]})
 			}
 		}
-		return nil
+		return list, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return list, nil
 }
 
 // Check implements [participant.Participant].
 func (c *webClient) Check(ctx context.Context) error {
-	return c.s.exchange(ctx, c.life, "check", func() error { return nil })
+	return c.s.send(ctx, c.life, "check", func() error { return nil })
 }
 
 // Close implements [participant.Participant].

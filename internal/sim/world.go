@@ -196,6 +196,20 @@ func (w *World) violate(format string, args ...any) {
 	w.violations = append(w.violations, fmt.Sprintf("%v: %s", w.now().Round(time.Microsecond), text))
 }
 
+// wrong is how much is.
+func (w *World) wrong() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.violations)
+}
+
+// explain adds to the last thing that is wrong.
+func (w *World) explain(text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.violations[len(w.violations)-1] += text
+}
+
 // Story is the end of what happened, for people.
 func (w *World) Story() string {
 	w.mu.Lock()
