@@ -49,19 +49,25 @@ func (n *Node) backup(ctx context.Context, w io.Writer) (b txn.Backup, err error
 	}, interrupted{ctx, whole})
 }
 
-// freshSnapshot takes a snapshot and opens it. Others that are taken at the same time
-// may push it out before it is open.
+// freshSnapshot takes a snapshot and opens it. raft takes none as long as nothing follows
+// a change of who takes part; and others that are taken at the same time may push it out
+// before it is open.
 func (n *Node) freshSnapshot() (meta *raft.SnapshotMeta, r io.ReadCloser, err error) {
 	for range 3 {
 		f := n.raft.Snapshot()
 		if err = f.Error(); err != nil {
-			return nil, nil, fmt.Errorf("taking a snapshot: %w", err)
+			err = fmt.Errorf("taking a snapshot: %w", err)
+			if n.raft.Barrier(0).Error() != nil { // an entry
+				break
+			}
+			continue
 		}
 		if meta, r, err = f.Open(); err == nil {
 			return meta, r, nil
 		}
+		err = fmt.Errorf("reading the snapshot: %w", err)
 	}
-	return nil, nil, fmt.Errorf("reading the snapshot: %w", err)
+	return nil, nil, err
 }
 
 // interrupted is a reader that ends with its context.

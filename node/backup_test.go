@@ -228,3 +228,16 @@ func BenchmarkBackup(b *testing.B) {
 	}
 	b.ReportMetric(float64(file.Len())/open, "B/tx")
 }
+
+// TestBackupAfterAChangeOfMembers: raft takes no snapshot as long as nothing follows a change
+// of who takes part. In a cluster that has nothing to do that may be for ever.
+func TestBackupAfterAChangeOfMembers(t *testing.T) {
+	addr := freePorts(t, 2)
+	l := founded(t, addr[0])
+	openMember(t, t.TempDir(), Cluster{Listen: addr[1], Join: addr[:1]})
+	until(t, "the second node votes", func() bool { return l.voters() == 2 })
+	b, err := l.Backup(t.Context(), io.Discard)
+	if err != nil || b.Cluster != l.cluster() {
+		t.Errorf("%+v, %v", b, err)
+	}
+}

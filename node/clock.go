@@ -33,8 +33,9 @@ type clock struct {
 
 // observe notes the tick of the log after an entry of the given term, which is being
 // applied now; the term is 0 for a snapshot. own says that this node wrote the entry,
-// as the leader that it still is: it carries what the clock counted itself. left says that
-// who wrote it leads no more.
+// in the latest term in which it took over: it carries what the clock counted itself, also
+// when it is applied after the end of that, and when raft makes it take over twice in one
+// term. left says that who wrote it leads no more.
 func (c *clock) observe(tick survival.Tick, interval time.Duration, term uint64, own, left bool) {
 	now := time.Now()
 	c.mu.Lock()

@@ -30,7 +30,7 @@ type counted struct {
 	clock   *clock
 	applied int
 	term    uint64        // raft's, as the node knows it
-	led     uint64        // in which it has taken over
+	led     uint64        // in which it has taken over last
 	tick    survival.Tick // of its machine
 }
 
@@ -88,9 +88,6 @@ func (h *clockHistory) elect() {
 	h.commit += h.chance.IntN(len(h.log) - h.commit + 1)
 	h.log = h.log[:h.commit]
 	h.open = slices.DeleteFunc(h.open, func(p promise) bool { return p.at >= h.commit })
-	if h.leader != nil && h.chance.IntN(3) > 0 {
-		h.leader.led = 0 // it has noticed; otherwise it has not yet
-	}
 	h.term++
 	l := h.replica[h.chance.IntN(len(h.replica))]
 	for _, c := range h.replica {

@@ -1,12 +1,11 @@
 package node
 
 import (
-	"fmt"
+	"errors"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/raft"
-
-	"github.com/txmgr/txmgr/txn"
 )
 
 // contacts remembers, for every other node, the latest request to which it answered that
@@ -67,21 +66,27 @@ func (c *contacts) quorum(servers []raft.Server, self raft.ServerID, term, quest
 	return yes > voters/2
 }
 
-// verifyTries bounds how often raft is asked. Each time at least one more node has
-// answered a request that was sent after the question.
-const verifyTries = maxNodes
+// verifyAgain is the pause between two questions, when every node may have answered the first
+// ones to no avail: raft takes a learner's yes for a voter's, and the learner may be the
+// quickest by far.
+const verifyAgain = time.Millisecond
 
 // verifyLeader returns nil when a quorum has said, asked after the call, that this node
-// leads.
+// leads. It asks until then, or until raft gives up, which it does when a quorum has said
+// nothing for a while.
 func (n *Node) verifyLeader() error {
 	question, term := n.contacts.ask(), n.term.Load()
-	for range verifyTries {
+	for tries := 1; ; tries++ {
 		if err := n.raft.VerifyLeader().Error(); err != nil {
 			return err
 		}
-		if n.contacts.quorum(n.servers(), n.storage.id, term, question) {
+		switch {
+		case n.contacts.quorum(n.servers(), n.storage.id, term, question):
 			return nil
+		case n.raft.CurrentTerm() != term:
+			return errors.New("another term has begun")
+		case tries > maxNodes:
+			<-time.After(verifyAgain)
 		}
 	}
-	return fmt.Errorf("%w: the other nodes do not answer in time", txn.ErrUnavailable)
 }

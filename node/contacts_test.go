@@ -1,7 +1,10 @@
 package node
 
 import (
+	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/hashicorp/raft"
 )
@@ -36,4 +39,51 @@ func TestAnOldAnswerProvesNothing(t *testing.T) {
 	if !alone.quorum(servers[:1], "me", 7, asked) {
 		t.Error("one voter alone is a quorum")
 	}
+}
+
+// farNet is a network on which everybody but the learner is far away.
+type farNet struct{ *raft.InmemTransport }
+
+func (f farNet) AppendEntries(id raft.ServerID, to raft.ServerAddress, a *raft.AppendEntriesRequest, r *raft.AppendEntriesResponse) error {
+	if id == learner {
+		pass(100 * time.Microsecond)
+	} else {
+		pass(20 * time.Millisecond)
+	}
+	return f.InmemTransport.AppendEntries(id, to, a, r)
+}
+
+const learner = "n3"
+
+// TestALearnerNearbyDoesNotKeepReadersFromAnAnswer: raft takes a learner's word for that of a
+// voter when it is asked who leads. One that is quicker than all voters, because it is nearer or
+// has the better disk, does not exhaust the leader's patience.
+func TestALearnerNearbyDoesNotKeepReadersFromAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := openReplicas(t, 4, func(c *Config) {
+			c.Bed.Servers = slices.Clone(c.Bed.Servers)
+			c.Bed.Servers[3].Suffrage = raft.Nonvoter
+		}, func(_ int, t *raft.InmemTransport) raft.Transport { return farNet{t} })
+		defer c.close()
+		var l *Node
+		for l == nil {
+			pass(100 * time.Millisecond)
+			for _, n := range c.nodes {
+				if n.serves() == nil {
+					l = n
+				}
+			}
+		}
+		b := begin(t, l, time.Hour)
+		for range 20 {
+			start := time.Now()
+			if _, err := l.Get(t.Context(), b.ID); err != nil {
+				t.Fatalf("a read: %v, after %v", err, time.Since(start))
+			}
+			if took := time.Since(start); took > 100*time.Millisecond {
+				t.Errorf("a read took %v", took)
+			}
+			pass(7 * time.Millisecond)
+		}
+	})
 }

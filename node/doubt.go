@@ -73,7 +73,8 @@ type suspicion struct {
 func (n *Node) suspicion() *suspicion {
 	s := &suspicion{node: n, failing: make(map[string]bool)}
 	s.tick, _ = n.clock.now()
-	s.patient = survival.Tick((doubtAfter + n.interval() - 1) / n.interval())
+	interval := max(n.interval(), 1) // a node of no cluster has none
+	s.patient = survival.Tick((doubtAfter + interval - 1) / interval)
 	if r := n.recovery.Load(); r != nil {
 		for _, name := range (log{n}).Participants() {
 			if h := r.Health(name); !h.Healthy || h.Waiting > 0 || h.LastError != "" {

@@ -220,13 +220,13 @@ func (n *Node) consent(f *founding) error {
 func (n *Node) pledge(to peer.Identity) error {
 	n.founding.Lock()
 	defer n.founding.Unlock()
-	switch f, a := n.promised.Load(), (allegiance{to.Cluster, to.Incarnation}); {
+	switch f := n.promised.Load(); {
 	case to.Cluster == "":
 		return fmt.Errorf("%w: it has no leader yet", txn.ErrUnavailable)
-	case f != nil && !f.includes(to.ID):
+	case n.foundsWith(to) != nil:
 		return fmt.Errorf("%w: this node has consented to found a cluster with other nodes (%v): empty its data directory, nothing is in it yet", txn.ErrConflict, f.Members)
 	default:
-		return n.belongTo(a)
+		return n.belongTo(allegiance{to.Cluster, to.Incarnation})
 	}
 }
 
@@ -238,18 +238,31 @@ func (n *Node) follows(who peer.Identity) error {
 	if !n.running.Load() {
 		return errStarting
 	}
-	if err := n.lets(who); err != nil || !n.belongsToNone() {
+	if err := n.lets(who); err != nil {
 		return err
+	}
+	if !n.belongsToNone() {
+		return n.foundsWith(who)
 	}
 	n.founding.Lock()
 	defer n.founding.Unlock()
-	switch f := n.promised.Load(); {
-	case f != nil && !f.includes(who.ID):
-		return fmt.Errorf("%w: node %s has consented to found one with others than node %s", peer.ErrForeign, n.storage.id, who.ID)
+	switch err := n.foundsWith(who); {
+	case err != nil:
+		return err
 	case who.Cluster != "":
 		return n.belongTo(allegiance{who.Cluster, who.Incarnation})
-	case f != nil || n.allegiance().Cluster != "":
+	case n.promised.Load() != nil || n.allegiance().Cluster != "":
 		return nil
 	}
 	return fmt.Errorf("%w: node %s does not know its cluster yet", txn.ErrUnavailable, who.ID)
+}
+
+// foundsWith refuses strangers to a node that has consented to found a cluster, until it
+// knows the cluster: its founder has a log before, whose first entry raft would not tell from
+// another cluster's.
+func (n *Node) foundsWith(who peer.Identity) error {
+	if f := n.promised.Load(); f != nil && !f.includes(who.ID) && n.allegiance().Cluster == "" {
+		return fmt.Errorf("%w: node %s has consented to found one with others than node %s", peer.ErrForeign, n.storage.id, who.ID)
+	}
+	return nil
 }

@@ -95,7 +95,6 @@ func (n *Node) takeOver() error {
 	err := n.found()
 	if err != nil {
 		n.batcher.lead(0)
-		n.term.Store(0)
 	}
 	return err
 }
@@ -141,7 +140,6 @@ func (l *leadership) end() {
 	}
 	n := l.node
 	n.leading.Store(false)
-	n.term.Store(0)
 	n.hub.rouse()
 	n.batcher.lead(0)
 	l.stop()

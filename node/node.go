@@ -53,7 +53,7 @@ type Node struct {
 	promised atomic.Pointer[founding]   // what it consented to, as it was noted on disk
 
 	leading  atomic.Bool
-	term     atomic.Uint64 // the latest one in which this node led
+	term     atomic.Uint64 // the latest one in which this node took over; what it wrote then may be applied after its end
 	held     atomic.Int64  // unfinished transactions after the latest entry
 	closing  chan struct{}
 	life     context.Context // ends with closing
@@ -183,11 +183,13 @@ func (n *Node) shutdown() error {
 	n.done.Wait() // lays leadership down first
 	n.batcher.close()
 	n.reads.close() // raft does not answer questions that it is asked while it stops
-	err := n.raft.Shutdown().Error()
-	if err != nil {
-		err = fmt.Errorf("stopping raft: %w", err)
+	// Nor those of other nodes' questions; and it waits for a node that is halted in the
+	// middle of a snapshot until that has gone.
+	err := n.closePort()
+	if stopped := n.raft.Shutdown().Error(); stopped != nil {
+		err = errors.Join(err, fmt.Errorf("stopping raft: %w", stopped))
 	}
-	return errors.Join(err, n.members.close(), n.closePort(), n.storage.log.Close())
+	return errors.Join(err, n.members.close(), n.storage.log.Close())
 }
 
 func (n *Node) closePort() error {

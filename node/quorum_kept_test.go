@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -70,6 +71,42 @@ func TestNoRemovalTakesTheQuorum(t *testing.T) {
 	}
 	if _, err := l.Begin(t.Context(), txn.Options{Timeout: time.Minute}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestALearnerThatDoesNotFollowGetsNoVote: a node that was added here, and has consented
+// meanwhile to found another cluster, still says who it is, and that it has applied nothing;
+// where there are few entries that is nearly all. With its vote nothing could be decided any
+// more.
+func TestALearnerThatDoesNotFollowGetsNoVote(t *testing.T) {
+	l := founded(t, freePorts(t, 1)[0])
+	who := peer.Identity{ID: "n_x", Fresh: true}
+	p, err := peer.Open(peer.Config{
+		Listen: "127.0.0.1:0", Self: func() peer.Identity { return who },
+		Stream: func(peer.Identity) error { return peer.ErrForeign },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	who.Raft = p.Addr()
+	p.Transport() // it takes streams, or refuses them
+	if err := l.accept(t.Context(), who); err != nil {
+		t.Fatal(err)
+	}
+	heard := func() time.Time {
+		l.steward.mu.Lock()
+		defer l.steward.mu.Unlock()
+		return l.steward.heard[who.ID].at
+	}
+	for range 2 {
+		last := heard()
+		until(t, "the leader has asked who it is", func() bool { return heard().After(last) || l.voters() > 1 })
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, err := l.Begin(ctx, txn.Options{Timeout: time.Minute}); err != nil || l.voters() != 1 {
+		t.Errorf("%d voters; beginning a transaction: %v", l.voters(), err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/txmgr/txmgr/internal/bed"
+	"github.com/txmgr/txmgr/raftfsm/logstore"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -46,6 +47,9 @@ type ground struct {
 // waits to be added to a cluster.
 func startRaft(g *ground, fsm raft.FSM, trailing uint64, logger *slog.Logger) (r *raft.Raft, err error) {
 	conf := raftConfig(g, trailing, logger)
+	if err := undoHalfFounding(g); err != nil {
+		return nil, fmt.Errorf("reading the log: %w", err)
+	}
 	known, err := raft.HasExistingState(g.log, g.log, g.snaps)
 	if err != nil {
 		return nil, fmt.Errorf("reading the log: %w", err)
@@ -71,6 +75,36 @@ func startRaft(g *ground, fsm raft.FSM, trailing uint64, logger *slog.Logger) (r
 		return nil, errors.Join(fmt.Errorf("%w: this data directory is that of one of several nodes (%d are left, as far as it knows): give it an address for the others, --raft-listen", txn.ErrInvalid, len(servers)), r.Shutdown().Error())
 	}
 	return r, nil
+}
+
+// undoHalfFounding takes back what a crash in the middle of a founding has left: raft writes
+// the term 1 before the first entry, and founds nothing where there is a term.
+func undoHalfFounding(g *ground) error {
+	last, err := g.log.LastIndex()
+	if err != nil || last > 0 {
+		return err
+	}
+	snaps, err := g.snaps.List()
+	if err != nil || len(snaps) > 0 {
+		return err
+	}
+	voted, err := storedNumber(g.log, keyLastVoteTerm)
+	if err != nil || voted > 0 {
+		return err
+	}
+	if term, err := storedNumber(g.log, keyCurrentTerm); err != nil || term != 1 {
+		return err
+	}
+	return g.log.SetUint64(keyCurrentTerm, 0)
+}
+
+// storedNumber is 0 where there is none.
+func storedNumber(s raft.StableStore, key []byte) (uint64, error) {
+	v, err := s.GetUint64(key)
+	if err != nil && err.Error() == logstore.ErrKeyNotFound.Error() { // as raft compares it
+		return 0, nil
+	}
+	return v, err
 }
 
 func raftConfig(g *ground, trailing uint64, logger *slog.Logger) *raft.Config {

@@ -123,7 +123,7 @@ func (n *Node) matcher(f txn.Filter) func(machine.Brief) bool {
 	tick, _ := n.clock.now()
 	within := tick
 	if f.ExpiresWithin > 0 {
-		within += survival.Tick(f.ExpiresWithin/n.interval()) + 1
+		within += survival.Tick(f.ExpiresWithin/max(n.interval(), 1)) + 1 // a node of no cluster has none
 	}
 	return func(b machine.Brief) bool {
 		if len(f.States) > 0 && !slices.Contains(f.States, b.State) || f.OlderThan > 0 && b.Began > bornBefore {

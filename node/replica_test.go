@@ -140,6 +140,39 @@ func TestDeadlineSurvivesFailover(t *testing.T) {
 	})
 }
 
+// TestAnHeirThatWasJustStartedIsOnTime: a node that was started again counts on from the last
+// entry, which is old where little happens. Leadership is handed to it a moment later, as in an
+// upgrade of one node after the other; the deadlines are as they were.
+func TestAnHeirThatWasJustStartedIsOnTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := openReplicas(t, 3, nil)
+		defer c.close()
+		l := c.leader()
+		const timeout = 30 * time.Second
+		b := begin(t, c.nodes[l], timeout)
+		began := time.Now()
+		pass(19 * time.Second) // the last entry is a checkpoint, ten seconds after the begin
+		heir := (l + 1) % 3
+		c.stop(heir)
+		c.start(heir)
+		pass(500 * time.Millisecond)
+		if err := c.nodes[l].TransferLeader(t.Context(), string(c.servers[heir].ID)); err != nil {
+			t.Fatal(err)
+		}
+		if l = c.leader(); l != heir {
+			t.Fatalf("node %d leads; want %d", l, heir)
+		}
+		i, err := c.nodes[heir].Wait(t.Context(), b.ID, txn.Finished)
+		took := time.Since(began)
+		if err != nil || i.Cause != txn.CauseTimeout {
+			t.Fatalf("%+v, %v", i, err)
+		}
+		if took < timeout || took > timeout+time.Second {
+			t.Errorf("it was rolled back after %v; want %v, and a second more at most", took, timeout)
+		}
+	})
+}
+
 // TestFollowerSaysWhoLeads: a node that does not lead refuses, and says so; with
 // permission it shows what it knows.
 func TestFollowerSaysWhoLeads(t *testing.T) {

@@ -16,8 +16,11 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// keyCurrentTerm is where raft looks for the last term that it knows.
-var keyCurrentTerm = []byte("CurrentTerm")
+// Where raft looks for the last term that it knows, and for that of its last vote.
+var (
+	keyCurrentTerm  = []byte("CurrentTerm")
+	keyLastVoteTerm = []byte("LastVoteTerm")
+)
 
 // RestoreBackup makes a data directory of a backup: that of a new node, which is the
 // only one of its cluster. [Open] starts it; the cluster has the next incarnation and

@@ -109,7 +109,9 @@ func (n *Node) round(ctx context.Context) {
 			if err := n.introduce(ctx, who); err != nil && ctx.Err() == nil {
 				n.logger.Warn("cannot note what a node says of itself", "node", who.ID, "error", err)
 			}
-			if s.Suffrage != raft.Voter && who.Applied+nearlyThere >= n.raft.CommitIndex() {
+			// With an empty log it may yet take that of another cluster; and what it has
+			// applied may be another's.
+			if s.Suffrage != raft.Voter && !who.Fresh && who.Cluster == n.cluster() && who.Applied+nearlyThere >= n.raft.CommitIndex() {
 				n.promote(s)
 			}
 		})

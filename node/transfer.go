@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
 )
 
 // transfers remembers who did not take over when he was asked. raft v1.8.0 must not be
@@ -110,6 +111,9 @@ func (n *Node) transfer(ctx context.Context, to txn.Member) error {
 	if term == 0 || !n.transfers.begin(term, raft.ServerID(to.ID)) {
 		return fmt.Errorf("%w: %s did not take over when it was asked before, and is not asked again in this term", txn.ErrUnavailable, cmp.Or(to.Name, to.ID))
 	}
+	// The heir counts on from the last entry, which is old where little happens, if it was
+	// started since then. This one is refused, changes nothing, and brings the tick.
+	_, _ = n.batcher.proposeIn(ctx, term, machine.SetMember{}, nil)
 	done := make(chan error, 1)
 	// raft does not answer questions that it is asked while it stops, so the shutdown
 	// waits for this one.

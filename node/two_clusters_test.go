@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/hashicorp/raft"
+
 	"github.com/txmgr/txmgr/node/peer"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -84,5 +86,57 @@ func TestANodeIsTakenInOnce(t *testing.T) {
 	until(t, "it votes in the first cluster", func() bool { return one.voters() == 2 })
 	if len(two.servers()) != 1 {
 		t.Errorf("the second cluster has %v", two.servers())
+	}
+}
+
+// TestAFounderHearsNoOtherCluster: the founder of a cluster has a log before it has a
+// cluster's name. Another cluster that was about to add it must not reach it in between:
+// raft would not tell the two first entries apart. Once it knows its cluster it hears all
+// nodes of that, those that joined later as well.
+func TestAFounderHearsNoOtherCluster(t *testing.T) {
+	addr := freePorts(t, 2)
+	n := openMember(t, t.TempDir(), Cluster{Listen: addr[0]})
+	me := peer.Member{ID: string(n.storage.id), Raft: addr[0]}
+	f := &founding{Founder: me.ID, Members: []peer.Member{me, {ID: "n_z", Raft: addr[1]}}}
+	if err := n.consent(f); err != nil {
+		t.Fatal(err)
+	}
+	stranger := peer.Identity{ID: "n_a", Cluster: "abcdef"}
+	check := func(when string) {
+		t.Helper()
+		if err := n.follows(stranger); !errors.Is(err, peer.ErrForeign) {
+			t.Errorf("%s it hears another cluster: %v", when, err)
+		}
+		if err := n.follows(peer.Identity{ID: "n_z"}); err != nil {
+			t.Errorf("%s it does not hear the other member: %v", when, err)
+		}
+	}
+	check("before it founds")
+	var servers []raft.Server
+	for _, m := range f.Members {
+		servers = append(servers, raft.Server{ID: raft.ServerID(m.ID), Address: raft.ServerAddress(m.Raft)})
+	}
+	if err := n.raft.BootstrapCluster(raft.Configuration{Servers: servers}).Error(); err != nil {
+		t.Fatal(err)
+	}
+	check("when it has founded")
+
+	late := openMember(t, t.TempDir(), Cluster{Listen: addr[1]})
+	me = peer.Member{ID: string(late.storage.id), Raft: addr[1]}
+	if err := late.consent(&founding{Founder: "n_z", Members: []peer.Member{me, {ID: "n_z", Raft: addr[0]}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := late.pledge(peer.Identity{ID: "n_z", Cluster: "fedcba"}); err != nil {
+		t.Fatal(err)
+	}
+	joined := peer.Identity{ID: "n_j", Cluster: "fedcba"}
+	if err := late.follows(joined); err != nil {
+		t.Errorf("it does not hear a node that joined its cluster later: %v", err)
+	}
+	if err := late.pledge(joined); err != nil {
+		t.Errorf("it does not ask a node that joined its cluster later: %v", err)
+	}
+	if err := late.follows(stranger); !errors.Is(err, peer.ErrForeign) {
+		t.Errorf("it hears another cluster: %v", err)
 	}
 }

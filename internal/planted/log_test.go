@@ -2,6 +2,14 @@ package planted
 
 var ofTheLog = []plant{
 	{
+		name:   "a new vote leaves the candidate of the one before",
+		breaks: "a vote is given to who has all that was acknowledged",
+		file:   "raftfsm/logstore/stable.go",
+		old:    "string(key) == keyVoteTerm && !bytes.Equal(old, val)",
+		bug:    "string(key) == keyVoteTerm && bytes.Equal(old, val)",
+		pkg:    "node", test: "TestACrashInTheMiddleOfAVote",
+	},
+	{
 		name:   "the log is not synced",
 		breaks: "what was acknowledged is on the disk",
 		file:   "raftfsm/logstore/open.go",

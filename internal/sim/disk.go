@@ -223,8 +223,9 @@ func (d *disk) cutOff(from, to uint64) {
 
 var errNoKey = errors.New("not found") // raft looks at the words
 
-// Set implements raft.StableStore. raft panics when it cannot write its term. A process
-// that has to end does not come so far, which is why this waits for its end.
+// Set implements raft.StableStore, and as our log store does it forgets the candidate of the
+// last vote when there is a new term of one. raft panics when it cannot write its term. A
+// process that has to end does not come so far, which is why this waits for its end.
 func (d *disk) Set(key, value []byte) error {
 	d.sync()
 	if d.fails() != nil {
@@ -234,6 +235,9 @@ func (d *disk) Set(key, value []byte) error {
 	defer d.mu.Unlock()
 	if d.dice.one(4) {
 		d.votes = maps.Clone(d.stable)
+	}
+	if string(key) == "LastVoteTerm" && !bytes.Equal(d.stable[string(key)], value) {
+		delete(d.stable, "LastVoteCand")
 	}
 	d.stable[string(key)] = bytes.Clone(value)
 	return nil

@@ -33,7 +33,8 @@
 //     they are (in all and for each address; the oldest goes first), questions at
 //     once, and the time for each step.
 //  5. Garbage costs a connection and nothing else: no panic, no log line for each.
-//  6. Who was let in is asked about again by [Port.Recheck]: a node that is removed
+//  6. A sender that is halted in the middle of a message holds raft up for a moment only.
+//  7. Who was let in is asked about again by [Port.Recheck]: a node that is removed
 //     loses its connections.
 //
 // # Concurrency
@@ -45,7 +46,8 @@
 // # Time
 //
 // Five seconds for the handshake, three for a TCP connection, thirty for a question,
-// ten for a message of raft (more for a snapshot), keepalives after fifteen.
+// ten for a message of raft (more for a snapshot), five of them without a byte of it at
+// most, keepalives after fifteen.
 //
 // # What it does not do
 //

@@ -56,6 +56,8 @@ type Config struct {
 	Handler Handler
 	// Logger receives what operators should see. Defaults to slog.Default().
 	Logger *slog.Logger
+
+	stall time.Duration // for tests; 0 means stallTime
 }
 
 // Port is a node's port for other nodes.
@@ -97,6 +99,9 @@ func Open(c Config) (*Port, error) {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
+	}
+	if c.stall == 0 {
+		c.stall = stallTime
 	}
 	if c.Self == nil {
 		return nil, fmt.Errorf("%w: a port for peers needs to know whose it is", txn.ErrInvalid)

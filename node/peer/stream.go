@@ -2,7 +2,9 @@ package peer
 
 import (
 	"context"
+	"errors"
 	"net"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -19,10 +21,40 @@ type layer struct {
 	closed  bool          // guarded by Port.mu
 }
 
+// inbound is a stream that another node dialed. raft reads a snapshot in its main loop, where
+// it does nothing else meanwhile: neither vote nor stop. So the stream ends when its sender
+// falls silent in the middle of a message, as a process does that is halted. Between two
+// messages it may be silent for as long as it likes.
+type inbound struct {
+	*conn
+	begun bool // a message has come and is not answered yet; raft reads and writes in turns
+}
+
+// Read implements net.Conn.
+func (i *inbound) Read(p []byte) (int, error) {
+	var by time.Time
+	if i.begun {
+		by = time.Now().Add(i.port.conf.stall)
+	}
+	_ = i.SetReadDeadline(by)
+	n, err := i.conn.Read(p)
+	i.begun = i.begun || n > 0
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		_ = i.Close() // raft goes on to read what is left of a snapshot
+	}
+	return n, err
+}
+
+// Write implements net.Conn.
+func (i *inbound) Write(p []byte) (int, error) {
+	i.begun = false
+	return i.conn.Write(p)
+}
+
 // deliver hands a stream to raft, or closes it when raft is gone.
 func (l *layer) deliver(c *conn) {
 	select {
-	case l.streams <- c:
+	case l.streams <- &inbound{conn: c}:
 	case <-l.done:
 		_ = c.Close()
 	}

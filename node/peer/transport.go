@@ -11,6 +11,7 @@ import (
 const (
 	raftPool    = 3
 	raftTimeout = 10 * time.Second // for each message, as raft's own default
+	stallTime   = 5 * time.Second  // without a byte in the middle of one
 )
 
 // aimed is raft's network transport with each message aimed at a node, and not only

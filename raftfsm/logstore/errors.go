@@ -36,7 +36,7 @@ var (
 	// ErrLimit: an entry, key or value beyond the limits of the package. Nothing was stored.
 	ErrLimit = errors.New("beyond the limits of the log store")
 
-	// ErrKeyNotFound is what Get and GetUint64 return for a key that was never set. raft compares the text, so
+	// ErrKeyNotFound is what Get and GetUint64 return for a key that has no value. raft compares the text, so
 	// it is returned as it is, never wrapped.
 	ErrKeyNotFound = errors.New("not found")
 )

@@ -1,13 +1,24 @@
 package logstore
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 
 	"go.etcd.io/bbolt"
 )
 
+// The keys under which raft stores its last vote, one after the other.
+const (
+	keyVoteTerm      = "LastVoteTerm"
+	keyVoteCandidate = "LastVoteCand"
+)
+
 // Set stores a value. It is on the disk when Set returns nil. Set and SetUint64 share one space of keys.
+//
+// A new term of raft's last vote takes the candidate of the vote before it away with it. raft stores the new candidate
+// afterwards; a crash in between would leave it the old one as that of the new term, and it would repeat that vote
+// without looking whether the candidate lacks entries.
 func (s *Store) Set(key, val []byte) error {
 	return s.change("store a raft setting", func() (change, error) {
 		switch {
@@ -21,19 +32,34 @@ func (s *Store) Set(key, val []byte) error {
 }
 
 func (s *Store) putStable(tx *bbolt.Tx, next *state, key, val []byte) error {
-	stable := tx.Bucket(bucketStable)
-	if old := stable.Get(key); old != nil {
-		_, sum, err := unseal(key, old)
-		if err != nil {
-			return s.stableDamage(key, err)
-		}
-		next.stable--
-		next.stableSum ^= sum
+	old, err := s.dropStable(tx, next, key)
+	if err == nil && string(key) == keyVoteTerm && !bytes.Equal(old, val) {
+		_, err = s.dropStable(tx, next, []byte(keyVoteCandidate))
+	}
+	if err != nil {
+		return err
 	}
 	sealed, sum := seal(key, val)
 	next.stable++
 	next.stableSum ^= sum
-	return stable.Put(key, sealed)
+	return tx.Bucket(bucketStable).Put(key, sealed)
+}
+
+// dropStable removes a value and gives it; nil when there is none.
+func (s *Store) dropStable(tx *bbolt.Tx, next *state, key []byte) ([]byte, error) {
+	stable := tx.Bucket(bucketStable)
+	sealed := stable.Get(key)
+	if sealed == nil {
+		return nil, nil
+	}
+	v, sum, err := unseal(key, sealed)
+	if err != nil {
+		return nil, s.stableDamage(key, err)
+	}
+	val := append([]byte{}, v...)
+	next.stable--
+	next.stableSum ^= sum
+	return val, stable.Delete(key)
 }
 
 // Get returns a copy of the value, or [ErrKeyNotFound].
