@@ -32,6 +32,6 @@
 //
 // # What it does not do
 //
-// The package holds no code. It does not turn durations into ticks (survival.NewIndex does) and it does not run what is
-// due: that is for the owner, who knows what else must hold.
+// The package holds the words of the contract and no structure. It does not turn durations into ticks (survival.NewIndex
+// does) and it does not run what is due: that is for the owner, who knows what else must hold.
 package timeout

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/txmgr/txmgr/timeout"
 )
 
 // Tick is an absolute number of invocations of the timeout thread since the beginning (bootstrap) of the cluster.
-type Tick uint64
+type Tick = timeout.Tick
 
 // Index says how many invocations of the timeout thread a transaction survives.
 //

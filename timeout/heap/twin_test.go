@@ -1,0 +1,35 @@
+package heap
+
+import (
+	"slices"
+
+	"github.com/txmgr/txmgr/timeout"
+)
+
+// twin is what the heap replaced in its source: a list sorted by the ends. It is slow, and obviously right.
+type twin struct{ nodes []*Node[int] }
+
+func (w *twin) insert(n *Node[int], end timeout.Tick) {
+	at := slices.IndexFunc(w.nodes, func(x *Node[int]) bool { return x.End() > end })
+	if at < 0 {
+		at = len(w.nodes)
+	}
+	w.nodes = slices.Insert(w.nodes, at, n)
+}
+
+func (w *twin) remove(n *Node[int]) bool {
+	at := slices.Index(w.nodes, n)
+	if at >= 0 {
+		w.nodes = slices.Delete(w.nodes, at, at+1)
+	}
+	return at >= 0
+}
+
+// first returns the nodes any of which may come first.
+func (w *twin) first() []*Node[int] {
+	n := 0
+	for n < len(w.nodes) && w.nodes[n].End() == w.nodes[0].End() {
+		n++
+	}
+	return w.nodes[:n]
+}
