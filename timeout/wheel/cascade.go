@@ -1,0 +1,133 @@
+package wheel
+
+import "github.com/txmgr/txmgr/timeout"
+
+// span returns how many ticks a bucket of a level stands for.
+func (w *Wheel[T]) span(level int) timeout.Tick { return 1 << (uint(level) * w.shift) }
+
+// grow adds a level on top.
+func (w *Wheel[T]) grow() {
+	buckets := make([]bucket[T], 2<<w.shift)
+	for i := range buckets {
+		buckets[i].init(w, len(w.levels))
+	}
+	w.levels = append(w.levels, buckets)
+}
+
+// at returns the bucket of a level that stands for the ticks around end, if the level covers it.
+func (w *Wheel[T]) at(level int, end timeout.Tick) *bucket[T] {
+	buckets := w.levels[level]
+	return &buckets[int(end>>(uint(level)*w.shift&63))&(len(buckets)-1)]
+}
+
+// lowest returns the lowest level that covers a tick: end lies in the block of the cursor or in the one that follows.
+func (w *Wheel[T]) lowest(end timeout.Tick) int {
+	level, shift := 0, w.shift&63
+	block, current := end>>shift, w.cursor>>shift
+	for block-current > 1 {
+		block >>= shift
+		current >>= shift
+		level++
+	}
+	return level
+}
+
+// target returns the bucket for a task that ends at the given tick, below the level top: the highest that covers the tick
+// and is not empty, because those that wait there came first, or that of the lowest level.
+func (w *Wheel[T]) target(top, lowest int, end timeout.Tick) *bucket[T] {
+	for level := top - 1; level > lowest; level-- {
+		if b := w.at(level, end); b.count > 0 {
+			return b
+		}
+	}
+	return w.at(lowest, end)
+}
+
+// place finds the bucket for a task that was added.
+func (w *Wheel[T]) place(t *Task[T]) {
+	lowest := w.lowest(t.end)
+	for lowest >= len(w.levels) {
+		w.grow()
+	}
+	b := w.target(len(w.levels), lowest, t.end)
+	w.put(b, t)
+	if b.level > lowest {
+		w.lower(b, 2)
+	}
+}
+
+// put appends a task to a bucket and has the delay queue know what it must.
+func (w *Wheel[T]) put(b *bucket[T], t *Task[T]) {
+	b.append(t)
+	switch {
+	case b.count == 1:
+		b.start = t.end &^ (w.span(b.level) - 1)
+		w.queue.Insert(&b.node, t.end)
+	case b.level == 0:
+	case b.count > w.step && !b.early:
+		b.early = true
+		w.call(b, max(w.cursor, b.start-w.span(b.level)))
+	case t.end < b.node.End():
+		w.call(b, t.end)
+	}
+}
+
+// call moves a bucket in the delay queue.
+func (w *Wheel[T]) call(b *bucket[T], at timeout.Tick) {
+	w.queue.Remove(&b.node)
+	w.queue.Insert(&b.node, at)
+}
+
+// retire takes a bucket that has become empty out of the delay queue.
+func (w *Wheel[T]) retire(b *bucket[T]) {
+	b.early = false
+	w.queue.Remove(&b.node)
+}
+
+// lower moves up to n tasks from the front of a bucket to lower levels.
+func (w *Wheel[T]) lower(b *bucket[T], n int) {
+	n = min(n, b.count)
+	t := b.root.next
+	for range n {
+		next := t.next
+		w.put(w.target(b.level, w.lowest(t.end), t.end), t)
+		t = next
+	}
+	b.root.next, t.prev = t, &b.root
+	b.count -= n
+	if b.count == 0 {
+		w.retire(b)
+	}
+}
+
+// settle empties the buckets of higher levels that want it by now, until something on level 0 is due or nothing is. It
+// brings the cursor with it.
+func (w *Wheel[T]) settle() {
+	for {
+		n := w.queue.Peek()
+		if n == nil || n.End() > w.now {
+			w.cursor = w.now
+			return
+		}
+		w.cursor = n.End()
+		b := n.Value
+		if b.level == 0 {
+			return
+		}
+		w.descend(b)
+	}
+}
+
+// descend empties a bucket that wants attention, or takes the next step if there is time for several.
+func (w *Wheel[T]) descend(b *bucket[T]) {
+	if b.count <= w.step || b.start <= w.cursor {
+		w.lower(b, b.count)
+		return
+	}
+	ticks := b.start - w.cursor
+	w.lower(b, max(w.step, int((timeout.Tick(b.count)+ticks-1)/ticks)))
+	if b.count > 0 {
+		steps := timeout.Tick(b.count+w.step-1) / timeout.Tick(w.step)
+		w.call(b, w.cursor+max(1, ticks/steps))
+	}
+}

@@ -1,0 +1,241 @@
+package runner
+
+import (
+	"fmt"
+	"math"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/txmgr/txmgr/timeout"
+	"github.com/txmgr/txmgr/timeout/wheel"
+)
+
+// DefaultTick is fine enough for what people and networks wait for.
+const DefaultTick = time.Millisecond
+
+// Config says how a [Runner] works. The zero Config lacks Handle.
+type Config[T any] struct {
+	// Tick is the length of a tick: a task is up to this much late. Defaults to [DefaultTick].
+	Tick time.Duration
+
+	// Size is the number of buckets in a block of the wheel, as [wheel.New] takes it. Defaults to [wheel.DefaultSize].
+	Size int
+
+	// Handle is called with every task that is due, once, on the runner's goroutine. The package doc says what it may do.
+	// It has no default.
+	Handle func(*wheel.Task[T])
+
+	// Panicked is called after Handle has panicked, with the task, the value, and the stack. It runs on the runner's
+	// goroutine; if it panics itself, the program ends. Defaults to nil: a panic of Handle ends the program.
+	Panicked func(t *wheel.Task[T], value any, stack []byte)
+}
+
+// forever is a tick until which nobody sleeps: it stands for no alarm at all.
+const forever = math.MaxUint64
+
+// Runner is a wheel that turns by itself. [Start] makes one; the zero Runner is not usable. All its methods may be called
+// by several goroutines at a time, and by the function that it hands tasks to.
+//
+// The runner reads and writes a task from Add until the task is handed over or Cancel has reported true. Between these
+// nobody else may look at it, but for its Value.
+type Runner[T any] struct {
+	unit     time.Duration
+	origin   time.Time // of tick 0
+	handle   func(*wheel.Task[T])
+	panicked func(*wheel.Task[T], any, []byte)
+
+	earlier chan struct{} // holds one: an earlier task was added while the goroutine slept
+	stop    chan struct{} // closed by Stop
+	done    chan struct{} // closed by the goroutine
+
+	mu      sync.Mutex
+	wheel   *wheel.Wheel[T] // guarded by mu
+	alarm   timeout.Tick    // guarded by mu: the goroutine sleeps until then; 0: it is awake
+	awakes  uint64          // guarded by mu
+	stopped bool            // guarded by mu
+}
+
+// Start starts a runner at tick 0. It fails with [ErrHandle] or [ErrTick]. Whoever starts one stops it, or its goroutine stays.
+func Start[T any](c Config[T]) (*Runner[T], error) {
+	switch {
+	case c.Handle == nil:
+		return nil, ErrHandle
+	case c.Tick < 0:
+		return nil, fmt.Errorf("%w: %v", ErrTick, c.Tick)
+	case c.Tick == 0:
+		c.Tick = DefaultTick
+	}
+	r := &Runner[T]{
+		unit:     c.Tick,
+		origin:   time.Now(),
+		handle:   c.Handle,
+		panicked: c.Panicked,
+		earlier:  make(chan struct{}, 1),
+		stop:     make(chan struct{}),
+		done:     make(chan struct{}),
+		wheel:    wheel.New[T](0, c.Size),
+	}
+	go r.run()
+	return r, nil
+}
+
+// Add makes a task wait for a time, and then handed over: at once if after is zero or negative. It reports false, and does
+// nothing, if t is nil or waits already, or if the runner was stopped.
+func (r *Runner[T]) Add(t *wheel.Task[T], after time.Duration) bool {
+	r.mu.Lock()
+	elapsed := time.Since(r.origin)
+	// The tick that runs is reached already, so that the wheel places the task by what time it is, not by when it was
+	// last looked at.
+	r.wheel.Advance(r.tick(elapsed))
+	added := !r.stopped && r.wheel.Add(t, r.end(elapsed, after))
+	next, _ := r.wheel.Next()
+	wake := added && next < r.alarm
+	if wake {
+		r.alarm = next
+	}
+	r.mu.Unlock()
+	if wake {
+		select {
+		case r.earlier <- struct{}{}:
+		default:
+		}
+	}
+	return added
+}
+
+// Cancel takes a task back. It reports true if the task waited here, and will not be handed over. It reports false, and does
+// nothing, if it was handed over or cancelled before, is being handed over now, or was never added.
+func (r *Runner[T]) Cancel(t *wheel.Task[T]) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.wheel.Cancel(t)
+}
+
+// Len returns how many tasks wait.
+func (r *Runner[T]) Len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.wheel.Len()
+}
+
+// Awakenings returns how often the goroutine has woken up from sleep.
+func (r *Runner[T]) Awakenings() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.awakes
+}
+
+// Stop ends the runner: no task is taken from now on. It does not wait for a task that is being handed over, so Handle may
+// call it; [Runner.Done] tells when that is over. Stopping again changes nothing.
+func (r *Runner[T]) Stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.stopped {
+		r.stopped = true
+		close(r.stop)
+	}
+}
+
+// Done is closed when the runner was stopped and its goroutine has ended.
+func (r *Runner[T]) Done() <-chan struct{} { return r.done }
+
+// Drain stops the runner, takes all tasks that are left, and calls f with each, in the order of their ticks, on the
+// goroutine of the caller. It does not wait for a task that is being handed over.
+func (r *Runner[T]) Drain(f func(*wheel.Task[T])) {
+	r.Stop()
+	for t := r.force(); t != nil; t = r.force() {
+		f(t)
+	}
+}
+
+// force takes the first task, due or not.
+func (r *Runner[T]) force() *wheel.Task[T] {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.wheel.Advance(forever)
+	return r.wheel.Pop()
+}
+
+func (r *Runner[T]) run() {
+	defer close(r.done)
+	defer r.Stop()
+	alarm := time.NewTimer(math.MaxInt64)
+	defer alarm.Stop()
+	for {
+		t, sleep := r.next()
+		if t != nil {
+			r.hand(t)
+			continue
+		}
+		alarm.Reset(sleep)
+		select {
+		case <-alarm.C:
+		case <-r.earlier:
+		case <-r.stop:
+			return
+		}
+		r.woken()
+	}
+}
+
+// next takes the next task that is due. If none is, it says for how long.
+func (r *Runner[T]) next() (*wheel.Task[T], time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopped {
+		return nil, math.MaxInt64
+	}
+	if t := r.wheel.Pop(); t != nil {
+		return t, 0
+	}
+	elapsed := time.Since(r.origin)
+	r.wheel.Advance(r.tick(elapsed))
+	if t := r.wheel.Pop(); t != nil {
+		return t, 0
+	}
+	next, ok := r.wheel.Next()
+	if !ok {
+		next = forever
+	}
+	r.alarm = next
+	return nil, r.until(next, elapsed)
+}
+
+func (r *Runner[T]) woken() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.alarm = 0
+	r.awakes++
+}
+
+func (r *Runner[T]) hand(t *wheel.Task[T]) {
+	if r.panicked != nil {
+		defer func() {
+			if v := recover(); v != nil {
+				r.panicked(t, v, debug.Stack())
+			}
+		}()
+	}
+	r.handle(t)
+}
+
+// tick returns the tick that runs after the time elapsed.
+func (r *Runner[T]) tick(elapsed time.Duration) timeout.Tick { return timeout.Tick(elapsed / r.unit) }
+
+// end returns the first tick that begins no earlier than after from now, or the one that runs. The sum of two durations
+// fits a Tick, but not a Duration.
+func (r *Runner[T]) end(elapsed, after time.Duration) timeout.Tick {
+	if after <= 0 {
+		return r.tick(elapsed)
+	}
+	return (timeout.Tick(elapsed)+timeout.Tick(after)-1)/timeout.Tick(r.unit) + 1
+}
+
+// until returns how long it is until a tick begins: the longest time there is, if it is longer than that.
+func (r *Runner[T]) until(tick timeout.Tick, elapsed time.Duration) time.Duration {
+	if tick > r.tick(math.MaxInt64) {
+		return math.MaxInt64
+	}
+	return time.Duration(tick)*r.unit - elapsed
+}
