@@ -1,0 +1,63 @@
+package hashbelt
+
+import "github.com/txmgr/txmgr/timeout"
+
+// An entry of the index is 24 bits of the end of a container and 40 bits of a place in it. So few bits of the end are
+// enough, because no entry is older than two turns of the largest belt.
+const (
+	placeBits = 40
+	placeMask = 1<<placeBits - 1
+	endMask   = 1<<(64-placeBits) - 1
+)
+
+// index says in which container a key is, by the end of that container, and in which place. The container has the last
+// word: what fell off or was taken off with its container is not looked up here, so it is not forgotten here either.
+//
+// It is a belt itself, of two maps. The young one has what joined a container since Now was last a multiple of span, the
+// old one what joined in the span before. Nothing ends later than span rotations after it joined, so when the young map
+// becomes the old one, all in the map that was old until then has ended, and it is dropped whole.
+type index[K comparable] struct {
+	span timeout.Tick // the number of containers
+	// Each is nil until there is something in it, so that a rotation need not allocate.
+	young, old map[K]uint64
+}
+
+func newIndex[K comparable](containers int) index[K] {
+	return index[K]{span: timeout.Tick(containers)}
+}
+
+// find returns where key is if it is on the belt. What the old map says holds only for a key that did not join a container
+// since.
+func (x *index[K]) find(key K, now timeout.Tick) (end timeout.Tick, place uint64, ok bool) {
+	entry, ok := x.young[key]
+	if !ok {
+		entry, ok = x.old[key]
+	}
+	left := (timeout.Tick(entry>>placeBits) - now) & endMask
+	return now + left, entry & placeMask, ok && left-1 < x.span
+}
+
+// set notes that a key has joined a container.
+func (x *index[K]) set(key K, end timeout.Tick, place uint64) {
+	if x.young == nil {
+		x.young = make(map[K]uint64)
+	}
+	x.young[key] = uint64(end)<<placeBits | place&placeMask
+}
+
+// remove forgets a key.
+func (x *index[K]) remove(key K) {
+	delete(x.young, key)
+	delete(x.old, key)
+}
+
+// turn follows Now from one tick to a later one.
+func (x *index[K]) turn(from, to timeout.Tick) {
+	switch to/x.span - from/x.span {
+	case 0:
+	case 1:
+		x.old, x.young = x.young, nil
+	default:
+		x.old, x.young = nil, nil
+	}
+}

@@ -1,0 +1,66 @@
+package hashbelt
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+)
+
+// mapOnly is a container of nothing but a map. It has no use for places.
+type mapOnly[K comparable, V any] struct {
+	objects map[K]joined[V]
+	joins   uint64
+}
+
+// joined is a value and how many objects had come before it.
+type joined[V any] struct {
+	value V
+	order uint64
+}
+
+// NewMap returns a container that is a map of its own: no place is needed to find an object in it, so that a handler can
+// ask it for keys. To go through it in their order means to sort them first, and its map comes on top of that of the belt:
+// it is for handlers that ask rather than walk.
+func NewMap[K comparable, V any]() Container[K, V] {
+	return &mapOnly[K, V]{objects: make(map[K]joined[V])}
+}
+
+func (c *mapOnly[K, V]) Put(key K, value V) uint64 {
+	c.objects[key] = joined[V]{value, c.joins}
+	c.joins++
+	return 0
+}
+
+func (c *mapOnly[K, V]) Get(key K, _ uint64) (V, bool) {
+	o, ok := c.objects[key]
+	return o.value, ok
+}
+
+func (c *mapOnly[K, V]) Remove(key K, _ uint64) (V, bool) {
+	o, ok := c.objects[key]
+	if ok {
+		delete(c.objects, key)
+	}
+	return o.value, ok
+}
+
+func (c *mapOnly[K, V]) All() iter.Seq2[K, V] {
+	type object struct {
+		key K
+		joined[V]
+	}
+	return func(yield func(K, V) bool) {
+		sorted := make([]object, 0, len(c.objects))
+		for key, o := range c.objects { //archtest:order sorted by the order of coming before anybody sees it
+			sorted = append(sorted, object{key, o})
+		}
+		slices.SortFunc(sorted, func(a, b object) int { return cmp.Compare(a.order, b.order) })
+		for i := range sorted {
+			if !yield(sorted[i].key, sorted[i].value) {
+				return
+			}
+		}
+	}
+}
+
+func (c *mapOnly[K, V]) Len() int { return len(c.objects) }
