@@ -1,0 +1,243 @@
+package purgatory
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+	"weak"
+)
+
+const million = 1_000_000
+
+// never is a request that is not satisfied. It has a size, so that two are not one.
+type never struct{ _ [24]byte }
+
+func (*never) TryComplete() bool { return false }
+func (*never) Complete(Outcome)  {}
+
+// A request that is over can be collected at once, although its handle is held and its watchers were not touched.
+func TestRequestThatIsOverIsCollected(t *testing.T) {
+	p := start[string](t)
+	q := &never{}
+	w := weak.Make(q)
+	r, err := p.Park(q, time.Hour, "a", "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime.GC()
+	if w.Value() == nil {
+		t.Fatal("a parked request was collected: nothing but its deadline holds it")
+	}
+	r.Cancel()
+	runtime.GC()
+	if w.Value() != nil {
+		t.Error("a request that is over is kept")
+	}
+	if p.Watchers() != 2 {
+		t.Errorf("%d watchers, want those that nobody has touched", p.Watchers())
+	}
+	runtime.KeepAlive(r)
+	r = nil
+	p.settle(t)
+}
+
+// Entries of requests that are over vanish by themselves, also of keys that nobody touches again.
+func TestListsAreSweptByThemselves(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		keys func(n int) []int
+	}{
+		{"own keys", func(n int) []int { return []int{n} }},
+		{"one key", func(int) []int { return []int{0} }},
+		{"several keys", func(n int) []int { return []int{n + 10, -n - 1, n % 10} }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := start[int](t)
+			const many = 20_000
+			handles := make([]*Parked, many)
+			for n := range handles {
+				var err error
+				if handles[n], err = p.Park(&never{}, time.Hour, c.keys(n)...); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p.settle(t)
+			full := p.Watchers()
+			if want := many * len(c.keys(0)); full != want {
+				t.Fatalf("%d watchers, want %d", full, want)
+			}
+			for n, r := range handles {
+				if n%100 != 0 {
+					r.Cancel()
+					handles[n] = nil
+				}
+			}
+			p.settle(t)
+			live := full / 100
+			if n := p.Watchers(); n < live || n > 2*live+shards*minSweep {
+				t.Errorf("%d watchers are left of %d, where %d wait", n, full, live)
+			}
+			for n, r := range handles {
+				r.Cancel()
+				handles[n] = nil
+			}
+			p.settle(t)
+			if n := p.Watchers(); n > shards*minSweep {
+				t.Errorf("%d watchers are left where nothing waits", n)
+			}
+		})
+	}
+}
+
+// What a check has removed before the collector saw it does not count twice.
+func TestSweepCountsWhatWalksHaveRemoved(t *testing.T) {
+	p := start[string](t)
+	for range 50 {
+		var handles []*Parked
+		for n := range 200 {
+			r, err := p.Park(&never{}, time.Hour, fmt.Sprint(n%5), "all")
+			if err != nil {
+				t.Fatal(err)
+			}
+			handles = append(handles, r)
+		}
+		for _, r := range handles {
+			r.Cancel()
+		}
+		p.Check("all")
+		if err := p.check(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.settle(t)
+}
+
+// A walk that meets nobody removes all that is over, however long the list.
+func TestWalkRemovesAllThatIsOver(t *testing.T) {
+	for _, every := range []int{1, 2, 7, 513} {
+		p := start[string](t)
+		parked, err := p.Park(&never{}, time.Hour, "other") // or there would be nothing to check
+		if err != nil {
+			t.Fatal(err)
+		}
+		live := []*Parked{parked}
+		for n := range 5000 {
+			r, err := p.Park(&never{}, time.Hour, "a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n%every == 0 {
+				r.Cancel()
+			} else {
+				live = append(live, r)
+			}
+		}
+		p.Check("a")
+		if n := p.Watchers(); n != len(live) {
+			t.Errorf("one of %d is over: %d watchers are left, where %d wait", every, n, len(live))
+		}
+		if err := p.check(); err != nil {
+			t.Error(err)
+		}
+		runtime.KeepAlive(live)
+	}
+}
+
+// Walks of one key meet each other, parks, and the removal of what they stand on.
+func TestWalksMeet(t *testing.T) {
+	p := start[int](t)
+	const many = 3000
+	handles := make([]*Parked, 0, many)
+	for range many {
+		r, err := p.Park(&never{}, time.Hour, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		handles = append(handles, r)
+	}
+	s := p.shard(1)
+	walks := make([]*walk[int], 5)
+	seen := make([]map[*Parked]bool, len(walks))
+	for i := range walks {
+		walks[i] = &walk[int]{shard: s, key: 1, more: true, sweep: i == 0}
+		seen[i] = make(map[*Parked]bool)
+	}
+	live := make(map[*Parked]bool)
+	for _, r := range handles {
+		live[r] = true
+	}
+	for n := 0; ; n++ {
+		ended := 0
+		for i, w := range walks {
+			if n < 40*i {
+				continue // it begins later
+			}
+			r, ok := w.next()
+			if !ok {
+				ended++
+				continue
+			}
+			if seen[i][r] {
+				t.Fatalf("walk %d sees a request twice", i)
+			}
+			seen[i][r] = true
+			if i == 3 {
+				r.Cancel()
+			}
+		}
+		if n%7 == 0 && n < many {
+			handles[n].Cancel()
+			delete(live, handles[n])
+		}
+		if err := p.check(); err != nil {
+			t.Fatal(err)
+		}
+		if ended == len(walks) {
+			break
+		}
+	}
+	for r := range seen[3] {
+		if !r.Done() {
+			t.Error("a request is not over")
+		}
+	}
+	for r := range live {
+		if !seen[3][r] {
+			t.Fatal("a request that waited all the time was not seen")
+		}
+	}
+}
+
+// Requests that are completed early leave next to nothing, whether or not their keys are touched again.
+func TestAMillionLeaveNothing(t *testing.T) {
+	for _, c := range []struct {
+		many  int
+		touch bool
+	}{{million / 4, true}, {million, false}} {
+		p := start[int](t)
+		before, _ := heap()
+		handles := make([]*Parked, c.many)
+		for n := range handles {
+			handles[n], _ = p.Park(&never{}, time.Hour, n)
+		}
+		full, _ := heap()
+		for n, r := range handles {
+			r.Cancel()
+			if c.touch {
+				p.Check(n)
+			}
+		}
+		held := int64(full-before) - 8*int64(c.many)
+		handles = nil
+		p.settle(t)
+		after, _ := heap()
+		left := int64(after - before)
+		t.Logf("%d requests, keys touched %v: %d B each, %d kB left, %.2f %%",
+			c.many, c.touch, held/int64(c.many), left/1000, float64(left)*100/float64(held))
+		if left > held/100 {
+			t.Errorf("%d of %d bytes are left", left, held)
+		}
+		p.Stop()
+	}
+}

@@ -1,0 +1,123 @@
+package purgatory
+
+const (
+	// batch is how many requests are taken from a list at a time to be tried.
+	batch = 64
+	// stride is how many watchers are looked at while a shard is locked.
+	stride = 512
+)
+
+// walk goes through lists of one shard, each from the latest watcher to the first, and removes on the way those whose
+// request is gone or over. The shard is locked for a stride at a time. Watchers that come meanwhile are put before those
+// that the walk has yet to see, so it ends, whoever parks; only a walk that has left nothing behind begins at the front.
+type walk[K comparable] struct {
+	shard *shard[K]
+	key   K        // of the present list
+	more  bool     // there is something left to see in it
+	at    *watcher // the last that was seen in it and left there, nil if none was; it may be removed by now
+	rest  []K      // of the lists to come
+	sweep bool     // the walk is there to remove watchers, and takes no requests
+
+	ready   [batch]*Parked // requests that were taken
+	taken   int            // how many of ready
+	handled int            // how many of those next has returned
+}
+
+// next returns a request that watched one of the keys when the walk began, or false when there is none left.
+func (w *walk[K]) next() (*Parked, bool) {
+	for w.handled == w.taken {
+		if !w.more {
+			return nil, false
+		}
+		w.read()
+	}
+	r := w.ready[w.handled]
+	w.ready[w.handled] = nil
+	w.handled++
+	return r, true
+}
+
+// turn goes to the next list.
+func (w *walk[K]) turn() {
+	if w.more = len(w.rest) > 0; w.more {
+		w.key, w.rest, w.at = w.rest[0], w.rest[1:], nil
+	}
+}
+
+// read looks at the next stride of watchers.
+func (w *walk[K]) read() {
+	s := w.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w.taken, w.handled = 0, 0
+	for looked := 0; w.more && looked < stride && w.taken < batch; {
+		looked += w.readListLocked(stride - looked)
+	}
+}
+
+// readListLocked looks at most at limit watchers of the present list, and goes to the next list when it has ended. It
+// returns how many it has looked at, a list itself being one.
+func (w *walk[K]) readListLocked(limit int) (looked int) {
+	s, key := w.shard, w.key
+	// A watcher can be removed only when the one before it is known to be in the list.
+	prev, known, n := w.at, true, (*watcher)(nil)
+	if prev == nil {
+		n = s.lists[key]
+	} else {
+		known, n = !prev.removed(), prev.next
+	}
+	for looked = 1; n != nil && looked < limit && w.taken < batch; looked++ {
+		w.at = n
+		switch {
+		case n.removed():
+			known = false
+		case !w.wants(n) && known:
+			s.removeLocked(key, prev, n)
+		default:
+			prev, known = n, true
+		}
+		n = n.next
+	}
+	if n == nil {
+		w.turn()
+	} else if known {
+		w.at = prev
+	}
+	return looked
+}
+
+// wants reports whether a watcher is to stay, because its request is not over, and takes the request.
+func (w *walk[K]) wants(n *watcher) bool {
+	r := n.request.Value()
+	if r == nil || r.Done() {
+		return false
+	}
+	if !w.sweep {
+		w.ready[w.taken] = r
+		w.taken++
+	}
+	return true
+}
+
+// each calls do for everything that next returns. What one of them does must not keep the others from their turn: if do
+// panics, the rest are done before the panic goes on. Of several panics the first goes on.
+func each[T any](next func() (T, bool), do func(T)) {
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		for t, ok := next(); ok; t, ok = next() {
+			quietly(do, t)
+		}
+	}()
+	for t, ok := next(); ok; t, ok = next() {
+		do(t)
+	}
+	returned = true
+}
+
+func quietly[T any](do func(T), t T) {
+	defer func() { _ = recover() }()
+	do(t)
+}
