@@ -24,7 +24,7 @@ NESTED = $(filter-out ./tools,$(patsubst %/go.mod,%,$(wildcard ./*/go.mod ./*/*/
 # the core, which starts none, the tests of source and documentation, and the bank,
 # cluster and crash tests, whose server is a program of its own. The simulation has fewer
 # runs there, and a line of its own.
-RACE = $(shell $(GO) list ./... | grep -vE '/(timeout(/.*)?|txn/machine|cmd/txmgr|internal/(archtest|bank|cluster|crash|doctest|gosrc|planted|plantedtest|sim))$$')
+RACE = $(shell $(GO) list ./... | grep -vE '/(timeout(/(heap|wheel|survival|timeouttest))?|txn/machine|cmd/txmgr|internal/(archtest|bank|cluster|crash|doctest|family|gosrc|planted|plantedtest|sim))$$')
 
 .PHONY: help demo build test check unit sim race planted fuzz bench generate generated deps nested clean
 .DEFAULT_GOAL := help

@@ -26,8 +26,9 @@ var arrows = []arrow{
 	{"txn/txntest", []string{"txn", "txn/machine", "timeout/..."}, "a manager in memory for tests of users: the machine without a log"},
 	{"txn/txnhttp", []string{"txn"}, "it carries a transaction from service to service, by whatever manager they use"},
 
+	{"timeout/wheel/runner", []string{"timeout", "timeout/wheel"}, "the goroutine and the clock that the wheel does without"},
 	{"timeout/wheel", []string{"timeout", "timeout/heap"}, "the heap is the delay queue of the wheel's buckets"},
-	{"timeout/purgatory", []string{"timeout", "timeout/wheel"}, "its deadlines are tasks of a wheel"},
+	{"timeout/purgatory", []string{"timeout", "timeout/wheel", "timeout/wheel/runner"}, "its deadlines are tasks of a wheel that is run"},
 	{"timeout/timeouttest", []string{"timeout/..."}, "one suite for all the structures"},
 	{"timeout/...", []string{"timeout"}, "each structure stands alone, so that it can be taken out and compared"},
 	{"adaptive/...", []string{"adaptive"}, "any Go server can use the pool"},

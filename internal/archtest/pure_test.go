@@ -12,8 +12,11 @@ import (
 // pure reports whether a package belongs to the core that takes time and chance
 // as inputs.
 func pure(dir string) bool {
-	return dir == "txn" || dir == "txn/machine" || fits("timeout/...", dir) && !forTests(dir)
+	return dir == "txn" || dir == "txn/machine" || fits("timeout/...", dir) && !forTests(dir) && !slices.Contains(running, dir)
 }
+
+// running are the packages of the timeout family that run what the others only hold: they have a goroutine and a clock.
+var running = []string{"timeout/wheel/runner", "timeout/purgatory"}
 
 // outside is what the core must not import: the world, and chance.
 var outside = []string{
