@@ -1,0 +1,133 @@
+package main
+
+import (
+	"sync/atomic"
+	"time"
+
+	theinecache "github.com/Yiling-J/theine-go"
+	"github.com/maypok86/otter/v2"
+
+	"github.com/txmgr/txmgr/internal/timeoutbench"
+	"github.com/txmgr/txmgr/timeout"
+)
+
+// interval is the length of a tick.
+const interval = 100 * time.Millisecond
+
+// otters are entries of a cache; the value of one is its time to live.
+type otters struct {
+	cache *otter.Cache[uint64, time.Duration]
+	clock still
+	due   []uint64
+	taken int // of due
+}
+
+// still is a clock that stands until it is moved.
+type still struct{ now atomic.Int64 }
+
+func (c *still) NowNano() int64 { return c.now.Load() }
+
+// Tick says that nothing happens between two calls.
+func (*still) Tick(time.Duration) <-chan time.Time { return nil }
+
+// newOtter has the cache do its maintenance on the goroutine of the caller, where its time counts.
+func newOtter(bool) timeoutbench.Timers[struct{}] {
+	c := new(otters)
+	c.clock.now.Store(int64(interval))
+	c.cache = otter.Must(&otter.Options[uint64, time.Duration]{
+		ExpiryCalculator: otter.ExpiryCreatingFunc(func(e otter.Entry[uint64, time.Duration]) time.Duration { return e.Value }),
+		OnAtomicDeletion: func(e otter.DeletionEvent[uint64, time.Duration]) {
+			if e.Cause == otter.CauseExpiration {
+				c.due = append(c.due, e.Key)
+			}
+		},
+		Executor: func(do func()) { do() },
+		Clock:    &c.clock,
+	})
+	return c
+}
+
+func (c *otters) Add(ids []uint64, ends []timeout.Tick, _ []struct{}) {
+	for n, id := range ids {
+		c.cache.Set(id, time.Duration(ends[n])*interval)
+	}
+}
+
+func (c *otters) Cancel(ids []uint64, _ []struct{}) int {
+	cancelled := 0
+	for _, id := range ids {
+		if _, ok := c.cache.Invalidate(id); ok {
+			cancelled++
+		}
+	}
+	return cancelled
+}
+
+func (c *otters) Step(to timeout.Tick, buf []uint64) int {
+	if c.taken == len(c.due) {
+		c.due, c.taken = c.due[:0], 0
+		c.clock.now.Store(int64(to+1) * int64(interval))
+		c.cache.CleanUp()
+	}
+	n := copy(buf, c.due[c.taken:])
+	c.taken += n
+	return n
+}
+
+// Late allows for its wheel, which looks at a bucket when its time is over: one of a second, one of a minute.
+func (*otters) Late() timeout.Tick { return 700 }
+
+func (c *otters) Stop() { c.cache.StopAllGoroutines() }
+
+// theines are entries of the other cache, which goes by the clock on the wall.
+type theines struct {
+	cache *theinecache.Cache[uint64, struct{}]
+	ended atomic.Uint64
+}
+
+func newTheine(size int) *theines {
+	c := new(theines)
+	// It is to hold all of them: room for twice as many, so that none is evicted.
+	built, err := theinecache.NewBuilder[uint64, struct{}](int64(2*size + 100_000)).
+		RemovalListener(func(_ uint64, _ struct{}, reason theinecache.RemoveReason) {
+			if reason == theinecache.EXPIRED {
+				c.ended.Add(1)
+			}
+		}).Build()
+	if err != nil {
+		panic(err) // the size is ours
+	}
+	c.cache = built
+	return c
+}
+
+func theine(size int) timeoutbench.Contender {
+	c := timeoutbench.New("theine", func(bool) timeoutbench.Timers[struct{}] { return newTheine(size) })
+	c.Expire = func(size int, l timeoutbench.Load) (float64, error) {
+		t := newTheine(size)
+		defer t.Stop()
+		return onTheWall(size, l, wall{
+			add:   func(id uint64, after time.Duration) { t.cache.SetWithTTL(id, struct{}{}, 1, after) },
+			ended: t.ended.Load,
+		})
+	}
+	return c
+}
+
+func (c *theines) Add(ids []uint64, ends []timeout.Tick, _ []struct{}) {
+	for n, id := range ids {
+		c.cache.SetWithTTL(id, struct{}{}, 1, time.Hour+time.Duration(ends[n])*interval)
+	}
+}
+
+// Cancel has to believe: the cache does not say whether an entry was there.
+func (c *theines) Cancel(ids []uint64, _ []struct{}) int {
+	for _, id := range ids {
+		c.cache.Delete(id)
+	}
+	return len(ids)
+}
+
+func (c *theines) Flush() { c.cache.Wait() }
+
+func (c *theines) Stop() { c.cache.Close() }

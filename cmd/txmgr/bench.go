@@ -1,0 +1,236 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+	"github.com/txmgr/txmgr/internal/timeoutbench"
+)
+
+func benchCommand(a *app) *cobra.Command {
+	bench := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure the timeout structures on this machine",
+		Long: `Measure on this machine what the coordinator keeps deadlines with. No server is needed,
+and none is asked. Let the machine do nothing else meanwhile.`,
+	}
+	parent(bench)
+	bench.AddCommand(benchTimeoutsCommand(a), benchSurvivalCommand(a), benchMeasureCommand(a))
+	return bench
+}
+
+// benchView is where and how something was measured.
+type benchView struct {
+	Began    time.Time `json:"began"`
+	Took     float64   `json:"took_seconds"`
+	Go       string    `json:"go"`
+	Platform string    `json:"platform"`
+	CPUs     int       `json:"cpus"`
+}
+
+func beginBench() benchView {
+	return benchView{
+		Began: time.Now().UTC().Truncate(time.Second), Go: runtime.Version(),
+		Platform: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(),
+	}
+}
+
+func (v *benchView) end() { v.Took = time.Since(v.Began).Seconds() }
+
+type timeoutsBenchView struct {
+	benchView
+	timeoutbench.Report
+}
+
+func benchTimeoutsCommand(a *app) *cobra.Command {
+	var sizes, loads, only, picture string
+	var rounds int
+	var huge bool
+	cmd := &cobra.Command{
+		Use:   "timeouts",
+		Short: "Measure the timeout structures side by side",
+		Long: `Measure the timeout structures side by side, on the same work: schedule, cancel, both
+from several goroutines, let everything end, ticks at which nothing ends, memory, and
+the garbage collector. Each is measured in a process of its own, in a new random order
+each round; a figure is the median of the rounds, and -o wide shows the least and the
+most. Times are of the processor. null is the measuring loop alone: it is part of every
+figure, and is not subtracted.
+
+  survival   the groups of the survival index: deadlines of transactions
+  heap       the pointer heap: the clock of the wheel
+  wheel      the hierarchical timing wheel: retries, and what the purgatory waits with
+  hashbelt   the ring of containers: sessions, and how long outcomes are kept
+  purgatory  requests that wait for a condition; it has a clock, so it is not told the time
+
+A pair is one schedule and one cancel: in one structure behind one mutex, or by each
+goroutine in a structure of its own, which then has no lock.`,
+		Example: `  txmgr bench timeouts --sizes 10k --rounds 1
+  txmgr bench timeouts --svg timeouts.svg
+  txmgr bench timeouts --only survival,wheel --loads same --huge -o json`,
+		Args:              nothing(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := cmd.Flags()
+	f.StringVar(&sizes, "sizes", "10k,100k,1M", "numbers of pending entries, with commas between them")
+	f.BoolVar(&huge, "huge", false, "10M pending entries as well")
+	f.StringVar(&loads, "loads", "uniform,same", "timeouts: uniform (1 to 600 s), same (60 s), or both")
+	f.StringVar(&only, "only", "", "structures, with commas between them (default all)")
+	f.IntVar(&rounds, "rounds", 5, "how often everything is measured")
+	f.StringVar(&picture, "svg", "", "a file for a picture of it")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if huge {
+			sizes += "," + strconv.Itoa(timeoutbench.MaxSize)
+		}
+		c, err := benchConfig(sizes, loads, only, rounds)
+		if err != nil {
+			return err
+		}
+		drawing, err := beginPicture(picture)
+		if err != nil {
+			return err
+		}
+		defer drawing.discard()
+		v := timeoutsBenchView{benchView: beginBench()}
+		bar := a.print.Progress("measuring", len(c.Tasks())*c.Rounds, time.Now())
+		c.Done = func() { bar.Step(time.Now()) }
+		v.Report, err = timeoutbench.Run(cmd.Context(), c)
+		bar.Hide()
+		if err != nil {
+			return err
+		}
+		v.end()
+		if err := drawing.keep(v.Picture("null")); err != nil {
+			return err
+		}
+		return a.print.Print(output.Document{Value: v, IDs: v.Contenders, Tables: benchTables(v.Report, a.print.Format == output.WideFormat)})
+	}
+	return cmd
+}
+
+// benchConfig checks what is to be measured.
+func benchConfig(sizes, loads, only string, rounds int) (c timeoutbench.Config, err error) {
+	if rounds < 1 || rounds > timeoutbench.MaxRounds {
+		return c, output.Usage(fmt.Sprintf("--rounds 1 to %d", timeoutbench.MaxRounds), "--rounds is %d", rounds)
+	}
+	c.Rounds = rounds
+	if c.Sizes, err = timeoutbench.ParseSizes(sizes); err != nil {
+		return c, output.Usage("for example --sizes 10k,1M", "--sizes: %v", err)
+	}
+	if err := timeoutbench.Room(c.Sizes[len(c.Sizes)-1]); err != nil {
+		return c, output.Usage("give smaller --sizes", "%v", err)
+	}
+	var all, known []string
+	for _, own := range timeoutbench.Own() {
+		all = append(all, own.Name)
+	}
+	for _, l := range timeoutbench.Loads() {
+		known = append(known, l.Name)
+	}
+	if c.Contenders = all; only != "" {
+		if c.Contenders, err = among("--only", only, all); err != nil {
+			return c, err
+		}
+	}
+	if c.Loads, err = among("--loads", loads, known); err != nil {
+		return c, err
+	}
+	if c.Program, err = os.Executable(); err != nil {
+		return c, fmt.Errorf("find this program: %w", err)
+	}
+	c.Args = func(t timeoutbench.Task) []string {
+		return []string{"bench", "measure", t.Contender, strconv.Itoa(t.Size), t.Load}
+	}
+	return c, nil
+}
+
+// among reads names with commas between them and returns those of all that are named, in the order of all.
+func among(flag, list string, all []string) ([]string, error) {
+	named := make(map[string]bool)
+	for name := range strings.SplitSeq(list, ",") {
+		named[strings.TrimSpace(name)] = true
+	}
+	var out []string
+	for _, name := range all {
+		if named[name] {
+			out = append(out, name)
+			delete(named, name)
+		}
+	}
+	for name := range strings.SplitSeq(list, ",") {
+		if name = strings.TrimSpace(name); named[name] {
+			next := output.DidYouMean(name, all, flag+" ")
+			if next == "" {
+				next = "want some of " + strings.Join(all, ", ")
+			}
+			return nil, output.Usage(next, "%s: there is no %q", flag, name)
+		}
+	}
+	return out, nil
+}
+
+// benchTables has one table for each load and size.
+func benchTables(r timeoutbench.Report, wide bool) []output.Table {
+	var tables []output.Table
+	for _, load := range r.Loads {
+		for _, size := range r.Sizes {
+			header := []string{strings.ToUpper(load) + " " + timeoutbench.Count(size), "UNIT"}
+			for _, name := range r.Contenders {
+				header = append(header, strings.ToUpper(name))
+			}
+			t := output.Table{Columns: output.Columns(header...)}
+			for _, m := range r.Metrics {
+				row := []string{m.Name, m.Unit}
+				for _, name := range r.Contenders {
+					c, ok := r.Find(timeoutbench.Task{Contender: name, Size: size, Load: load}, m.Name)
+					row = append(row, benchCell(c, ok, wide))
+				}
+				t.Add(row...)
+			}
+			tables = append(tables, t)
+		}
+	}
+	return tables
+}
+
+func benchCell(c timeoutbench.Cell, ok, wide bool) string {
+	if !ok {
+		return "-"
+	}
+	text := timeoutbench.Figure(c.Median)
+	if wide {
+		text += " (" + timeoutbench.Figure(c.Least) + " to " + timeoutbench.Figure(c.Most) + ")"
+	}
+	return text
+}
+
+// benchMeasureCommand is what bench timeouts starts for each measurement.
+func benchMeasureCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:               "measure STRUCTURE SIZE LOAD",
+		Short:             "Measure one structure once, in this process",
+		Long:              "Measure one structure once, in this process, and print the figures as JSON: txmgr bench timeouts runs it.",
+		Example:           "  txmgr bench measure survival 10000 uniform",
+		Args:              takes(3, 3, "STRUCTURE SIZE LOAD"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		Hidden:            true,
+		RunE: func(_ *cobra.Command, args []string) error {
+			sizes, err := timeoutbench.ParseSizes(args[1])
+			if err != nil || len(sizes) != 1 {
+				return output.Usage("a number, for example 10000", "SIZE is %q", args[1])
+			}
+			found, err := timeoutbench.Measure(timeoutbench.Own(), timeoutbench.Task{Contender: args[0], Size: sizes[0], Load: args[2]})
+			if err != nil {
+				return err
+			}
+			return json.NewEncoder(a.out).Encode(found)
+		},
+	}
+}

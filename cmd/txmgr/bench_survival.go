@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+	"github.com/txmgr/txmgr/internal/timeoutbench"
+)
+
+// managers are what bench survival compares.
+var managers = []struct {
+	name string
+	make func() timeoutbench.Manager
+}{
+	{"every transaction", timeoutbench.NewScan},
+	{"survival index", timeoutbench.NewSurvivalManager},
+}
+
+type survivalBenchView struct {
+	benchView
+	Users      int               `json:"users"`
+	Iterations int               `json:"iterations"`
+	WorkNS     time.Duration     `json:"work_ns"`
+	IntervalNS time.Duration     `json:"interval_ns"`
+	Rows       []survivalRowView `json:"rows"`
+}
+
+// survivalRowView is one manager at one number of pending transactions; its figures are the medians.
+type survivalRowView struct {
+	Manager string `json:"manager"`
+	Pending int    `json:"pending"`
+	timeoutbench.RedesignResult
+	Rounds []timeoutbench.RedesignResult `json:"rounds"`
+}
+
+func benchSurvivalCommand(a *app) *cobra.Command {
+	var pending string
+	var rounds int
+	r := timeoutbench.AsItWas()
+	cmd := &cobra.Command{
+		Use:   "survival",
+		Short: "Compare the survival index with looking at every transaction",
+		Long: `Repeat the experiment that the survival index was first presented with: users begin and
+end one transaction after the other, while the timeout thread runs every interval. The
+old way, it looks at every pending transaction each time; with the survival index, at
+those whose time has come. --pending adds transactions of others that stay open.
+
+  ELAPSED      of all users, who would need ITERATIONS times WORK if nobody ever waited
+  WAITED P99   what a transaction waits for the manager, 99 of 100; and the most
+  INVOCATION   time of a processor that the timeout thread takes each time; and the most
+
+Figures are medians of the rounds.`,
+		Example: `  txmgr bench survival
+  txmgr bench survival --pending 1M --rounds 1 -o json`,
+		Args:              nothing(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := cmd.Flags()
+	f.StringVar(&pending, "pending", "0,1M", "transactions of others, with commas between several numbers")
+	f.IntVar(&rounds, "rounds", 5, "how often everything is measured")
+	f.IntVar(&r.Users, "users", r.Users, "how many users there are")
+	f.IntVar(&r.Iterations, "iterations", r.Iterations, "how many transactions each begins and ends")
+	f.DurationVar(&r.Work, "work", r.Work, "how long a transaction is open")
+	f.DurationVar(&r.Interval, "interval", r.Interval, "between two runs of the timeout thread")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		others, err := pendingCounts(pending)
+		if err != nil {
+			return err
+		}
+		if rounds < 1 || rounds > timeoutbench.MaxRounds {
+			return output.Usage(fmt.Sprintf("--rounds 1 to %d", timeoutbench.MaxRounds), "--rounds is %d", rounds)
+		}
+		if err := r.Check(); err != nil {
+			return output.Usage("txmgr bench survival --help", "%v", err)
+		}
+		v := survivalBenchView{benchView: beginBench(), Users: r.Users, Iterations: r.Iterations, WorkNS: r.Work, IntervalNS: r.Interval}
+		bar := a.print.Progress("measuring", rounds*len(others)*len(managers), time.Now())
+		v.Rows, err = redesign(cmd.Context(), r, others, rounds, func() { bar.Step(time.Now()) })
+		bar.Hide()
+		if err != nil {
+			return err
+		}
+		v.end()
+		return a.print.Print(output.Document{Value: v, IDs: managerNames(), Tables: []output.Table{survivalTable(v.Rows)}})
+	}
+	return cmd
+}
+
+// pendingCounts reads numbers of transactions, of which one may be 0.
+func pendingCounts(list string) ([]int, error) {
+	counts, rest := []int{}, []string{}
+	for text := range strings.SplitSeq(list, ",") {
+		if text = strings.TrimSpace(text); text == "0" {
+			counts = []int{0}
+		} else {
+			rest = append(rest, text)
+		}
+	}
+	if len(rest) > 0 {
+		sizes, err := timeoutbench.ParseSizes(strings.Join(rest, ","))
+		if err != nil {
+			return nil, output.Usage("for example --pending 0,1M", "--pending: %v", err)
+		}
+		counts = append(counts, sizes...)
+	}
+	return counts, nil
+}
+
+// redesign measures both managers, in a random order each round.
+func redesign(ctx context.Context, r timeoutbench.Redesign, pending []int, rounds int, done func()) ([]survivalRowView, error) {
+	var rows []survivalRowView
+	for _, n := range pending {
+		for _, m := range managers {
+			rows = append(rows, survivalRowView{Manager: m.name, Pending: n})
+		}
+	}
+	for range rounds {
+		for _, k := range rand.Perm(len(rows)) {
+			r.Pending = rows[k].Pending
+			result, err := r.Run(ctx, managers[k%len(managers)].make())
+			if err != nil {
+				return nil, err
+			}
+			rows[k].Rounds = append(rows[k].Rounds, result)
+			runtime.GC()
+			done()
+		}
+	}
+	for k := range rows {
+		rows[k].RedesignResult = timeoutbench.MedianResult(rows[k].Rounds)
+	}
+	return rows, nil
+}
+
+func managerNames() []string {
+	var names []string
+	for _, m := range managers {
+		names = append(names, m.name)
+	}
+	return names
+}
+
+func survivalTable(rows []survivalRowView) output.Table {
+	t := output.Table{Columns: output.Columns("PENDING", "LOOKS AT", "ELAPSED", "WAITED P99", "MOST", "INVOCATION", "MOST", "TIMEOUTS")}
+	for _, r := range rows {
+		t.Add(timeoutbench.Count(r.Pending), r.Manager, brief(r.Elapsed), brief(r.Waited), brief(r.WaitedMax),
+			brief(r.Invocation), brief(r.InvocationMax), strconv.Itoa(r.Timeouts))
+	}
+	return t
+}
+
+// brief keeps three digits of a duration.
+func brief(d time.Duration) string {
+	unit := time.Duration(1)
+	for d/unit >= 1000 {
+		unit *= 10
+	}
+	return d.Round(unit).String()
+}

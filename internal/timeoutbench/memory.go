@@ -1,0 +1,61 @@
+package timeoutbench
+
+import (
+	"runtime"
+	"time"
+)
+
+// settle flushes the pools and collects what they have left.
+func settle[H any](pools []*pool[H]) {
+	for _, p := range pools {
+		p.flush()
+	}
+	runtime.GC()
+}
+
+// replaced is how often every entry is replaced, on the average, before memory counts as churned.
+const replaced = 5
+
+// footprint measures the memory of a load, and what a collection costs because of it. The room for ids and handles, which
+// the owner keeps in any case, does not count.
+func footprint[H any](fresh func(bool) Timers[H], l Load, size int, found Figures) error {
+	p := newPool[H](nil, l, size, roundOf(size), 0, 1)
+	before := collect()
+	p.timers = fresh(false)
+	defer stop(p.timers)
+	p.fill(size)
+	p.flush()
+	after := collect()
+	found[Bytes] = float64(after.heap-before.heap) / float64(size)
+	found[Collection] = micro(max(0, after.cpu-before.cpu))
+	found[Pause] = micro(after.pause)
+	for range replaced {
+		p.churn(size)
+		runtime.GC() // garbage does not count, but its room would be taken for more
+	}
+	p.flush()
+	found[BytesChurned] = float64(collect().heap-before.heap) / float64(size)
+	return p.whole()
+}
+
+// collection is what is seen of the cheapest of ten collections.
+type collection struct {
+	heap       int64
+	cpu, pause time.Duration
+}
+
+func collect() collection {
+	// A cleanup may let go what the next collection takes.
+	runtime.GC()
+	c := collection{cpu: time.Hour, pause: time.Hour}
+	var m runtime.MemStats
+	for range 10 {
+		before := ProcessCPU()
+		runtime.GC()
+		c.cpu = min(c.cpu, ProcessCPU()-before)
+		runtime.ReadMemStats(&m)
+		c.pause = min(c.pause, time.Duration(m.PauseNs[(m.NumGC+255)%256]))
+	}
+	c.heap = int64(m.HeapAlloc)
+	return c
+}
