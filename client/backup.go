@@ -21,7 +21,7 @@ const silence = 30 * time.Second
 var errCopy = errors.New("the copy is not whole")
 
 // Backup writes a copy of the whole state to w. It lasts as long as it makes
-// progress. Without an error w has got the whole copy, compared with the sum that
+// progress. With [txn.AllowStale] it is what the node in use knows. Without an error w has got the whole copy, compared with the sum that
 // the server has made of it; with one, what w has got is worthless.
 func (c *Client) Backup(ctx context.Context, w io.Writer) (txn.Backup, error) {
 	ctx, cancel := context.WithCancel(ctx)

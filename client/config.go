@@ -25,7 +25,8 @@ type Config struct {
 	// tries together. Defaults to 10s.
 	RequestTimeout time.Duration
 	// AskTimeout is the same for a call that makes the coordinator ask
-	// participants: Scan, Explain, Retry, Resolve, Doctor and TestParticipant.
+	// participants: Scan, Explain, Retry, Resolve, Doctor and TestParticipant. It is
+	// tried again within RequestTimeout alone: that is for a cluster without a leader.
 	// Defaults to 2m.
 	AskTimeout time.Duration
 	// Unary makes every call a request of its own, over HTTP/1.1. It is slower

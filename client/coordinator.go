@@ -14,7 +14,7 @@ import (
 // List looks transactions up by what they are like.
 func (c *Client) List(ctx context.Context, f txn.Filter) ([]txn.Info, error) {
 	var res *txmgrv1.ListResponse
-	err := c.unaryCall(ctx, "list", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
+	err := c.longCall(ctx, "list", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
 		res, err = e.transactions.List(ctx, wire.FromFilter(f))
 		return err
 	})
@@ -77,7 +77,7 @@ func (c *Client) Watch(ctx context.Context, f txn.Filter) iter.Seq2[txn.Event, e
 // Groups shows the survival index.
 func (c *Client) Groups(ctx context.Context) (txn.Groups, error) {
 	var res *txmgrv1.GroupsResponse
-	err := c.unaryCall(ctx, "timeouts", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
+	err := c.longCall(ctx, "timeouts", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
 		res, err = e.timeouts.Groups(ctx, &txmgrv1.GroupsRequest{})
 		return err
 	})

@@ -46,8 +46,11 @@
 //
 // A context without a deadline gets [Config.RequestTimeout], or
 // [Config.AskTimeout] where participants are asked, except for Wait and Watch,
-// which last as long as their context. The time that a call may take is
-// not the timeout of the transaction.
+// which last as long as their context. No call is tried anew after RequestTimeout.
+// With several addresses one try has a third of the time that is left, so that a node
+// that hangs does not take all of it; before what may take longer, such as a list, the
+// node has to show that it answers. The time that a call may take is not the timeout
+// of the transaction.
 //
 // # What it does not do
 //

@@ -11,8 +11,11 @@ import (
 	"log/slog"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -59,6 +62,23 @@ func TestTokenFile(t *testing.T) {
 		}
 		if _, err := c.Status(t.Context()); err != nil {
 			t.Error(err)
+		}
+		// Nobody waits for a pipe.
+		if err := exec.Command("mkfifo", file).Run(); err != nil {
+			t.Fatal(err)
+		}
+		asked := make(chan error, 1)
+		go func() {
+			_, err := c.Status(t.Context())
+			asked <- err
+		}()
+		select {
+		case err := <-asked:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("a pipe is waited for")
 		}
 	})
 }
@@ -224,14 +244,47 @@ func TestOnce(t *testing.T) {
 	}
 }
 
+// The same when the answer was lost between two nodes.
+func TestOnceByWayOfAnotherNode(t *testing.T) {
+	ln := listen(t, "127.0.0.1:0")
+	l := &losesTokens{Fake: servertest.New(), ln: ln}
+	t.Cleanup(serveOn(t, ln, l, server.Config{}))
+	follower := servertest.New()
+	follower.SetLeader("http://"+ln.Addr().String(), false)
+	c := open(t, client.Config{Address: serve(t, follower)})
+	_, _, err := c.CreateToken(soon(t, 5*time.Second), txn.TokenRequest{Name: "app", Role: txn.RoleClient})
+	if !errors.Is(err, txn.ErrUnavailable) || !strings.Contains(err.Error(), "may have been done all the same") {
+		t.Errorf("%v", err)
+	}
+	if n := l.made.Load(); n != 1 {
+		t.Errorf("asked for %d tokens", n)
+	}
+	// What was taken away by a try whose answer was lost is not there for the next one.
+	if err := c.RemoveParticipant(t.Context(), "bank"); !errors.Is(err, txn.ErrNotFound) || !strings.Contains(err.Error(), "may have done it") {
+		t.Errorf("%v", err)
+	}
+	if err := c.RemoveParticipant(t.Context(), "bank"); !errors.Is(err, txn.ErrNotFound) || strings.Contains(err.Error(), "may have done it") {
+		t.Errorf("%v", err)
+	}
+}
+
 // losesTokens makes tokens and cuts every connection before it says so.
 type losesTokens struct {
 	*servertest.Fake
 	ln    *listener
 	whole bool
+	made  atomic.Int64
+	cut   sync.Once
+}
+
+func (l *losesTokens) RemoveParticipant(ctx context.Context, name string) error {
+	err := l.Fake.RemoveParticipant(ctx, name)
+	l.cut.Do(l.ln.cut)
+	return err
 }
 
 func (l *losesTokens) CreateToken(ctx context.Context, r txn.TokenRequest) (txn.Token, string, error) {
+	l.made.Add(1)
 	t, secret, err := l.Fake.CreateToken(ctx, r)
 	if !l.whole {
 		l.ln.cut()

@@ -25,7 +25,7 @@ func (c *Client) Scan(ctx context.Context, participant string, apply bool) ([]tx
 // Doubts lists the transactions that a person may have to look at.
 func (c *Client) Doubts(ctx context.Context) ([]txn.Doubt, error) {
 	var res *txmgrv1.ListDoubtsResponse
-	err := c.unaryCall(ctx, "doubt list", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
+	err := c.longCall(ctx, "doubt list", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
 		res, err = e.doubts.List(ctx, &txmgrv1.ListDoubtsRequest{})
 		return err
 	})
@@ -82,7 +82,7 @@ func (c *Client) Forget(ctx context.Context, id txn.ID, by, reason string) (txn.
 // Audit lists what people did, oldest first.
 func (c *Client) Audit(ctx context.Context, f txn.AuditFilter) ([]txn.AuditRecord, error) {
 	var res *txmgrv1.AuditResponse
-	err := c.unaryCall(ctx, "audit list", f.ID, func(ctx context.Context, e *endpoint) (err error) {
+	err := c.longCall(ctx, "audit list", f.ID, func(ctx context.Context, e *endpoint) (err error) {
 		res, err = e.doubts.Audit(ctx, wire.FromAuditFilter(f))
 		return err
 	})

@@ -101,6 +101,9 @@ func (d *door) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r.URL.Scheme == "http" && answer.Proto == "HTTP/1.0" && answer.StatusCode == http.StatusBadRequest {
+		return nil, errors.Join(errSpeaksTLS, answer.Body.Close()) // net/http's own answer
+	}
 	// Whoever takes what is stale does so to spare the leader.
 	if leader := answer.Header.Get(wire.HeaderLeader); leader != "" && !stale {
 		d.c.follow(leader)

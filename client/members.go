@@ -72,11 +72,10 @@ func (c *Client) Resume(ctx context.Context, by, reason string) error {
 // once makes a call that must not be made twice: it is repeated only as long as it
 // surely has not been carried out.
 func (c *Client) once(ctx context.Context, op string, call func(context.Context, *endpoint) error) error {
-	if _, has := ctx.Deadline(); !has {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.cfg.AskTimeout)
-		defer cancel()
-	}
+	c.soundOut(ctx)
+	ctx, trying, cancel := c.patient(ctx, c.cfg.AskTimeout)
+	defer cancel()
+	var last complaint
 	for tries := 0; ; tries++ {
 		traced, connected := traced(ctx)
 		e, n := c.at()
@@ -85,6 +84,7 @@ func (c *Client) once(ctx context.Context, op string, call func(context.Context,
 		if err == nil {
 			return nil
 		}
+		last.note(trying, err)
 		l, shed := (*lostError)(nil), (*wire.RetryAfterError)(nil)
 		switch noAnswer := errors.As(err, &l); {
 		case c.ctx.Err() != nil:
@@ -97,8 +97,8 @@ func (c *Client) once(ctx context.Context, op string, call func(context.Context,
 		case hopeless(err) || c.cfg.FailFast && !c.reached.Load():
 			return newError(op, txn.ID{}, fmt.Errorf("%w: %w", txn.ErrUnavailable, err))
 		}
-		if !c.sleep(ctx, backoff(tries, err)) {
-			return newError(op, txn.ID{}, ended(ctx, err))
+		if !c.sleep(trying, backoff(tries, err)) {
+			return newError(op, txn.ID{}, ended(trying, last.err))
 		}
 	}
 }

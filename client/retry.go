@@ -51,7 +51,7 @@ func lost(base string, sent bool, err error) error {
 		switch ce.Code() {
 		case connect.CodeUnavailable, connect.CodeCanceled, connect.CodeDeadlineExceeded, connect.CodeInternal, connect.CodeUnknown:
 			if len(ce.Details()) == 0 {
-				return &lostError{base: base, sent: sent, err: errors.Unwrap(ce)}
+				return &lostError{base: base, sent: sent && !errors.Is(err, errSpeaksTLS), err: errors.Unwrap(ce)}
 			}
 		}
 	}
@@ -66,8 +66,11 @@ func isLost(err error) bool {
 // hopeless reports whether the connection will not be made by trying again.
 func hopeless(err error) bool {
 	certificate, record := (*tls.CertificateVerificationError)(nil), tls.RecordHeaderError{}
-	return errors.As(err, &certificate) || errors.As(err, &record)
+	return errors.As(err, &certificate) || errors.As(err, &record) || errors.Is(err, errSpeaksTLS)
 }
+
+// errSpeaksTLS: a server that speaks TLS alone was spoken to without.
+var errSpeaksTLS = errors.New("the server speaks TLS: write https:// in its address")
 
 // certificateRefused reports whether the other side ended the handshake because of
 // what this one showed. Then nothing was read.
@@ -79,42 +82,67 @@ func certificateRefused(err error) bool {
 // retry makes a call until it has an answer that is final, or ctx ends. The
 // first try costs nothing beyond itself. patience counts when ctx has no deadline.
 func (c *Client) retry(ctx context.Context, patience time.Duration, op string, id txn.ID, try func(context.Context) error) error {
-	if _, has := ctx.Deadline(); !has {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, patience)
-		defer cancel()
+	calling, trying, cancel := c.patient(ctx, patience)
+	defer cancel()
+	return c.retryUntil(trying, op, id, func() error { return try(calling) })
+}
+
+// patient bounds a call that has no deadline: a try may take as long as patience, and
+// may begin until the time of any call is over. Who asks participants is worth waiting
+// for, and a cluster without a leader is not.
+func (c *Client) patient(ctx context.Context, patience time.Duration) (calling, trying context.Context, cancel func()) {
+	if _, has := ctx.Deadline(); has {
+		return ctx, ctx, func() {}
 	}
-	return c.retryUntil(ctx, op, id, func() error { return try(ctx) })
+	calling, over := context.WithTimeout(ctx, patience)
+	trying, enough := context.WithTimeout(ctx, min(patience, c.cfg.RequestTimeout))
+	return calling, trying, func() {
+		over()
+		enough()
+	}
 }
 
 // retryUntil is [Client.retry] for a context that surely ends.
 func (c *Client) retryUntil(ctx context.Context, op string, id txn.ID, try func() error) error {
 	maybe := false // some try may have been carried out
-	var last error
+	var last complaint
 	for n := 0; ; n++ {
 		err := try()
 		if err == nil {
 			c.reached.CompareAndSwap(false, true)
 			return nil
 		}
-		// That time ran out says less than what went wrong before.
-		if last == nil || ctx.Err() == nil {
-			last = err
-		}
+		last.note(ctx, err)
 		l := (*lostError)(nil)
 		noAnswer := errors.As(err, &l)
 		maybe = maybe || noAnswer && l.sent || errors.Is(err, txn.ErrInDoubt)
 		switch {
 		case !noAnswer && !again(err):
-			return final(op, id, err)
+			return final(op, id, perhapsDone(op, n, err))
 		case c.ctx.Err() != nil:
 			return unanswered(op, id, maybe, errClosed)
 		case noAnswer && !l.sent && (hopeless(err) || c.cfg.FailFast && !c.reached.Load()):
 			return unanswered(op, id, maybe, fmt.Errorf("%w: %w", txn.ErrUnavailable, err))
 		}
 		if !c.sleep(ctx, backoff(n, err)) {
-			return unanswered(op, id, maybe, ended(ctx, last))
+			return unanswered(op, id, maybe, ended(ctx, last.err))
 		}
+	}
+}
+
+// complaint is the error to tell of when time runs out.
+type complaint struct {
+	err  error
+	said bool // by a node
+}
+
+// note takes the error of a try. That time ran out says less than what went wrong
+// before, and that nobody listens at one address less than what a node at another says.
+func (w *complaint) note(ctx context.Context, err error) {
+	l := (*lostError)(nil)
+	lost := errors.As(err, &l)
+	if w.err == nil || ctx.Err() == nil && !(w.said && lost && !l.sent) {
+		w.err, w.said = err, !lost
 	}
 }
 
@@ -160,6 +188,21 @@ func ended(ctx context.Context, last error) error {
 		cause = context.DeadlineExceeded // the next try would have come after it
 	}
 	return fmt.Errorf("%w: %w: %w", txn.ErrUnavailable, cause, last)
+}
+
+// takesAway are the calls that do not find a second time what they were about.
+var takesAway = map[string]bool{"remove": true, "remove participant": true, "revoke token": true}
+
+// perhapsDone explains why a call that was made n times before does not find what it
+// was to take away.
+func perhapsDone(op string, n int, err error) error {
+	e, ok := err.(*txn.Error)
+	if !ok || n == 0 || !takesAway[op] || !errors.Is(err, txn.ErrNotFound) {
+		return err
+	}
+	told := *e
+	told.Detail = strings.TrimPrefix(told.Detail+"; an earlier try had no answer, and may have done it", "; ")
+	return &told
 }
 
 // unanswered is the error of a call that got no answer: in doubt for a decision

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -469,7 +471,15 @@ func TestStrangers(t *testing.T) {
 			}
 		}
 	})
-	cfg := client.Config{Address: web.URL, Unary: true}
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	defer secure.Close()
+	cfg := client.Config{Address: "http://" + secure.Listener.Addr().String(), Unary: true}
+	if _, err := open(t, cfg).Begin(t.Context(), txn.Options{}); !errors.Is(err, txn.ErrUnavailable) || !strings.Contains(err.Error(), "write https://") {
+		t.Errorf("%v", err)
+	}
+	cfg.Address = web.URL
 	if _, err := open(t, cfg).Begin(t.Context(), txn.Options{}); err == nil || !strings.Contains(err.Error(), "did not answer as a txmgr server") {
 		t.Errorf("%v", err)
 	}

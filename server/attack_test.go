@@ -88,7 +88,7 @@ func isTimeout(err error) bool {
 // More connections than allowed are closed at once; those that are open go on, and
 // when one ends there is room.
 func TestTooManyConnections(t *testing.T) {
-	r := start(t, func(c *server.Config, _ *servertest.Fake) { c.MaxConnections = 3 })
+	r := start(t, func(c *server.Config, _ *servertest.Fake) { c.MaxConnections, c.MaxConnectionsEach = 3, 3 })
 	r.commits(1) // holds one
 	first, second := dial(t, r.addr), dial(t, r.addr)
 	eventually(t, "three connections", func() bool { return strings.Contains(r.get("/metrics").body, "txmgr_connections 3\n") })
@@ -109,6 +109,32 @@ func TestTooManyConnections(t *testing.T) {
 		said, err := io.ReadAll(c)
 		return err == nil && strings.Contains(string(said), "200 OK")
 	})
+}
+
+// One address does not take the room of all others.
+func TestOneAddressTakesNotAllConnections(t *testing.T) {
+	r := start(t, func(c *server.Config, _ *servertest.Fake) { c.MaxConnections = 4 })
+	r.commits(1) // holds one, of two
+	dial(t, r.addr)
+	eventually(t, "two connections", func() bool { return strings.Contains(r.get("/metrics").body, "txmgr_connections 2\n") })
+	if said, err := io.ReadAll(dial(t, r.addr)); len(said) > 0 || isTimeout(err) {
+		t.Errorf("a third was told %q, %v", said, err)
+	}
+	if a := r.get("/metrics"); !strings.Contains(a.body, "txmgr_connections_shed_total 1\n") {
+		t.Error("metrics do not say so")
+	}
+	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	c, err := from.Dial("tcp", r.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := io.ReadAll(c); err != nil || !strings.Contains(string(said), "200 OK") {
+		t.Errorf("from another address: %q, %v", said, err)
+	}
 }
 
 // A flood of wrong tokens by many callers at once does not hold up who has one.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"crypto/subtle"
 	"errors"
 	"fmt"
@@ -83,6 +84,9 @@ func (a *auth) admit(r *http.Request, name string, role txn.Role, elsewhere bool
 			"%s needs a token of role %v or more: send it as Authorization: Bearer, which txmgr does with --token-file or TXMGR_TOKEN", name, role)
 	}
 	t, ok := a.token(secret)
+	if !ok && !elsewhere {
+		t, ok = a.await(r.Context(), secret)
+	}
 	switch {
 	case !ok && elsewhere:
 		return bearer{secret: secret, unverified: true}, nil
@@ -112,6 +116,39 @@ func (a *auth) token(secret string) (txn.Token, bool) {
 		return txn.Token{ID: rootName, Name: rootName, Role: txn.RoleAdmin}, true
 	}
 	return a.s.c.Bearer(secret)
+}
+
+// A token that was made a moment ago is known at the nodes that follow within lag.
+// They look for it every lookEvery.
+const (
+	lag       = 500 * time.Millisecond
+	lookEvery = 10 * time.Millisecond
+)
+
+// await finds the token of a secret at a node that follows: it may be on its way
+// there. As many callers wait as may be passed on.
+func (a *auth) await(ctx context.Context, secret string) (txn.Token, bool) {
+	if api, here := a.s.c.Leader(); here || api == "" {
+		return txn.Token{}, false
+	}
+	defer a.s.unverified.Add(-1)
+	if a.s.unverified.Add(1) > maxUnverified {
+		return txn.Token{}, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, lag)
+	defer cancel()
+	again := time.NewTicker(lookEvery)
+	defer again.Stop()
+	for {
+		select {
+		case <-again.C:
+			if t, ok := a.token(secret); ok {
+				return t, true
+			}
+		case <-ctx.Done():
+			return txn.Token{}, false
+		}
+	}
 }
 
 // secretOf takes the secret out of a request.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -445,6 +446,12 @@ func TestRootTokenIsReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "a warning", func() bool { return good(next) && strings.Contains(r.log.String(), "the old one stays") })
+	// Nobody waits for a pipe.
+	if err := exec.Command("mkfifo", path).Run(); err != nil {
+		t.Fatal(err)
+	}
+	started := time.Now()
+	eventually(t, "a look at the file", func() bool { return good(next) && time.Since(started) > 1200*time.Millisecond })
 	for _, bad := range []string{filepath.Join(t.TempDir(), "none"), rootFile(t, "short"), rootFile(t, strings.Repeat("x", 300)), t.TempDir()} {
 		if _, err := server.New(server.Config{RootTokenFile: bad}, servertest.New()); !errors.Is(err, txn.ErrInvalid) || !strings.Contains(err.Error(), "root token file") {
 			t.Errorf("%s: %v", bad, err)

@@ -42,11 +42,13 @@ type Config struct {
 	// MaxBody is the most bytes of one message. Defaults to 1 MiB.
 	MaxBody int
 	// MaxRequests is the most calls at once, not counting those that wait, and
-	// those that ask participants. Defaults to 1,024.
+	// those that ask participants. Calls that only look, for which the role reader
+	// is enough, have as much room again, here and below. Defaults to 1,024.
 	MaxRequests int
 	// MaxAsks is the most calls at once that ask participants. Defaults to 64.
 	MaxAsks int
-	// MaxStreams is the most Pipes, Watches and Waits at once. Defaults to 1,024.
+	// MaxStreams is the most Pipes at once, and the most Watches and Waits. Defaults
+	// to 1,024.
 	MaxStreams int
 	// MaxCommands is the most commands in flight in all Pipes. Defaults to 16,384.
 	MaxCommands int
@@ -56,6 +58,9 @@ type Config struct {
 
 	// MaxConnections is the most connections at once. Defaults to 10,000.
 	MaxConnections int
+	// MaxConnectionsEach is the most of them from one address of IPv4, or one /64 of
+	// IPv6. Defaults to half of MaxConnections.
+	MaxConnectionsEach int
 
 	// ReadTimeout is the time that a caller has to send the headers, and again
 	// the body, of a call. Defaults to 10s.
@@ -97,6 +102,22 @@ func (t TLS) on() bool { return t != TLS{} }
 // auth reports whether callers need a token.
 func (c Config) auth() bool { return c.Auth || c.RootTokenFile != "" }
 
+// Check finds what [New] would refuse. Errors are [txn.ErrInvalid].
+func (c Config) Check() error {
+	c, err := c.withDefaults()
+	if err != nil {
+		return err
+	}
+	if c.RootTokenFile != "" {
+		_, err = openRootToken(c.RootTokenFile, c.Log)
+	}
+	own, _, tlsErr := openTLS(c)
+	if tlsErr == nil {
+		_, tlsErr = toServe(own)
+	}
+	return errors.Join(err, tlsErr)
+}
+
 func (c Config) withDefaults() (Config, error) {
 	if c.Listen == "" {
 		c.Listen = "127.0.0.1:7460"
@@ -134,6 +155,7 @@ func (c Config) withDefaults() (Config, error) {
 	} {
 		errs = append(errs, orDefault(n.name, n.value, n.def))
 	}
+	errs = append(errs, orDefault("MaxConnectionsEach", &c.MaxConnectionsEach, (c.MaxConnections+1)/2))
 	if c.CallTimeout > c.MaxCallTimeout {
 		c.CallTimeout = c.MaxCallTimeout
 	}

@@ -19,15 +19,18 @@
 // Tokens come as Authorization: Bearer. Each route has a role in one table. The
 // secret in [Config].RootTokenFile is an admin's always; all others are the
 // Coordinator's. A token that this node does not know goes to the one that leads,
-// which has the last word, so that a token is good everywhere as soon as it is made.
+// which has the last word, so that a token is good everywhere as soon as it is made;
+// where the call is about this node, it waits a moment for the token to arrive.
 // What runs long ends within a second or two when its token does.
 //
 // # Invariants
 //
-//  1. Load is shed before anything is proposed: a call that is answered
-//     "unavailable" by this package has changed nothing.
-//  2. Everything is bounded: bodies, headers, calls at once, streams, commands
-//     in flight per Pipe and in all, and the time of every call.
+//  1. Load is shed before anything is proposed: a call that this package answers
+//     "unavailable" with a time after which to come again has changed nothing.
+//  2. Everything is bounded: bodies, whether they are read or not, headers,
+//     connections, calls at once, streams, lists, commands in flight per Pipe and in
+//     all, and the time of every call. Those who may only look do not use up what
+//     others need to decide.
 //  3. Every failed call carries a Failure (api/txmgr/v1) with the code, the
 //     transaction's id and state, and what to do next. Failures that arise
 //     before a message is decoded carry at least the code, as a header.
@@ -37,7 +40,8 @@
 //     TLS and tokens.
 //  6. Ids of transactions never become labels of metrics.
 //  7. A call whose answer is lost between two nodes is in doubt when it decides and
-//     may have arrived; else it is unavailable, and may be repeated.
+//     may have arrived; else it is unavailable, without a time after which to come
+//     again when it may have been carried out.
 //  8. Pipes, Watches and Waits end when another node leads. A Pipe does so after what
 //     was read of it is answered, and without a Failure: that would say that nothing
 //     was done.

@@ -235,22 +235,29 @@ func (f *forwarding) lost(err error) {
 	if f.in.Context().Err() != nil {
 		return // so is the caller
 	}
-	f.g.refuse(f.x, f.in, f.x.procedure, f.why(err))
+	f.g.fail(f.x, f.in, f.x.procedure, f.why(err))
 }
 
 // why says what became of a call whose answer did not arrive: nobody knows, when it
-// decides and may have arrived.
+// decides and may have arrived. One that surely has not may come again, and is told
+// when: the caller of what must not be done twice counts on that.
 func (f *forwarding) why(err error) error {
 	if cause := context.Cause(f.ctx); cause != nil {
 		err = cause
 	}
-	if f.sent.Load() && wire.Decides(f.x.procedure.op) {
+	sent := f.sent.Load()
+	switch {
+	case sent && wire.Decides(f.x.procedure.op):
 		return fmt.Errorf("%w: the answer of the node that leads was lost: %w", txn.ErrInDoubt, unsaid{err})
+	case errors.Is(err, txn.ErrDenied):
+		return err
+	case !errors.Is(err, txn.ErrUnavailable):
+		err = fmt.Errorf("%w: the node that leads does not answer: %w", txn.ErrUnavailable, unsaid{err})
 	}
-	if errors.Is(err, txn.ErrUnavailable) || errors.Is(err, txn.ErrDenied) {
+	if sent {
 		return err
 	}
-	return &wire.RetryAfterError{After: retryLeader, Err: fmt.Errorf("%w: the node that leads does not answer: %w", txn.ErrUnavailable, unsaid{err})}
+	return &wire.RetryAfterError{After: retryLeader, Err: err}
 }
 
 // unsaid keeps the text of an error, and not what it is.

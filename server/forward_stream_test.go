@@ -219,10 +219,20 @@ func TestSnapshot(t *testing.T) {
 	for i := range data {
 		data[i] = byte(i * i >> 3)
 	}
-	leader := start(t, func(_ *server.Config, f *servertest.Fake) { f.SetBackup(data) })
+	holds := func(_ *server.Config, f *servertest.Fake) { f.SetBackup(data) }
+	leader := start(t, holds)
 	there := follower(t, leader.base, nil)
-	for _, base := range []string{leader.base, there.base} {
-		s, err := txmgrv1connect.NewClusterServiceClient(h2(t), base).Snapshot(context.Background(), &txmgrv1.SnapshotRequest{})
+	// One that is left alone copies what it has, to who is content with that.
+	left := start(t, func(c *server.Config, f *servertest.Fake) {
+		holds(c, f)
+		f.SetLeader("", false)
+	})
+	for _, base := range []string{leader.base, there.base, left.base} {
+		ctx, info := connect.NewClientContext(context.Background())
+		if base == left.base {
+			info.RequestHeader().Set("Txmgr-Stale", "true")
+		}
+		s, err := txmgrv1connect.NewClusterServiceClient(h2(t), base).Snapshot(ctx, &txmgrv1.SnapshotRequest{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -227,8 +227,13 @@ func TestLostAnswers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			there := follower(t, c.api, nil)
 			for method, want := range map[string]string{"Commit": c.commit, "Vote": c.commit, "Delegate": c.commit, "Get": c.get, "Rollback": c.get} {
-				if a := there.curl(method, begin(id1)); a.header.Get("Txmgr-Code") != want || !strings.Contains(a.body, want) && !strings.Contains(a.body, `"code":"un`) {
+				a := there.curl(method, begin(id1))
+				if a.header.Get("Txmgr-Code") != want || !strings.Contains(a.body, want) && !strings.Contains(a.body, `"code":"un`) {
 					t.Errorf("%s: %d %v %s", method, a.status, a.header, a.body)
+				}
+				// That it may come again says that nothing was done.
+				if undone := a.header.Get("Retry-After") != "" || strings.Contains(a.body, `"retry_after"`); undone != (c.commit == "UNAVAILABLE") {
+					t.Errorf("%s: %v %s", method, a.header, a.body)
 				}
 			}
 			for _, o := range []connect.ClientOption{connect.WithGRPC(), connect.WithGRPCWeb(), connect.WithProtoJSON()} {

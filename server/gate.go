@@ -36,6 +36,7 @@ type exchange struct {
 	ending context.Context
 	seen   bool // by the observer: it has been logged and counted
 	status int
+	listed int64 // of [Server.listed]
 }
 
 type exchangeKey struct{}
@@ -72,7 +73,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.deny(w, r, p, b, err)
 		return
 	}
-	running, limit := g.s.limit(p.class)
+	running, limit := g.s.limit(p)
 	if n := running.Add(1); n > int64(limit) {
 		running.Add(-1)
 		g.refuse(w, r, p, fmt.Errorf("%w: %d calls of this kind are running, which is the limit", txn.ErrUnavailable, limit))
@@ -85,6 +86,9 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 
 	x := &exchange{ResponseWriter: w, rc: http.NewResponseController(w), procedure: p, bearer: b, ending: g.s.draining}
+	if p.class == piping && r.ProtoMajor > 1 {
+		_ = x.rc.SetReadDeadline(time.Time{}) // batches may be days apart
+	}
 	if p.class == long || p.class == piping || elsewhere {
 		var release func()
 		x.ending, release = g.s.vigil.keep(standing(p, stale, lead{api, here}, b))
@@ -137,15 +141,21 @@ func standing(p *procedure, stale bool, l lead, b bearer) (*lead, string) {
 	return &l, secret
 }
 
-// limit is what counts the running calls of a class, and the most of them.
-func (s *Server) limit(c class) (running *atomic.Int64, most int) {
-	switch c {
+// limit is what counts the running calls like p, and the most of them. Calls that only
+// look have room of their own, and as much: whoever may do no more does not keep
+// others from deciding.
+func (s *Server) limit(p *procedure) (running *atomic.Int64, most int) {
+	l := &s.deciding
+	if p.role <= txn.RoleReader {
+		l = &s.looking
+	}
+	switch p.class {
 	case unary:
-		return &s.requests, s.cfg.MaxRequests
+		return &l.requests, s.cfg.MaxRequests
 	case asking:
-		return &s.asks, s.cfg.MaxAsks
+		return &l.asks, s.cfg.MaxAsks
 	default:
-		return &s.streams, s.cfg.MaxStreams
+		return &l.streams, s.cfg.MaxStreams
 	}
 }
 
@@ -159,6 +169,7 @@ func (s *Server) longest(c class) time.Duration {
 
 func (g *gate) serve(x *exchange, r *http.Request) {
 	started, p := time.Now(), x.procedure
+	defer func() { g.s.keep(x, 0) }()
 	g.limitBody(x, r, started)
 	if r.Method == http.MethodGet {
 		x.Header().Set("Cache-Control", "no-store")
@@ -173,27 +184,43 @@ func (g *gate) serve(x *exchange, r *http.Request) {
 	}
 }
 
-// limitBody limits size and time of a request's body, and the time of its answer.
+// punctual gives every request's body its time, also when nobody reads it: net/http
+// reads what was left of it before the answer leaves, and would wait for it for ever.
+func (s *Server) punctual(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// net/http takes the deadline off at the end of the body; without a body it
+		// would end the call. Only a test's recorder cannot have deadlines.
+		if r.ContentLength != 0 {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.cfg.ReadTimeout))
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// limitBody limits the size of a request's body, and the time of its answer.
 // r has to be a copy: net/http looks at the request's own body when the call is over.
 func (g *gate) limitBody(x *exchange, r *http.Request, now time.Time) {
 	if x.procedure.class == piping {
 		return
 	}
-	// 5 bytes are the frame that gRPC puts around the message. net/http takes
-	// the deadline off at the end of the body; without a body it would end
-	// the call. Only a test's recorder cannot have deadlines.
+	// 5 bytes are the frame that gRPC puts around the message.
 	if r.ContentLength != 0 {
 		r.Body = http.MaxBytesReader(x.ResponseWriter, r.Body, int64(g.s.cfg.MaxBody)+5)
-		_ = x.rc.SetReadDeadline(now.Add(g.s.cfg.ReadTimeout))
 	}
 	_ = x.rc.SetWriteDeadline(now.Add(g.s.longest(x.procedure.class) + g.s.cfg.ReadTimeout))
 }
 
-// refuse answers in whatever protocol the caller speaks. Nothing was done.
+// refuse answers a call of which nothing was done. That it may come again, and when,
+// says so.
 func (g *gate) refuse(w http.ResponseWriter, r *http.Request, p *procedure, err error) {
 	if again := (*wire.RetryAfterError)(nil); errors.Is(err, txn.ErrUnavailable) && !errors.As(err, &again) {
 		err = &wire.RetryAfterError{After: retryAfter, Err: err}
 	}
+	g.fail(w, r, p, err)
+}
+
+// fail answers in whatever protocol the caller speaks.
+func (g *gate) fail(w http.ResponseWriter, r *http.Request, p *procedure, err error) {
 	err = opError(p, err)
 	g.s.observe(observation{procedure: p, code: txn.CodeOf(err), err: err})
 	g.answer(w, r, wire.ToConnect(wire.FromError(err, p.op, txn.ID{})))

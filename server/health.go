@@ -16,7 +16,7 @@ func (s *Server) live(w http.ResponseWriter, _ *http.Request) {
 // restart: without a quorum no node is.
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	var load error
-	if n := s.requests.Load(); n >= int64(s.cfg.MaxRequests) {
+	if n := s.deciding.requests.Load(); n >= int64(s.cfg.MaxRequests) {
 		load = fmt.Errorf("%d calls are running, which is the limit", n)
 	}
 	elsewhere := ""

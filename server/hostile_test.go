@@ -1,11 +1,13 @@
 package server_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"connectrpc.com/connect"
@@ -14,6 +16,7 @@ import (
 	"github.com/txmgr/txmgr/api/txmgr/v1/txmgrv1connect"
 	"github.com/txmgr/txmgr/server"
 	"github.com/txmgr/txmgr/server/servertest"
+	"github.com/txmgr/txmgr/txn"
 )
 
 // The node that leads sees the address of the node that passed a call on. So who came
@@ -111,5 +114,39 @@ func TestAnotherSitesNameIsNotLocal(t *testing.T) {
 	}
 	if got := call(guarded(t, nil).base, "evil.example"); got != 401 {
 		t.Errorf("with tokens: %d; want 401", got)
+	}
+}
+
+// late hears of tokens a little later.
+type late struct {
+	*servertest.Fake
+	asked atomic.Int64
+}
+
+func (l *late) Bearer(secret string) (txn.Token, bool) {
+	if l.asked.Add(1) < 4 {
+		return txn.Token{}, false
+	}
+	return l.Fake.Bearer(secret)
+}
+
+// A token that was just made is good for what is about the node that is asked, too:
+// that one waits a moment for it. The node that leads knows all.
+func TestTokenOnItsWay(t *testing.T) {
+	for _, here := range []bool{false, true} {
+		l := &late{Fake: servertest.New()}
+		l.SetLeader("http://127.0.0.1:1", here)
+		r := serving(t, l, server.Config{RootTokenFile: rootFile(t, rootSecret)})
+		_, secret, err := l.CreateToken(context.Background(), txn.TokenRequest{Name: "fresh", Role: txn.RoleReader})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := http.StatusOK
+		if here {
+			want = http.StatusUnauthorized
+		}
+		if a := r.as(secret).curl("ClusterService/Status", `{}`); a.status != want {
+			t.Errorf("leads %v: %d %s", here, a.status, a.body)
+		}
 	}
 }

@@ -99,13 +99,13 @@ func TestAskingIsLimited(t *testing.T) {
 	done := make(chan answer)
 	go func() { done <- r.curl("ClusterService/Doctor", `{}`) }()
 	<-entered
-	if a := r.curl("DoubtService/Scan", `{}`); a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") != "1" || !strings.Contains(a.body, "1 calls of this kind") {
+	if a := r.curl("ClusterService/Doctor", `{}`); a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") != "1" || !strings.Contains(a.body, "1 calls of this kind") {
 		t.Errorf("%d %v %s", a.status, a.header, a.body)
 	}
 	if a := r.curl("Begin", begin(id1)); a.status != http.StatusOK {
 		t.Errorf("asks and calls share a limit: %d %s", a.status, a.body)
 	}
-	if a := r.get("/metrics"); !strings.Contains(a.body, "txmgr_rpc_requests_running 1\n") || !strings.Contains(a.body, `txmgr_rpc_duration_seconds_count{code="UNAVAILABLE",method="DoubtService.Scan"} 1`) {
+	if a := r.get("/metrics"); !strings.Contains(a.body, "txmgr_rpc_requests_running 1\n") || !strings.Contains(a.body, `txmgr_rpc_duration_seconds_count{code="UNAVAILABLE",method="ClusterService.Doctor"} 1`) {
 		t.Error("metrics do not say so")
 	}
 	if err := r.stop(); err != nil {
@@ -116,26 +116,127 @@ func TestAskingIsLimited(t *testing.T) {
 	}
 }
 
+// Whoever may only look does not keep others from deciding, however much he asks.
+func TestReadersLeaveRoom(t *testing.T) {
+	held := make(chan string, 10)
+	gate := make(chan struct{})
+	r := start(t, func(c *server.Config, f *servertest.Fake) {
+		c.MaxStreams, c.MaxAsks, c.MaxRequests = 1, 1, 1
+		f.Before = func(ctx context.Context, op string, _ txn.ID) error {
+			if op == "list" || op == "wait" || op == "doctor" {
+				held <- op
+				select {
+				case <-gate:
+				case <-ctx.Done():
+				}
+			}
+			return nil
+		}
+	})
+	r.curl("Begin", begin(id1))
+	done := make(chan answer, 3)
+	for method, body := range map[string]string{"List": `{}`, "Wait": begin(id1), "ClusterService/Doctor": `{}`} {
+		go func() { done <- r.curl(method, body) }()
+	}
+	for range 3 {
+		<-held
+	}
+	if a := r.curl("Get", begin(id1)); a.header.Get("Txmgr-Code") != "UNAVAILABLE" {
+		t.Errorf("another look: %d %s", a.status, a.body)
+	}
+	if a := r.curl("Commit", begin(id1)); a.status != http.StatusOK {
+		t.Errorf("commit: %d %s", a.status, a.body)
+	}
+	if a := r.curl("DoubtService/Scan", `{}`); a.status != http.StatusOK {
+		t.Errorf("scan: %d %s", a.status, a.body)
+	}
+	p := openPipe(t, r)
+	send(t, p, getOf(1, parseID(t, id1)))
+	if got := receive(t, p, 1)[1]; got.GetGet().GetState() != "committed" {
+		t.Errorf("pipe: %v", got)
+	}
+	if a := r.get("/readyz"); a.status != http.StatusOK {
+		t.Errorf("readyz: %d %s", a.status, a.body)
+	}
+	if a := r.get("/metrics"); !strings.Contains(a.body, "txmgr_rpc_requests_running 2\n") || !strings.Contains(a.body, "txmgr_rpc_streams_running 2\n") {
+		t.Error("metrics do not say so")
+	}
+	close(gate)
+	for range 3 {
+		<-done
+	}
+}
+
+// A list may be long; many at once may not.
+func TestListsAreLimited(t *testing.T) {
+	entered, gate := make(chan struct{}, 10), make(chan struct{})
+	r := start(t, func(_ *server.Config, f *servertest.Fake) {
+		f.Before = func(_ context.Context, op string, _ txn.ID) error {
+			if op == "list" {
+				entered <- struct{}{}
+				<-gate
+			}
+			return nil
+		}
+	})
+	done := make(chan answer, 5)
+	for range 2 {
+		go func() { done <- r.curl("List", `{"limit":1000000}`) }()
+	}
+	<-entered
+	<-entered
+	if a := r.curl("List", `{"limit":1}`); a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" || !strings.Contains(a.body, "a shorter one") {
+		t.Errorf("%d %v %s", a.status, a.header, a.body)
+	}
+	close(gate)
+	for range 3 {
+		go func() { done <- r.curl("List", `{}`) }()
+	}
+	for range 5 {
+		if a := <-done; a.status != http.StatusOK {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+	}
+}
+
 // Somebody who sends headers, or a body, a byte at a time does not hold a
-// connection.
+// connection, wherever he sends it, and whether or not it is read.
 func TestSlowCallersAreLeft(t *testing.T) {
-	r := start(t, func(c *server.Config, _ *servertest.Fake) { c.ReadTimeout = 100 * time.Millisecond })
-	for name, sent := range map[string]string{
-		"headers": "POST /txmgr.v1.TransactionService/Begin HTTP/1.1\r\nHost: localhost\r\nX-Slow: ",
-		"body":    "POST /txmgr.v1.TransactionService/Begin HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n{",
+	short := func(c *server.Config, _ *servertest.Fake) { c.ReadTimeout = 100 * time.Millisecond }
+	open := start(t, short)
+	closed := start(t, func(c *server.Config, f *servertest.Fake) {
+		short(c, f)
+		c.Auth = true
+	})
+	const begins = "POST /txmgr.v1.TransactionService/Begin HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+	const slowly = "Content-Length: 20\r\n\r\n{"
+	for name, c := range map[string]struct {
+		r    *running
+		sent string
+	}{
+		"headers":   {open, begins + "X-Slow: "},
+		"body":      {open, begins + slowly},
+		"chunks":    {open, begins + "Transfer-Encoding: chunked\r\n\r\n5\r\n{"},
+		"denied":    {closed, begins + slowly},
+		"metrics":   {closed, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n" + slowly},
+		"health":    {closed, "GET /livez HTTP/1.1\r\nHost: localhost\r\n" + slowly},
+		"nowhere":   {open, "POST /nowhere HTTP/1.1\r\nHost: localhost\r\n" + slowly},
+		"elsewhere": {open, begins + "Origin: https://elsewhere.example\r\n" + slowly},
+		"large":     {open, begins + "Content-Length: 100000000\r\n\r\n{"},
+		"a Pipe":    {open, "POST /txmgr.v1.TransactionService/Pipe HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/connect+json\r\n" + slowly},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := dial(t, r.addr)
-			if _, err := io.WriteString(c, sent); err != nil {
+			conn := dial(t, c.r.addr)
+			if _, err := io.WriteString(conn, c.sent); err != nil {
 				t.Fatal(err)
 			}
 			// Closed by the server, with or without an answer, before our deadline.
-			said, err := io.ReadAll(c)
+			said, err := io.ReadAll(conn)
 			if err != nil {
 				t.Errorf("still open: %v; said %q", err, said)
 			}
-			if name == "body" && !strings.Contains(string(said), "Txmgr-Code: ") {
+			if name != "headers" && !strings.HasPrefix(string(said), "HTTP/1.1 ") {
 				t.Errorf("said %q", said)
 			}
 		})

@@ -2,6 +2,7 @@ package server
 
 import (
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 )
@@ -12,6 +13,10 @@ type limited struct {
 	net.Listener
 	open, shed *atomic.Int64
 	most       int64
+	each       int // of them from one address
+
+	mu   sync.Mutex
+	from map[netip.Prefix]int // guarded by mu: how many are open
 }
 
 // Accept implements [net.Listener].
@@ -21,13 +26,35 @@ func (l *limited) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if l.open.Add(1) > l.most {
-			l.open.Add(-1)
+		who := networkOf(c.RemoteAddr().String())
+		if !l.enter(who) {
 			l.shed.Add(1)
 			_ = c.Close() // nothing was said on it
 			continue
 		}
-		return &counted{Conn: c, closed: sync.OnceFunc(func() { l.open.Add(-1) })}, nil
+		return &counted{Conn: c, closed: sync.OnceFunc(func() { l.leave(who) })}, nil
+	}
+}
+
+// enter counts a connection, if there is room for it. Who has no address of a network
+// is limited by the room for all.
+func (l *limited) enter(who netip.Prefix) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open.Load() >= l.most || who.IsValid() && l.from[who] >= l.each {
+		return false
+	}
+	l.open.Add(1)
+	l.from[who]++
+	return true
+}
+
+func (l *limited) leave(who netip.Prefix) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open.Add(-1)
+	if l.from[who]--; l.from[who] == 0 {
+		delete(l.from, who)
 	}
 }
 

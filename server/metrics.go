@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"log/slog"
+	"math"
 	"net/http"
 	"time"
 
@@ -46,8 +47,8 @@ func newMetrics(s *Server) *metrics {
 	}
 	m.registry.MustRegister(m.rpc, m.denied, m.forwarded, &statusCollector{s},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		gauge("txmgr_rpc_requests_running", "Calls that run now, not counting streams.", func() float64 { return float64(s.requests.Load() + s.asks.Load()) }),
-		gauge("txmgr_rpc_streams_running", "Pipes, watches and waits that run now.", func() float64 { return float64(s.streams.Load()) }),
+		gauge("txmgr_rpc_requests_running", "Calls that run now, not counting streams.", func() float64 { return float64(s.deciding.all() + s.looking.all() - s.streams()) }),
+		gauge("txmgr_rpc_streams_running", "Pipes, watches and waits that run now.", func() float64 { return float64(s.streams()) }),
 		gauge("txmgr_connections", "Connections that are open.", func() float64 { return float64(s.open.Load()) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "txmgr_connections_shed_total", Help: "Connections that were closed at once, because there were too many.",
@@ -100,6 +101,7 @@ var (
 	descBuild        = desc("build_info", "Always 1; the version is in the label.", "version")
 	descMembers      = desc("members", "Nodes of the cluster, by whether they take part in decisions.", "kind")
 	descTokens       = desc("tokens", "Tokens that were made and not revoked.")
+	descCertificate  = desc("certificate_expires_timestamp_seconds", "When the certificate that the server shows ends, in seconds since 1970; never without TLS.")
 	descLateness     = desc("timeout_lateness_seconds", "How long after their tick began timeouts were applied, on the clock of the node that led.")
 )
 
@@ -135,7 +137,7 @@ func (c *statusCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, p := range plain {
 		ch <- p.desc
 	}
-	for _, d := range []*prometheus.Desc{descTransactions, descParticipant, descQueued, descBuild, descMembers, descTokens, descLateness} {
+	for _, d := range []*prometheus.Desc{descTransactions, descParticipant, descQueued, descBuild, descMembers, descTokens, descCertificate, descLateness} {
 		ch <- d
 	}
 }
@@ -146,6 +148,11 @@ func (c *statusCollector) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(txn.AllowStale(context.Background()), 5*time.Second)
 	defer cancel()
 	c.lateness(ch)
+	ends := math.Inf(1)
+	if own := c.s.certs; own != nil {
+		ends = float64(own.Expires().Unix())
+	}
+	ch <- prometheus.MustNewConstMetric(descCertificate, prometheus.GaugeValue, ends)
 	if tokens, err := c.s.c.Tokens(ctx); err == nil { // a node without a log has none to show
 		ch <- prometheus.MustNewConstMetric(descTokens, prometheus.GaugeValue, float64(len(tokens)))
 	}

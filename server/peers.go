@@ -27,27 +27,34 @@ func (p *peers) close() {
 	p.streams.CloseIdleConnections()
 }
 
-// openTLS opens the certificates: the configuration to serve with, nil without TLS,
-// and the way to the other nodes.
-func openTLS(cfg Config) (*tls.Config, *peers, error) {
+// openTLS opens the certificates: those to serve with and those to reach the other
+// nodes with, both nil without TLS.
+func openTLS(cfg Config) (own, others *certs.Store, err error) {
 	if !cfg.TLS.on() {
-		return nil, newPeers(cfg, nil), nil
+		return nil, nil, nil
 	}
-	own, err := certs.Open(certs.Files{Cert: cfg.TLS.CertFile, Key: cfg.TLS.KeyFile, CA: cfg.TLS.ClientCAFile}, cfg.Log)
+	own, err = certs.Open(certs.Files{Cert: cfg.TLS.CertFile, Key: cfg.TLS.KeyFile, CA: cfg.TLS.ClientCAFile}, cfg.Log)
 	if err != nil {
 		return nil, nil, fmt.Errorf("server: %w", err)
 	}
-	// Certificates are asked for, and demanded where a call is admitted: health
-	// needs none.
+	others, err = certs.Open(certs.Files{Cert: cfg.TLS.CertFile, Key: cfg.TLS.KeyFile, CA: cfg.TLS.CAFile}, cfg.Log)
+	if err != nil {
+		return nil, nil, fmt.Errorf("server: %w", err)
+	}
+	return own, others, nil
+}
+
+// toServe is the configuration to serve with; nil without certificates. Those of
+// callers are asked for, and demanded where a call is admitted: health needs none.
+func toServe(own *certs.Store) (*tls.Config, error) {
+	if own == nil {
+		return nil, nil
+	}
 	config, err := own.Server(false)
 	if err != nil {
-		return nil, nil, fmt.Errorf("server: %w", err)
+		return nil, fmt.Errorf("server: %w", err)
 	}
-	others, err := certs.Open(certs.Files{Cert: cfg.TLS.CertFile, Key: cfg.TLS.KeyFile, CA: cfg.TLS.CAFile}, cfg.Log)
-	if err != nil {
-		return nil, nil, fmt.Errorf("server: %w", err)
-	}
-	return config, newPeers(cfg, others), nil
+	return config, nil
 }
 
 // forwardDial is how long it may take to reach the node that leads.

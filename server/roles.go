@@ -74,6 +74,7 @@ var staleable = map[string]bool{
 	txmgrv1connect.DoubtServiceListProcedure:       true,
 	txmgrv1connect.DoubtServiceAuditProcedure:      true,
 	txmgrv1connect.ParticipantServiceListProcedure: true,
+	txmgrv1connect.ClusterServiceSnapshotProcedure: true,
 }
 
 const (

@@ -83,6 +83,9 @@ func (r *rootToken) is(secret string, now time.Time) bool {
 
 func (r *rootToken) refresh() {
 	info, err := os.Stat(r.path)
+	if err == nil && !info.Mode().IsRegular() {
+		return // a pipe says what it has to say once, and would be waited for
+	}
 	if err == nil && os.SameFile(info, r.seen) && info.ModTime().Equal(r.seen.ModTime()) && info.Size() == r.seen.Size() {
 		r.failing = false
 		return

@@ -130,7 +130,7 @@ func (s *Server) routes() http.Handler {
 	// A page of another origin must not drive an unprotected coordinator through
 	// the browser of somebody who can reach it.
 	s.gate = g
-	return s.localNames(http.NewCrossOriginProtection().Handler(g))
+	return s.punctual(s.localNames(http.NewCrossOriginProtection().Handler(g)))
 }
 
 // mount adds every method of the service that is handled below prefix.

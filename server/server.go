@@ -7,10 +7,12 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/txmgr/txmgr/internal/certs"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -27,18 +29,21 @@ type Server struct {
 	auth    auth
 	vigil   vigil
 	peers   *peers
+	certs   *certs.Store           // that it serves with; nil without TLS
 	name    atomic.Pointer[string] // of the node, once it is known
 
 	// pipeable are the calls that may come through a Pipe.
 	pipeable struct{ begin, enlist, commit, vote, delegate, rollback, extend, done, get, unknown *procedure }
 
-	requests atomic.Int64 // calls that run now, not counting those below
-	asks     atomic.Int64 // calls that ask participants and run now
-	streams  atomic.Int64 // pipes, watches and waits that run now
+	// deciding and looking are the calls that run now: those that a reader may make,
+	// and all others.
+	deciding, looking load
+
 	commands atomic.Int64 // commands of pipes that run now
 	waiting  atomic.Int64 // goroutines of pipes that wait for a command
 
 	unverified atomic.Int64 // calls that are passed on with tokens that are unknown here
+	listed     atomic.Int64 // transactions in lists that are being made or sent
 	open       atomic.Int64 // connections
 	shed       atomic.Int64 // connections that were closed at once
 
@@ -49,6 +54,17 @@ type Server struct {
 	down     chan struct{} // closed when Shutdown is over
 	once     sync.Once     // closes down
 }
+
+// load is how many calls run, by class.
+type load struct {
+	requests atomic.Int64 // not counting those below
+	asks     atomic.Int64 // that ask participants
+	streams  atomic.Int64 // pipes, watches and waits
+}
+
+func (l *load) all() int64 { return l.requests.Load() + l.asks.Load() + l.streams.Load() }
+
+func (s *Server) streams() int64 { return s.deciding.streams.Load() + s.looking.streams.Load() }
 
 var errDraining = fmt.Errorf("%w: this server is shutting down", txn.ErrUnavailable)
 
@@ -71,11 +87,15 @@ func New(cfg Config, c Coordinator) (*Server, error) {
 			return nil, err
 		}
 	}
-	config, peers, err := openTLS(cfg)
+	own, others, err := openTLS(cfg)
 	if err != nil {
 		return nil, err
 	}
-	s.peers = peers
+	config, err := toServe(own)
+	if err != nil {
+		return nil, err
+	}
+	s.certs, s.peers = own, newPeers(cfg, others)
 	s.handler = s.routes()
 
 	protocols := new(http.Protocols)
@@ -133,7 +153,10 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	}
 	defer s.peers.close()
 	s.log.Info("serving", "address", ln.Addr().String(), "tls", s.cfg.TLS.on(), "tokens", s.cfg.auth())
-	ln = &limited{Listener: ln, open: &s.open, shed: &s.shed, most: int64(s.cfg.MaxConnections)}
+	ln = &limited{
+		Listener: ln, open: &s.open, shed: &s.shed,
+		most: int64(s.cfg.MaxConnections), each: s.cfg.MaxConnectionsEach, from: make(map[netip.Prefix]int),
+	}
 	served := make(chan error, 1)
 	go func() {
 		if s.http.TLSConfig != nil {
@@ -166,7 +189,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	defer s.once.Do(func() { close(s.down) })
 	s.drain(errDraining)
 	if err := s.http.Shutdown(ctx); err != nil {
-		busy := s.requests.Load() + s.asks.Load() + s.streams.Load()
+		busy := s.deciding.all() + s.looking.all()
 		return errors.Join(fmt.Errorf("server: %d calls did not end in time: %w", busy, err), s.http.Close())
 	}
 	return nil

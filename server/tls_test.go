@@ -105,6 +105,9 @@ func TestTLS(t *testing.T) {
 			t.Errorf("%v", got)
 		}
 		_, _ = p.CloseRequest(), p.CloseResponse()
+		if a := r.get("/metrics"); !strings.Contains(a.body, "\ntxmgr_certificate_expires_timestamp_seconds 1.") {
+			t.Error("no end of the certificate in the metrics")
+		}
 	}
 	// Somebody who does not speak TLS, and somebody who trusts another authority.
 	plain, err := http.Get("http://" + leader.addr + "/livez")

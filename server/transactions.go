@@ -180,10 +180,15 @@ func (t *transactions) List(ctx context.Context, r *txmgrv1.Filter) (*txmgrv1.Li
 	if err != nil {
 		return nil, err
 	}
+	x := exchangeOf(ctx)
+	if err := t.s.reserve(x, f.Limit); err != nil {
+		return nil, err
+	}
 	infos, err := t.s.c.List(ctx, f)
 	if err != nil {
 		return nil, err
 	}
+	t.s.keep(x, len(infos))
 	res := &txmgrv1.ListResponse{Transactions: make([]*txmgrv1.Transaction, len(infos))}
 	for n, i := range infos {
 		res.Transactions[n] = wire.FromInfo(i)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"os"
 	"strings"
@@ -47,7 +46,7 @@ func (a *app) dialAt(address string) (*client.Client, error) {
 		FailFast: !strings.Contains(address, ","),
 		Token:    a.token, TokenFile: a.tokenFile,
 		CACertFile: a.caCert, CertFile: a.cert, KeyFile: a.key,
-		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), // what it has to say is noted above
+		Log: slog.New(slog.DiscardHandler), // what it has to say is noted above
 	})
 }
 

@@ -61,6 +61,15 @@ func (a *app) run(args []string) int {
 	return a.print.Fail(err)
 }
 
+// untilHangup gives what is to be tidied up a context that also ends with the terminal,
+// unless nohup says that it shall not.
+func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
+	if signal.Ignored(syscall.SIGHUP) {
+		return ctx, func() {}
+	}
+	return signal.NotifyContext(ctx, syscall.SIGHUP)
+}
+
 // prepare settles the flags that all commands have: flags beat environment, and
 // environment beats defaults.
 func (a *app) prepare(cmd *cobra.Command) error {

@@ -15,8 +15,8 @@ func auditCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "Show what people did",
-		Long: `Show what people did to transactions and participants, as the log has it: who, when
-and why.`,
+		Long: `Show what people did to transactions, participants, tokens and nodes, as the log has
+it: who, when and why.`,
 	}
 	parent(cmd)
 	cmd.AddCommand(auditListCommand(a))
@@ -32,8 +32,9 @@ func auditListCommand(a *app) *cobra.Command {
 		Aliases: []string{"ls"},
 		Short:   "List what people did, oldest first",
 		Long: `List what people did, oldest first: hazards resolved and forgotten, transactions
-rolled back by an operator, participants added and removed. The log keeps the newest
-10,000 of these records, whatever became of the transactions.`,
+rolled back by an operator, participants and tokens added and removed, nodes removed,
+and a restored cluster resumed. The log keeps the newest 10,000 of these records,
+whatever became of the transactions.`,
 		Example:           "  txmgr audit list\n  txmgr audit list --tx tx_01k9\n  txmgr audit list --since 24h -o jsonl",
 		Args:              nothing(),
 		ValidArgsFunction: cobra.NoFileCompletions,

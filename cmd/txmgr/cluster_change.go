@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,7 +31,8 @@ A node that is started with --join asks to be added by itself.`,
 		Args:              takes(1, 1, "ADDRESS"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			if host, port, err := net.SplitHostPort(args[0]); err != nil || host == "" || port == "" {
+			host, port, err := net.SplitHostPort(args[0])
+			if n, numErr := strconv.ParseUint(port, 10, 16); err != nil || host == "" || numErr != nil || n == 0 {
 				return output.Usage("write it like 10.0.0.4:7461", "address %q has no host, or no port", args[0])
 			}
 			ctx, cancel := context.WithTimeout(ctx, max(a.requestTimeout, joinTime))
@@ -122,7 +124,7 @@ fraction of a second that it takes.`,
 			if err := c.TransferLeader(ctx, node); err != nil {
 				return nodeFailure(err)
 			}
-			s, err := c.Status(ctx)
+			s, err := statusAfterElection(ctx, c)
 			if err != nil {
 				return err
 			}
@@ -139,6 +141,28 @@ fraction of a second that it takes.`,
 				Value: map[string]any{"leader": leader, "name": name, "transferred": true}, IDs: []string{leader}, Tables: []output.Table{t},
 			})
 		}),
+	}
+}
+
+// electionTime is how long it may take until a node hears who leads now.
+const electionTime = 5 * time.Second
+
+// statusAfterElection is the status once a leader is known, or that there is none yet.
+func statusAfterElection(ctx context.Context, c *client.Client) (txn.Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, electionTime)
+	defer cancel()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for {
+		s, err := c.Status(ctx)
+		if err != nil || leaderOf(s) != "" {
+			return s, err
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return s, nil
+		}
 	}
 }
 

@@ -6,9 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -33,7 +31,7 @@ protection. What is wrong is said, all of it, with exit code 2.`,
 			if err != nil {
 				return err
 			}
-			if err := o.check(time.Now()); err != nil {
+			if err := o.check(); err != nil {
 				all := strings.Split(err.Error(), "\n")
 				return &output.Failure{
 					Code: txn.CodeUsage, What: args[0] + ": " + output.Plural(len(all), "thing is", "things are") + " wrong",
@@ -54,8 +52,8 @@ protection. What is wrong is said, all of it, with exit code 2.`,
 }
 
 // check finds what a server would stumble over, without starting one.
-func (o *serverOptions) check(now time.Time) error {
-	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+func (o *serverOptions) check() error {
+	quiet := slog.New(slog.DiscardHandler)
 	var errs []error
 	note := func(what string, err error) {
 		if err != nil {
@@ -71,41 +69,13 @@ func (o *serverOptions) check(now time.Time) error {
 	note("listen", err)
 	if err == nil {
 		note("listen", o.checkExposed(api))
-		c, err := o.cluster(api, o.scheme(), o.insecure)
+		_, err := o.cluster(api, o.scheme(), o.insecure)
 		note("cluster", err)
-		if c != nil {
-			for _, address := range append([]string{c.Listen}, c.Join...) {
-				_, _, err := net.SplitHostPort(address)
-				note("address "+address, err)
-			}
-		}
 	}
-	if o.tlsCert != "" || o.tlsKey != "" || o.tlsClientCA != "" {
-		s, err := certs.Open(certs.Files{Cert: o.tlsCert, Key: o.tlsKey, CA: o.tlsClientCA}, quiet)
-		note("tls", err)
-		if err == nil && s.Expires().IsZero() {
-			errs = append(errs, errors.New("tls: a server needs tls_cert and tls_key"))
-		}
-		note("tls_cert", good(s, err, now))
-	}
+	note("server", o.serverConfig(quiet).Check())
 	if o.peerCert != "" || o.peerKey != "" || o.peerCA != "" {
-		s, err := certs.OpenPeer(certs.Files{Cert: o.peerCert, Key: o.peerKey, CA: o.peerCA}, quiet)
+		_, err := certs.OpenPeer(certs.Files{Cert: o.peerCert, Key: o.peerKey, CA: o.peerCA}, quiet)
 		note("peer", err)
-		note("peer_cert", good(s, err, now))
-	}
-	for _, file := range []string{o.tlsCA, o.rootTokenFile} {
-		if file != "" {
-			_, err := os.ReadFile(file)
-			note("file", err)
-		}
 	}
 	return errors.Join(errs...)
-}
-
-// good reports a certificate that was read, and has expired.
-func good(s interface{ Expires() time.Time }, err error, now time.Time) error {
-	if err != nil || s.Expires().IsZero() || now.Before(s.Expires()) {
-		return nil
-	}
-	return fmt.Errorf("it expired at %s", moment(s.Expires()))
 }

@@ -57,7 +57,9 @@ stopped and removed.
 		if story.Out != nil {
 			_, _ = fmt.Fprintln(story.Out, "txmgr demo: two databases and a service, one transaction, everything that can go wrong") // nobody to tell
 		}
-		s, err := tour.Run(cmd.Context(), tour.Config{Program: program, Nodes: nodes, Databases: databases, Environ: os.Environ(), Story: story})
+		ctx, stop := untilHangup(cmd.Context())
+		defer stop()
+		s, err := tour.Run(ctx, tour.Config{Program: program, Nodes: nodes, Databases: databases, Environ: os.Environ(), Story: story})
 		if err != nil {
 			return err
 		}

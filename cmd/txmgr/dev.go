@@ -43,6 +43,8 @@ its own port, the next one 10 further, and any of them takes any call.`,
 		if nodes < 1 || nodes > maxDevNodes {
 			return output.Usage("give 1 to 7; 3 carry on without one of them", "--nodes is %d", nodes)
 		}
+		ctx, stop := untilHangup(cmd.Context())
+		defer stop()
 		keep := o.dataDir != ""
 		if !keep {
 			if o.dataDir, err = os.MkdirTemp("", "txmgr-dev-"); err != nil {
@@ -55,11 +57,11 @@ its own port, the next one 10 further, and any of them takes any call.`,
 			return err
 		}
 		if nodes > 1 {
-			return a.devCluster(cmd.Context(), o, nodes, data, keep)
+			return a.devCluster(ctx, o, nodes, data, keep)
 		}
 		o.dataDir = filepath.Join(data, "coordinator")
-		return a.serve(cmd.Context(), o, func(address string, n *node.Node) error {
-			if err := furnish(cmd.Context(), n, data); err != nil {
+		return a.serve(ctx, o, func(address string, n *node.Node) error {
+			if err := furnish(ctx, n, data); err != nil {
 				return err
 			}
 			return a.welcome(address, data, keep)

@@ -54,6 +54,8 @@ New here?   txmgr demo    shows what it does, in a few seconds
 	root.AddCommand(versionCommand(a), exitCodesTopic(), environmentTopic(), statesTopic())
 	root.SetHelpCommand(helpCommand())
 	globalFlags(a, root.PersistentFlags())
+	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(output.Formats(), cobra.ShellCompDirectiveNoFileComp))                   // the flags
+	_ = root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions([]string{"auto", "always", "never"}, cobra.ShellCompDirectiveNoFileComp)) // are there
 	return root
 }
 

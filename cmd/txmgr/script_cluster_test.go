@@ -2,6 +2,8 @@ package main
 
 import (
 	"net"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -36,6 +38,25 @@ func cmdEventually(ts *testscript.TestScript, neg bool, args []string) {
 		case <-again.C:
 		case <-limit:
 			ts.Fatalf("%v: not within %v: %v", args, patience, err)
+		}
+	}
+}
+
+// cmdHangup sends the coordinator what systemctl reload does, and waits until it says
+// that it has got it.
+func cmdHangup(ts *testscript.TestScript, _ bool, _ []string) {
+	s := ts.Value(serverKey{}).(*testServer)
+	ts.Check(s.cmd.Process.Signal(syscall.SIGHUP))
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for limit := time.After(patience); !strings.Contains(s.out.String(), "hangup: "); {
+		select {
+		case err := <-s.gone:
+			s.cmd = nil
+			ts.Fatalf("a hangup ended it: %v\n%s", err, s.out)
+		case <-limit:
+			ts.Fatalf("it says nothing of a hangup:\n%s", s.out)
+		case <-again.C:
 		}
 	}
 }

@@ -64,6 +64,7 @@ func TestScripts(t *testing.T) {
 			"mariadb":    cmdMariaDB(shared),
 			"mailer":     cmdMailer(mailer),
 			"serverlog":  cmdServerLog,
+			"hangup":     cmdHangup,
 		},
 	})
 }
@@ -148,9 +149,13 @@ func cmdCrash(ts *testscript.TestScript, _ bool, _ []string) {
 	_ = end(ts, ts.Value(serverKey{}).(*testServer), os.Kill)
 }
 
-func cmdTerminate(ts *testscript.TestScript, _ bool, _ []string) {
-	if err := end(ts, ts.Value(serverKey{}).(*testServer), syscall.SIGTERM); err != nil {
-		ts.Fatalf("after SIGTERM: %v", err)
+func cmdTerminate(ts *testscript.TestScript, _ bool, args []string) {
+	sig := syscall.SIGTERM
+	if len(args) == 1 && args[0] == "HUP" {
+		sig = syscall.SIGHUP
+	}
+	if err := end(ts, ts.Value(serverKey{}).(*testServer), sig); err != nil {
+		ts.Fatalf("after %v: %v", sig, err)
 	}
 }
 

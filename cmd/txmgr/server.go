@@ -51,8 +51,8 @@ been part of a cluster just goes on, whatever these flags say.
 
 Beyond loopback it needs TLS, --tls-cert and --tls-key, and authentication, --auth or
 --root-token-file; and between nodes --peer-cert, --peer-key and --peer-ca. txmgr
-config init makes all of that. Certificates are read again when they change, and on
-SIGHUP.
+config init makes all of that. Certificates and the root token are read again when
+they change; no signal is needed, and SIGHUP does no harm.
 
 SIGTERM and SIGINT hand leadership over, let running calls finish and end it with exit
 code 0; a second signal ends it at once. When the log cannot be written the process ends at once
@@ -76,6 +76,11 @@ there are relative to the file.`,
 		if o.dataDir == "" {
 			return output.Usage("--data-dir names the directory of its log; txmgr dev does without", "no data directory given")
 		}
+		log, err := o.logger(a.err)
+		if err != nil {
+			return err
+		}
+		defer hangups(log)()
 		return a.serve(cmd.Context(), o, func(address string, _ *node.Node) error {
 			return a.announce(map[string]string{"address": address}, "listening on "+address)
 		})
@@ -185,9 +190,6 @@ func (a *app) serve(ctx context.Context, o serverOptions, ready func(address str
 			return err
 		}
 		closing.add("the address file", removes(o.addressFile))
-	}
-	if o.tlsCert != "" || o.rootTokenFile != "" {
-		defer hangups(log)()
 	}
 	return serveUntil(ctx, s, n, listener, log)
 }

@@ -61,6 +61,11 @@ func (o *clusterOptions) cluster(api net.Addr, scheme string, insecure bool) (*n
 	if c.Listen == "" {
 		c.Listen = defaultRaft
 	}
+	for _, address := range append([]string{c.Listen}, c.Join...) {
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			return nil, output.Usage("write it like 10.0.0.1:7461", "--raft-listen and --join: %v", err)
+		}
+	}
 	if c.API == "" {
 		host, err := o.reachable(api, c)
 		if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -85,18 +86,25 @@ func settingOf(f *pflag.Flag, value *yaml.Node) (string, error) {
 
 // readYAML reads a file that holds one map; nil when it is empty.
 func readYAML(name string) (*yaml.Node, error) {
-	info, err := os.Stat(name)
-	if err == nil && info.Size() > maxConfig {
-		err = fmt.Errorf("more than %d bytes", maxConfig)
-	}
-	var data []byte
-	if err == nil {
-		data, err = os.ReadFile(name)
-	}
+	data, err := readAtMost(name, maxConfig)
 	if err != nil {
 		return nil, &output.Failure{Code: txn.CodeUsage, What: "cannot read " + name, Cause: cause(err), Err: err}
 	}
 	return parseYAML(name, data)
+}
+
+// readAtMost reads a file, which may be a device or a pipe that has no end.
+func readAtMost(name string, most int64) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = fmt.Errorf("more than %d bytes", most)
+	}
+	return data, err
 }
 
 func parseYAML(name string, data []byte) (*yaml.Node, error) {

@@ -30,25 +30,36 @@ before that the others carry on, and a new node joins.`,
 }
 
 func snapshotSaveCommand(a *app) *cobra.Command {
-	var force bool
+	var force, stale bool
 	cmd := &cobra.Command{
 		Use:   "save FILE",
 		Short: "Copy the whole state to a file",
 		Long: `Copy the whole state to a file, while the cluster goes on. The file is there when it is
 whole, and not before. It holds no secrets of databases and only hashes of tokens, but
-names and labels of all transactions.`,
-		Example:           "  txmgr snapshot save /backup/txmgr-$(date +%F).snapshot",
+names and labels of all transactions.
+
+When more than half of the nodes are lost for ever, --stale has one that is left copy
+what it knows, which may be newer than the last copy, and lack what the others decided.`,
+		Example: `  txmgr snapshot save /backup/txmgr-$(date +%F).snapshot
+  txmgr snapshot save left.snapshot --stale --address http://10.0.0.3:7460`,
 		Args:              takes(1, 1, "FILE"),
 		ValidArgsFunction: a.completeFiles(),
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "replace a file that is there")
+	cmd.Flags().BoolVar(&stale, "stale", false, "copy what the node that is asked knows, which may be out of date")
 	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, args []string) error {
+		if args[0] == "" {
+			return output.Usage("name the file to write", "FILE is empty")
+		}
 		switch info, err := os.Lstat(args[0]); {
 		case err != nil:
 		case !info.Mode().IsRegular():
 			return &output.Failure{Code: txn.CodeConflict, What: args[0] + " is no ordinary file, and is not replaced", Next: "give another name"}
 		case !force:
 			return &output.Failure{Code: txn.CodeConflict, What: args[0] + " is there already", Next: "--force replaces it"}
+		}
+		if stale {
+			ctx = txn.AllowStale(ctx)
 		}
 		b, err := a.save(ctx, c, args[0])
 		if err != nil {

@@ -145,7 +145,10 @@ func (k *kit) pair(cert, key, what string, there bool, issue func() (certs.Pair,
 			return err
 		}
 	}
-	return errors.Join(k.write(key, "the key of "+what, p.Key, 0o600), k.write(cert, what, p.Cert, 0o644))
+	if err := k.write(key, "the key of "+what, p.Key, 0o600); err != nil {
+		return err
+	}
+	return k.write(cert, what, p.Cert, 0o644)
 }
 
 // both reports whether two files are there that make sense only together.

@@ -30,7 +30,7 @@ func TestParseNode(t *testing.T) {
 		}
 	}
 	for _, s := range []string{
-		"", "a", "=h", "a=", "a=:1", "../a=h", "..=h", "a/b=h", "a=h:0", "a=h:65536", "a=h:x", "a=h:1:2:3", "a=h:1:1", "a=h:65535", "a=[::1", "a=h/x",
+		"", "a", "=h", "a=", "a=:1", "../a=h", "..=h", "a/b=h", "a=h:0", "a=h:65536", "a=h:x", "a=h:1:2:3", "a=h:1:1", "a=h:65535", "a=[::1", "a=h/x", "a=0.0.0.0", "a=[::]:80",
 		strings.Repeat("a", 65) + "=h",
 	} {
 		if n, err := ParseNode(s); !errors.Is(err, txn.ErrInvalid) {

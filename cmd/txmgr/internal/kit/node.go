@@ -52,6 +52,9 @@ func ParseNode(s string) (Node, error) {
 	if n.Host == "" || strings.ContainsAny(n.Host, "/ ,%") {
 		return bad("no host")
 	}
+	if ip := net.ParseIP(n.Host); ip != nil && ip.IsUnspecified() {
+		return bad(n.Host + " is every address of a machine, and none by which others reach it")
+	}
 	ports := strings.Split(where, ":")[1:]
 	if len(ports) > 2 {
 		return bad("more than two ports")

@@ -53,6 +53,9 @@ func Explain(err error) *Failure {
 		f.State = whereabouts(e)
 	}
 	f.Next = advice(f.Code, e)
+	if said := (*txn.Error)(nil); f.Code == txn.CodeUnavailable && e != nil && errors.As(e.Err, &said) {
+		f.Next = "try again; see who leads: txmgr cluster status" // a node has answered
+	}
 	return f
 }
 
