@@ -116,6 +116,7 @@ func (n *Node) Status(ctx context.Context) (txn.Status, error) {
 		s.Cluster, s.Interval = boot.Cluster, txn.Duration(boot.Interval)
 		s.Open, s.Undone, s.Finished, s.Hazards = c.Open, c.Undone, c.Finished, c.Hazards
 		s.Committed, s.RolledBack, s.TimedOut = c.Committed, c.RolledBack, c.TimedOut
+		s.Sessions, s.SessionsExpired = c.Sessions, c.SessionsExpired
 	})
 	s.Members = n.Members()
 	if w := n.waiting.Load(); w != nil {

@@ -15,22 +15,34 @@
 // # Invariants
 //
 //  1. Nothing is decided here. The node proposes; txn/machine decides.
+//
 //  2. A call that returned without error is durable.
+//
 //  3. A tick is stamped on an entry only after it has begun on the leader's
 //     monotonic clock; see clock.
+//
 //  4. On the first I/O error of the log [Config.OnFailure] is called, which ends
 //     the process unless the owner says otherwise; nothing is acknowledged after.
+//
 //  5. Only a leader that has applied everything before its term serves calls, and
 //     writes entries, and in that term alone.
+//
 //  6. A commit that is answered without error is decided: while the coordinator
 //     still collects votes, the call waits for the decision, and holds up nobody.
+//
 //  7. A person's word is taken only where no participant can be asked, or none
 //     knows: what is prepared, or proved, is not for a person to say.
+//
 //  8. At a participant with a quota never more branches are unfinished than that,
 //     counted by the log and by what is on its way into it.
+//
 //  9. A node belongs to one cluster for ever: it takes its first entry from those with
 //     whom it has consented to found one, or from the first that it asked or that came.
+//
 //  10. No voter is taken out when those that are left, and answer, are no majority.
+//  11. A client's session does not expire before its TTL is over, counted from the last
+//     sign of life that was answered, and not later than an eighth of that and one commit.
+//     A failover makes it later, and never earlier.
 //
 // # People
 //

@@ -50,9 +50,13 @@ const (
 // raft refuses entries though it does. Nil when it does not lead any more.
 func (n *Node) lead() *leadership {
 	for started := time.Now(); ; {
+		var p *pulse
 		err := n.takeOver()
 		if err == nil {
-			return n.start()
+			p, err = newPulse(n, n.term.Load())
+		}
+		if err == nil {
+			return n.start(p)
 		}
 		switch {
 		case n.raft.State() != raft.Leader:
@@ -99,9 +103,9 @@ func (n *Node) takeOver() error {
 	return err
 }
 
-// start begins what only a leader does: the timeout thread runs, and recovery gets all
-// undone work.
-func (n *Node) start() *leadership {
+// start begins what only a leader does: the timeout thread runs, sessions are listened to,
+// and recovery gets all undone work.
+func (n *Node) start(p *pulse) *leadership {
 	l := &leadership{node: n}
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	boot := n.bootstrap()
@@ -111,6 +115,8 @@ func (n *Node) start() *leadership {
 	r := recovery.New(conf, log{n})
 	r.Start()
 	n.recovery.Store(r)
+	n.pulse.Store(p) // before the sessions are looked through: none is missed
+	l.done.Go(func() { p.run(l.ctx) })
 	l.done.Go(func() { n.keeper.run(l.ctx.Done()) })
 	if n.port != nil {
 		l.done.Go(func() { n.attend(l.ctx) })
@@ -140,6 +146,7 @@ func (l *leadership) end() {
 	}
 	n := l.node
 	n.leading.Store(false)
+	n.pulse.Store(nil)
 	n.hub.rouse()
 	n.batcher.lead(0)
 	l.stop()

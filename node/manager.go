@@ -41,7 +41,7 @@ func (n *Node) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
 	if err != nil {
 		return txn.Begun{}, txn.Wrap("begin", o.ID, err)
 	}
-	c := machine.Begin{ID: o.ID, Name: o.Name, Timeout: o.Timeout, Survival: d.survival, Expiry: d.expiry, Labels: labels(o.Labels)}
+	c := machine.Begin{ID: o.ID, Name: o.Name, Timeout: o.Timeout, Survival: d.survival, Expiry: d.expiry, Labels: labels(o.Labels), Session: o.Session}
 	for _, e := range o.Branches {
 		c.Branches = append(c.Branches, machine.Branch(e))
 	}

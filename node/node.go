@@ -65,6 +65,7 @@ type Node struct {
 	done     sync.WaitGroup
 
 	recovery atomic.Pointer[recovery.Recovery] // nil unless leading
+	pulse    atomic.Pointer[pulse]             // likewise
 
 	mu      sync.Mutex
 	ownSnap snapshotMeter // guarded by mu
@@ -290,6 +291,9 @@ func (n *Node) onApply(at raftfsm.Position, fx *machine.Effects, tick survival.T
 	})
 	n.clock.observe(tick, boot.Interval, at.Term, at.Term == n.term.Load(), at.Term < n.currentTerm())
 	n.hub.publish(fx.Changes)
+	if p := n.pulse.Load(); p != nil && len(fx.Opened) > 0 {
+		p.admit(fx.Opened)
+	}
 	r := n.recovery.Load()
 	if r == nil {
 		return // not leading: whoever leads does the rest

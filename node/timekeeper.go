@@ -26,10 +26,14 @@ type timekeeper struct {
 
 const never = math.MaxUint64
 
-// horizon is the earliest expiry of what its deadline ends; pending is false when
+// horizon is the earliest expiry of what its deadline ends, or now when something is
+// due that no entry has drained, for example of a session that has ended; pending is false when
 // nothing is unfinished. A delegated transaction is not ended by its deadline, but
 // waits for it: that must not be lost at a restart either.
 func horizon(m *machine.Machine) (next survival.Tick, pending bool) {
+	if m.Due() {
+		return m.Tick(), true
+	}
 	if next, ok := m.Next(); ok {
 		return next, true
 	}

@@ -101,6 +101,11 @@ func (n *Node) readable(ctx context.Context) error {
 	if txn.StaleAllowed(ctx) {
 		return n.broken()
 	}
+	return n.confirmed(ctx)
+}
+
+// confirmed makes sure that this node led at some moment after the call.
+func (n *Node) confirmed(ctx context.Context) error {
 	if err := n.serves(); err != nil || n.storage.alone {
 		return err
 	}

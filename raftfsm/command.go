@@ -35,8 +35,12 @@ const (
 	kindAddToken
 	kindRemoveToken
 	kindResume
+	kindBeginInSession
+	kindOpenSession
+	kindCloseSession
+	kindExpireSessions
 
-	newestKind = kindResume
+	newestKind = kindExpireSessions
 )
 
 // The fewest bytes of one element: what a count is held against. A label is two empty strings, and so on.
@@ -46,6 +50,7 @@ const (
 	minBranch  = 3
 	minVote    = 2
 	minSetting = 2
+	sizeID     = 16
 )
 
 // AppendCommand appends the encoded command to dst and returns the extended buffer. Encoded commands may be appended to
@@ -59,7 +64,10 @@ func AppendCommand(dst []byte, c machine.Command) []byte {
 	case machine.Bootstrap:
 		return appendBootstrap(append(dst, kindBootstrap), &c)
 	case machine.Begin:
-		return appendBegin(append(dst, kindBegin), &c)
+		if c.Session.IsZero() {
+			return appendBegin(append(dst, kindBegin), &c)
+		}
+		return appendBegin(append(append(dst, kindBeginInSession), c.Session[:]...), &c)
 	case machine.Enlist:
 		dst = append(append(dst, kindEnlist), c.ID[:]...)
 		return appendBranch(dst, &c.Branch)
@@ -112,6 +120,17 @@ func AppendCommand(dst []byte, c machine.Command) []byte {
 		return appendString(appendString(dst, c.By), c.Reason)
 	case machine.Resume:
 		return appendString(appendString(append(dst, kindResume), c.By), c.Reason)
+	case machine.OpenSession:
+		dst = append(append(dst, kindOpenSession), c.ID[:]...)
+		return appendDuration(appendString(dst, c.Name), c.TTL)
+	case machine.CloseSession:
+		return append(append(dst, kindCloseSession), c.ID[:]...)
+	case machine.ExpireSessions:
+		dst = binary.AppendUvarint(append(dst, kindExpireSessions), uint64(len(c.IDs)))
+		for i := range c.IDs {
+			dst = append(dst, c.IDs[i][:]...)
+		}
+		return dst
 	}
 	panic("raftfsm: AppendCommand: not a command of package machine, by value")
 }
@@ -238,6 +257,14 @@ func (r *commandReader) command() machine.Command {
 		return machine.RemoveToken{ID: r.name(), By: r.name(), Reason: r.name()}
 	case kindResume:
 		return machine.Resume{By: r.name(), Reason: r.name()}
+	case kindBeginInSession:
+		return r.beginInSession()
+	case kindOpenSession:
+		return machine.OpenSession{ID: r.id(), Name: r.string(), TTL: r.duration()}
+	case kindCloseSession:
+		return machine.CloseSession{ID: r.id()}
+	case kindExpireSessions:
+		return r.expireSessions()
 	case 0:
 		r.fail("a command of kind 0")
 	default:
@@ -272,6 +299,26 @@ func (r *commandReader) begin() machine.Begin {
 		Labels:   r.someLabels(),
 		Branches: r.someBranches(),
 	}
+}
+
+func (r *commandReader) beginInSession() machine.Begin {
+	session := txn.SessionID(r.id())
+	if session.IsZero() {
+		r.fail("in no session, which has an older form") // equal entries have equal bytes
+	}
+	c := r.begin()
+	c.Session = session
+	return c
+}
+
+func (r *commandReader) expireSessions() (c machine.ExpireSessions) {
+	if n := r.count(sizeID); n > 0 {
+		c.IDs = make([]txn.SessionID, n)
+		for i := range c.IDs {
+			c.IDs[i] = r.id()
+		}
+	}
+	return c
 }
 
 func (r *commandReader) someLabels() []machine.Label {

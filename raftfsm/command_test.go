@@ -66,6 +66,13 @@ var samples = []sample{
 	}},
 	{"RemoveToken", machine.RemoveToken{ID: "k7q2m9xa", By: "ann", Reason: "lost"}},
 	{"Resume", machine.Resume{By: "ann", Reason: "compared"}},
+	{"BeginInSession", machine.Begin{
+		ID: id(15), Name: "transfer", Timeout: 30 * time.Second, Survival: 301, Expiry: 1301,
+		Labels: []machine.Label{{Key: "app", Value: "bank"}}, Branches: []machine.Branch{{Participant: "orders"}}, Session: sessionID(1),
+	}},
+	{"OpenSession", machine.OpenSession{ID: sessionID(2), Name: "app", TTL: 16 * time.Second}},
+	{"CloseSession", machine.CloseSession{ID: sessionID(3)}},
+	{"ExpireSessions", machine.ExpireSessions{IDs: []txn.SessionID{sessionID(4), sessionID(5)}}},
 }
 
 // first are the samples that the first release knew.
@@ -73,6 +80,9 @@ var first = samples[:kindRemoveParticipant]
 
 // second are those of the second one.
 var second = samples[:kindResolveUndecided]
+
+// third are those of the third one.
+var third = samples[:kindResume]
 
 // equalGolden compares bytes with those that were stored when the format was made. The file is never written by a test: a
 // difference means that logs and snapshots of earlier releases can no longer be read.
@@ -209,6 +219,11 @@ func genID() *rapid.Generator[txn.ID] {
 	})
 }
 
+// genSessionID gives the zero one, which is none, often.
+func genSessionID() *rapid.Generator[txn.SessionID] {
+	return rapid.OneOf(rapid.Just(txn.SessionID{}), rapid.Map(genID(), func(id txn.ID) txn.SessionID { return txn.SessionID(id) }))
+}
+
 func genDuration() *rapid.Generator[time.Duration] {
 	return rapid.Map(rapid.Int64(), func(n int64) time.Duration { return time.Duration(n) })
 }
@@ -281,9 +296,10 @@ func genCommand() *rapid.Generator[machine.Command] {
 				Cluster: text, Interval: genDuration().Draw(t, "interval"),
 				Retention: genDuration().Draw(t, "retention"), Retain: rapid.Uint64().Draw(t, "retain"),
 			}
-		case kindBegin:
+		case kindBegin, kindBeginInSession:
 			return machine.Begin{
-				ID: id, Name: text, Timeout: genDuration().Draw(t, "timeout"), Survival: rapid.Uint64().Draw(t, "survival"),
+				Session: genSessionID().Draw(t, "session"),
+				ID:      id, Name: text, Timeout: genDuration().Draw(t, "timeout"), Survival: rapid.Uint64().Draw(t, "survival"),
 				Expiry: genTick().Draw(t, "expiry"), Labels: genLabels().Draw(t, "labels"),
 				Branches: rapid.SliceOfN(genBranch(), 0, 5).Draw(t, "branches"),
 			}
@@ -331,6 +347,12 @@ func genCommand() *rapid.Generator[machine.Command] {
 			return machine.AddToken{ID: x.ID, Name: x.Name, Role: x.Role, Hash: x.Hash, Rate: x.Rate, Expires: x.Expires, By: x.By}
 		case kindRemoveToken:
 			return machine.RemoveToken{ID: rapid.String().Draw(t, "token"), By: rapid.String().Draw(t, "by"), Reason: text}
+		case kindOpenSession:
+			return machine.OpenSession{ID: txn.SessionID(id), Name: text, TTL: genDuration().Draw(t, "ttl")}
+		case kindCloseSession:
+			return machine.CloseSession{ID: txn.SessionID(id)}
+		case kindExpireSessions:
+			return machine.ExpireSessions{IDs: rapid.SliceOf(rapid.Map(genID(), func(id txn.ID) txn.SessionID { return txn.SessionID(id) })).Draw(t, "ids")}
 		default:
 			return machine.Resume{By: rapid.String().Draw(t, "by"), Reason: text}
 		}

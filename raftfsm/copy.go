@@ -24,17 +24,34 @@ func Peek(r io.Reader) (h machine.Header, whole io.Reader, err error) {
 }
 
 // Scan reads a snapshot of any known version without making a machine of it: its
-// header, then its transactions, one after the other. The stream has to end with the
+// header, then its transactions, one after the other; its clients' sessions are read over. The stream has to end with the
 // snapshot. A fault ends the transactions as their last error, wrapped as that of
 // [Peek]; whoever has met none has read the whole and knows that it is what was
 // written. The yielded value is used again.
 func Scan(r io.Reader) (machine.Header, iter.Seq2[*machine.Transaction, error], error) {
+	h, sessions, txs, err := scan(r)
+	if err != nil {
+		return h, nil, err
+	}
+	return h, func(yield func(*machine.Transaction, error) bool) {
+		for _, err := range sessions {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+		}
+		txs(yield)
+	}, nil
+}
+
+// scan is Scan with the sessions, all of which have to be read before the transactions.
+func scan(r io.Reader) (h machine.Header, sessions iter.Seq2[*machine.Session, error], txs iter.Seq2[*machine.Transaction, error], err error) {
 	b := newBlockReader(r)
 	h, version, err := readPreamble(b)
 	if err != nil {
-		return h, nil, fmt.Errorf("snapshot: %w", err)
+		return h, nil, nil, fmt.Errorf("snapshot: %w", err)
 	}
-	return h, readTransactions(b, version), nil
+	return h, readSessions(b, h.Sessions), readTransactions(b, version), nil
 }
 
 // Reincarnate copies a snapshot of any known version from src, which has to end with
@@ -46,13 +63,13 @@ func Scan(r io.Reader) (machine.Header, iter.Seq2[*machine.Transaction, error], 
 // With an error, dst got a part, without an end, which nobody restores. It wraps
 // [ErrCorrupt], [ErrUnknownVersion] or [ErrUnknownKind] when the bytes are at fault.
 func Reincarnate(dst io.Writer, src io.Reader) error {
-	h, txs, err := Scan(src)
+	h, sessions, txs, err := scan(src)
 	if err != nil {
 		return err
 	}
 	h.Incarnation++
 	h.Held, h.Members, h.Removed = true, nil, nil
-	if err := writeSnapshot(dst, h, txs); err != nil {
+	if err := writeSnapshot(dst, h, sessions, txs); err != nil {
 		return fmt.Errorf("snapshot: %w", err)
 	}
 	return nil

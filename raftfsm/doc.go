@@ -54,6 +54,10 @@
 //	                      expires varint (milliseconds since 1970), by string
 //	21 RemoveToken        id string, by string, reason string
 //	22 Resume             by string, reason string
+//	23 Begin              session 16 bytes (not all zero), then as 2: with Session set
+//	24 OpenSession        id 16 bytes, name string, TTL duration
+//	25 CloseSession       id 16 bytes
+//	26 ExpireSessions     list of ids, 16 bytes each
 //
 // The header comes first in the bytes and is known last: the node's batcher reserves it with [AppendHeader], collects the
 // commands of many callers behind it with [AppendCommand], and fills it in with [SealEntry] when it proposes. Nothing is
@@ -62,11 +66,11 @@
 // A kind is never renumbered, and its body never changes: what changes gets a new kind. A release that brings one must not
 // propose it before every node runs that release, since an older node stops at it.
 //
-// # Snapshot, version 3
+// # Snapshot, version 4
 //
 // 7 bytes "txmgrsn" and the version, then blocks:
 //
-//	1 byte    kind: 1 header, 2 transactions, 3 end, 4 audit trail
+//	1 byte    kind: 1 header, 2 transactions, 3 end, 4 audit trail, 5 sessions
 //	4 bytes   length of the body
 //	4 bytes   CRC-32C of the block's number (from 1 on, 8 bytes), of kind and length, and of the body
 //	          the body
@@ -75,28 +79,34 @@
 // to roll back and by timeout, as uvarints, then the list of participants, each the body of an AddParticipant and a
 // removed flag, the incarnation as uvarint, the held flag, the moment of the last resume as varint (milliseconds since
 // 1970), the list of members, each the body of a SetMember, the list of removed nodes, each a string, the list of
-// tokens (id string, name string, role byte, hash 32 bytes, rate uvarint, made varint, expires varint, by string), and
-// the number of audit records as uvarint. Blocks of these follow, oldest first, then blocks of transactions. Each is of
-// 128 KiB and as much as its last record or transaction is over that; none spans two. The last block is the end: the
+// tokens (id string, name string, role byte, hash 32 bytes, rate uvarint, made varint, expires varint, by string), how many
+// sessions ever expired, the number of sessions, and that of audit records, as uvarints. Blocks of audit records follow,
+// oldest first, then blocks of sessions, then blocks of transactions. Each is of 128 KiB and as much as its last element is
+// over that; none spans two. The last block is the end: the
 // number of transactions as uvarint, and the SHA-256 of all bytes before the block. Nothing may follow. An audit record
 // is
 //
 //	seq uvarint, wall varint (milliseconds since 1970), tick uvarint, index uvarint, action byte, id 16 bytes,
 //	branch uvarint, ending byte, subject string, by string, reason string
 //
+// a session is
+//
+//	id 16 bytes, name string, state byte, TTL duration, opened varint (milliseconds since 1970), seq uvarint,
+//	tick of its end uvarint
+//
 // and a transaction is
 //
 //	id 16 bytes, name string, state byte, cause byte, hazard byte, reason string, timeout duration, survival uvarint,
 //	expiry uvarint, began varint (milliseconds since 1970), sum 8 bytes, seq uvarint, ended uvarint,
-//	decided varint (milliseconds since 1970), decided tick uvarint, decided index uvarint, own phase two flag,
-//	list of labels,
+//	decided varint (milliseconds since 1970), decided tick uvarint, decided index uvarint, facts byte (1: own
+//	phase two, 2: moved, 4: in a session, whose id of 16 bytes follows), list of labels,
 //	list of branches (participant string, payload string, session string, vote byte, state byte, hazard byte, detail string)
 //
 // in no particular order. The block's number in its checksum makes a block that is missing, doubled or displaced an error
 // of that block; the end makes a cut at the border of two blocks one.
 //
-// Earlier versions are restored for ever. Version 2 has no incarnation, held flag, resume, members, removed nodes and tokens.
-// Version 1 has no audit trail either, not even the number of its records, and no decided wall clock, tick and index.
+// Earlier versions are restored for ever. Version 3 has no sessions, and neither of their numbers. Version 2 has no incarnation, held flag, resume, members, removed nodes and tokens
+// either. Version 1 has no audit trail either, not even the number of its records, and no decided wall clock, tick and index.
 //
 // A snapshot is also what a backup holds: [Reincarnate] makes of it the beginning of a restored cluster.
 //

@@ -49,7 +49,8 @@ func TestEntryGolden(t *testing.T) {
 	for name, want := range map[string]machine.Entry{
 		"entry":      all(first),
 		"entry-2":    all(second),
-		"entry-3":    all(samples),
+		"entry-3":    all(third),
+		"entry-4":    all(samples),
 		"entry-tick": {Tick: math.MaxUint64, Wall: -1},
 	} {
 		equalGolden(t, name, mustEncode(t, want))

@@ -17,8 +17,9 @@ const (
 	blockTransactions
 	blockEnd
 	blockAudit
+	blockSessions
 
-	newestBlock = blockAudit
+	newestBlock = blockSessions
 )
 
 const (

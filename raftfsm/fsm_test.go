@@ -334,7 +334,7 @@ func snapshotOf(t *rapid.T, f *FSM) []byte {
 	defer s.Release()
 	var b bytes.Buffer
 	inner := s.(*snapshot)
-	if err := writeSnapshot(&b, inner.Header(), faultless(inner.Transactions())); err != nil {
+	if err := writeSnapshot(&b, inner.Header(), faultless(inner.Sessions()), faultless(inner.Transactions())); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -372,9 +372,19 @@ func genStep(now survival.Tick) *rapid.Generator[machine.Command] {
 		id := id(rapid.ByteRange(1, 4).Draw(t, "id"))
 		expiry := now + survival.Tick(rapid.IntRange(0, 20).Draw(t, "expiry"))
 		n := rapid.SampledFrom([]int{0, 1, 2, 2, 2, 3}).Draw(t, "n")
-		switch rapid.IntRange(0, 17).Draw(t, "kind") {
+		session := sessionID(rapid.ByteRange(1, 2).Draw(t, "session id"))
+		switch rapid.IntRange(0, 20).Draw(t, "kind") {
+		case 18:
+			return machine.OpenSession{ID: session, Name: "app", TTL: time.Second}
+		case 19:
+			return machine.CloseSession{ID: session}
+		case 20:
+			return machine.ExpireSessions{IDs: []txn.SessionID{session}}
 		case 0, 1, 2:
 			b := machine.Begin{ID: id, Name: "n", Timeout: time.Second, Survival: 1, Expiry: expiry, Labels: []machine.Label{{Key: "k", Value: "v"}}}
+			if rapid.Bool().Draw(t, "in session") {
+				b.Session = session
+			}
 			for _, p := range []string{"orders", "web", "stock"}[:n] {
 				b.Branches = append(b.Branches, machine.Branch{Participant: p, Payload: []byte("payload of " + p + ", which takes some cells"), Session: "s"})
 			}

@@ -43,6 +43,8 @@ func appendSnapshotHeader(dst []byte, h *machine.Header) []byte {
 	for i := range h.Tokens {
 		dst = appendToken(dst, &h.Tokens[i])
 	}
+	dst = binary.AppendUvarint(dst, h.SessionsExpired)
+	dst = binary.AppendUvarint(dst, uint64(h.Sessions))
 	return binary.AppendUvarint(dst, uint64(len(h.Audit)))
 }
 
@@ -67,6 +69,9 @@ func (r *reader) snapshotHeader(version byte) (h machine.Header, audit int) {
 	}
 	if version >= 3 {
 		r.cluster(&h)
+	}
+	if version >= 4 {
+		h.SessionsExpired, h.Sessions = r.uvarint(), int(r.uint32())
 	}
 	if version >= 2 {
 		n := r.uvarint()
@@ -125,6 +130,19 @@ func (r *reader) audit() machine.AuditRecord {
 	}
 }
 
+func appendSession(dst []byte, s *machine.Session) []byte {
+	dst = appendString(append(dst, s.ID[:]...), s.Name)
+	dst = binary.AppendVarint(appendDuration(append(dst, byte(s.State)), s.TTL), s.Opened)
+	return binary.AppendUvarint(binary.AppendUvarint(dst, s.Seq), uint64(s.At))
+}
+
+func (r *reader) session() machine.Session {
+	return machine.Session{
+		ID: r.id(), Name: r.string(), State: txn.SessionState(r.byte()), TTL: r.duration(), Opened: r.number(),
+		Seq: r.uvarint(), At: survival.Tick(r.uvarint()),
+	}
+}
+
 func appendTransaction(dst []byte, t *machine.Transaction) []byte {
 	dst = append(dst, t.ID[:]...)
 	dst = appendString(dst, t.Name)
@@ -141,6 +159,9 @@ func appendTransaction(dst []byte, t *machine.Transaction) []byte {
 	dst = binary.AppendUvarint(dst, uint64(t.DecidedTick))
 	dst = binary.AppendUvarint(dst, t.DecidedIndex)
 	dst = append(dst, factsOf(t))
+	if !t.Session.IsZero() {
+		dst = append(dst, t.Session[:]...)
+	}
 	dst = appendLabels(dst, t.Labels)
 	dst = binary.AppendUvarint(dst, uint64(len(t.Branches)))
 	for i := range t.Branches {
@@ -154,10 +175,11 @@ func appendTransaction(dst []byte, t *machine.Transaction) []byte {
 	return dst
 }
 
-// The yes-or-no facts about a transaction. Version 1 knew the first alone.
+// The yes-or-no facts about a transaction. Version 1 knew the first alone, version 3 the first two.
 const (
 	factOwnPhaseTwo byte = 1 << iota
 	factMoved
+	factInSession
 )
 
 func factsOf(t *machine.Transaction) (facts byte) {
@@ -167,6 +189,9 @@ func factsOf(t *machine.Transaction) (facts byte) {
 	if t.Moved {
 		facts |= factMoved
 	}
+	if !t.Session.IsZero() {
+		facts |= factInSession
+	}
 	return facts
 }
 
@@ -175,11 +200,20 @@ func (r *reader) facts(t *machine.Transaction, version byte) {
 	if version >= 2 {
 		known |= factMoved
 	}
+	if version >= 4 {
+		known |= factInSession
+	}
 	b := r.byte()
 	if b&^known != 0 {
 		r.fail("facts %#x about a transaction; known are %#x", b, known)
 	}
 	t.OwnPhaseTwo, t.Moved = b&factOwnPhaseTwo != 0, b&factMoved != 0
+	if b&factInSession == 0 {
+		return
+	}
+	if t.Session = r.id(); t.Session.IsZero() {
+		r.fail("in a session without an id")
+	}
 }
 
 // atMost reads a count that the machine never lets grow beyond a limit.

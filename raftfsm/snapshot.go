@@ -17,7 +17,7 @@ import (
 // magic begins every snapshot; its last byte is the version of the format.
 const (
 	magic           = "txmgrsn"
-	snapshotVersion = 3
+	snapshotVersion = 4
 )
 
 // snapshot is the state at one moment, on its way to disk. Its Release lets the machine write in place again.
@@ -25,7 +25,7 @@ type snapshot struct{ *machine.Snapshot }
 
 // Persist writes the snapshot while the machine goes on. It keeps one block in memory.
 func (s *snapshot) Persist(sink raft.SnapshotSink) error {
-	err := writeSnapshot(sink, s.Header(), faultless(s.Transactions()))
+	err := writeSnapshot(sink, s.Header(), faultless(s.Sessions()), faultless(s.Transactions()))
 	if err != nil {
 		_ = sink.Cancel() // the first error is the one to tell
 		return fmt.Errorf("snapshot: %w", err)
@@ -36,15 +36,16 @@ func (s *snapshot) Persist(sink raft.SnapshotSink) error {
 	return nil
 }
 
-// faultless are transactions that come from memory.
-func faultless(txs iter.Seq[*machine.Transaction]) iter.Seq2[*machine.Transaction, error] {
-	return func(yield func(*machine.Transaction, error) bool) {
-		txs(func(t *machine.Transaction) bool { return yield(t, nil) })
+// faultless are values that come from memory.
+func faultless[T any](all iter.Seq[T]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		all(func(v T) bool { return yield(v, nil) })
 	}
 }
 
-// writeSnapshot writes no end behind the first error.
-func writeSnapshot(w io.Writer, h machine.Header, txs iter.Seq2[*machine.Transaction, error]) error {
+// writeSnapshot writes no end behind the first error. It wants as many sessions as the header says, and asks for them
+// before it asks for transactions.
+func writeSnapshot(w io.Writer, h machine.Header, sessions iter.Seq2[*machine.Session, error], txs iter.Seq2[*machine.Transaction, error]) error {
 	b := newBlockWriter(w)
 	if err := b.write(append([]byte(magic), snapshotVersion)); err != nil {
 		return err
@@ -60,6 +61,9 @@ func writeSnapshot(w io.Writer, h machine.Header, txs iter.Seq2[*machine.Transac
 		}
 	}
 	if err := b.flushRest(blockAudit); err != nil {
+		return err
+	}
+	if err := writeSessions(b, h.Sessions, sessions); err != nil {
 		return err
 	}
 	count := uint64(0)
@@ -81,6 +85,25 @@ func writeSnapshot(w io.Writer, h machine.Header, txs iter.Seq2[*machine.Transac
 	return b.flush(blockEnd)
 }
 
+// writeSessions refuses any other number of sessions than the header has announced: nobody could read what follows.
+func writeSessions(b *blockWriter, want int, sessions iter.Seq2[*machine.Session, error]) error {
+	count := 0
+	for s, err := range sessions {
+		if err != nil {
+			return err
+		}
+		b.buf = appendSession(b.buf, s)
+		count++
+		if err := b.flushFull(blockSessions); err != nil {
+			return err
+		}
+	}
+	if count != want {
+		return fmt.Errorf("%d sessions, and the header says %d", count, want)
+	}
+	return b.flushRest(blockSessions)
+}
+
 // readSnapshot makes a machine of a stream, which has to end with the snapshot.
 func readSnapshot(r io.Reader) (*machine.Machine, error) {
 	b := newBlockReader(r)
@@ -88,14 +111,14 @@ func readSnapshot(r io.Reader) (*machine.Machine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("snapshot: %w", err)
 	}
-	m, err := machine.Restore(h, readTransactions(b, version))
+	m, err := machine.Restore(h, readSessions(b, h.Sessions), readTransactions(b, version))
 	if err != nil {
 		return nil, fmt.Errorf("snapshot: %w", err)
 	}
 	return m, nil
 }
 
-// readPreamble reads what precedes the transactions.
+// readPreamble reads what precedes the sessions and transactions.
 func readPreamble(b *blockReader) (h machine.Header, version byte, err error) {
 	h, version, audit, err := readHeader(b)
 	if err != nil {
@@ -155,6 +178,35 @@ func readAudit(b *blockReader, count int) (records []machine.AuditRecord, err er
 	return records, nil
 }
 
+// readSessions gives the sessions, as many as the header says. The yielded value is used again; whoever stops before the
+// last of them cannot read on.
+func readSessions(b *blockReader, count int) iter.Seq2[*machine.Session, error] {
+	return func(yield func(*machine.Session, error) bool) {
+		for read := 0; read < count; {
+			kind, body, err := b.next()
+			if err == nil && kind != blockSessions {
+				err = b.corrupt("kind %d stands where %d more sessions should", kind, count-read)
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			r := newReader(body)
+			for r.left() > 0 && read < count {
+				s := r.session()
+				read++
+				if r.err == nil && !yield(&s, nil) {
+					return
+				}
+			}
+			if err := r.end(); err != nil {
+				yield(nil, fmt.Errorf("block %d: %w", b.number, err))
+				return
+			}
+		}
+	}
+}
+
 // readTransactions gives the transactions, and at last the faults of the end. The yielded value is used again.
 func readTransactions(b *blockReader, version byte) iter.Seq2[*machine.Transaction, error] {
 	return func(yield func(*machine.Transaction, error) bool) {
@@ -185,7 +237,7 @@ func readTransactions(b *blockReader, version byte) iter.Seq2[*machine.Transacti
 					yield(nil, err)
 				}
 				return
-			case 0, blockHeader, blockAudit:
+			case 0, blockHeader, blockAudit, blockSessions:
 				yield(nil, b.corrupt("kind %d stands where transactions should", kind))
 				return
 			default:

@@ -16,7 +16,7 @@ import (
 
 // TestSnapshotRefuses has contents that are wrong under good checksums.
 func TestSnapshotRefuses(t *testing.T) {
-	h, txs := small()
+	h, txs := recent()
 	var trail []byte
 	for i := range h.Audit {
 		trail = appendAudit(trail, &h.Audit[i])
@@ -25,9 +25,15 @@ func TestSnapshotRefuses(t *testing.T) {
 	audited := appendSnapshotHeader(nil, &h)
 	h.Audit = nil
 	header := appendSnapshotHeader(nil, &h)
+	host := h
+	host.Sessions = 1
+	hosting, lodger := appendSnapshotHeader(nil, &host), appendSession(nil, lodgers()[0])
 	endless := binary.AppendUvarint(bytes.Clone(header[:len(header)-1]), machine.MaxAudit+1)
 	one := appendTransaction(nil, &txs[0])
 	both := []byte{blockHeader, blockTransactions}
+	inside := txs[0]
+	inside.Session = sessionID(9)
+	nowhere := bytes.Replace(appendTransaction(nil, &inside), inside.Session[:], make([]byte, 16), 1)
 	crowded := txs[0]
 	crowded.Branches = slices.Repeat(crowded.Branches, txn.MaxBranches)
 	labelled := txs[0]
@@ -56,6 +62,12 @@ func TestSnapshotRefuses(t *testing.T) {
 		{"more audit records than announced", assemble(t, 1, three, audited, append(bytes.Clone(trail), trail...), one), ErrCorrupt},
 		{"fewer audit records than announced", assemble(t, 1, three, audited, appendAudit(nil, &machine.AuditRecord{}), one), ErrCorrupt},
 		{"audit record cut short", assemble(t, 1, three, audited, trail[:len(trail)-1], one), ErrCorrupt},
+		{"no sessions", assemble(t, 0, []byte{blockHeader}, hosting), ErrCorrupt},
+		{"sessions that were not announced", assemble(t, 0, []byte{blockHeader, blockSessions}, header, lodger), ErrCorrupt},
+		{"more sessions than announced", assemble(t, 0, []byte{blockHeader, blockSessions}, hosting, append(bytes.Clone(lodger), lodger...)), ErrCorrupt},
+		{"session cut short", assemble(t, 0, []byte{blockHeader, blockSessions}, hosting, lodger[:len(lodger)-1]), ErrCorrupt},
+		{"transactions before the sessions", assemble(t, 1, []byte{blockHeader, blockTransactions, blockSessions}, hosting, one, lodger), ErrCorrupt},
+		{"in a session without an id", assemble(t, 1, both, header, nowhere), ErrCorrupt},
 		{"no audit records", assemble(t, 0, []byte{blockHeader}, audited), ErrCorrupt},
 		{"audit records without bound", assemble(t, 0, []byte{blockHeader}, endless), ErrCorrupt},
 		{"header cut short", assemble(t, 0, []byte{blockHeader}, short), ErrCorrupt},
@@ -103,9 +115,10 @@ func FuzzReadSnapshot(f *testing.F) {
 	f.Add(golden(f, "snapshot"))
 	f.Add(golden(f, "snapshot-2"))
 	f.Add(golden(f, "snapshot-3"))
+	f.Add(golden(f, "snapshot-4"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		_, err := readSnapshot(bytes.NewReader(data))
-		known := slices.ContainsFunc([]string{"snapshot", "snapshot-2", "snapshot-3"}, func(name string) bool { return bytes.Equal(data, golden(t, name)) })
+		known := slices.ContainsFunc([]string{"snapshot", "snapshot-2", "snapshot-3", "snapshot-4"}, func(name string) bool { return bytes.Equal(data, golden(t, name)) })
 		if err == nil && !known {
 			t.Fatalf("chance has made a snapshot with good checksums: %x", data)
 		}
@@ -115,6 +128,10 @@ func FuzzReadSnapshot(f *testing.F) {
 // FuzzReadBlocks gets behind the checksums: what can be restored can be written and restored again.
 func FuzzReadBlocks(f *testing.F) {
 	h, txs := small()
+	var lodging []byte
+	for _, s := range lodgers() {
+		lodging = appendSession(lodging, s)
+	}
 	var body []byte
 	for i := range txs {
 		body = appendTransaction(body, &txs[i])
@@ -123,14 +140,20 @@ func FuzzReadBlocks(f *testing.F) {
 	for i := range h.Audit {
 		trail = appendAudit(trail, &h.Audit[i])
 	}
-	f.Add(appendSnapshotHeader(nil, &h), trail, body, uint64(len(txs)))
+	f.Add(appendSnapshotHeader(nil, &h), trail, lodging, body, uint64(len(txs)))
 	h.Audit = nil
-	f.Add(appendSnapshotHeader(nil, &h), []byte(nil), body, uint64(len(txs)))
-	f.Fuzz(func(t *testing.T, header, trail, body []byte, count uint64) {
-		kinds, bodies := []byte{blockHeader, blockAudit, blockTransactions}, [][]byte{header, trail, body}
-		if len(trail) == 0 {
-			kinds, bodies = []byte{blockHeader, blockTransactions}, [][]byte{header, body}
+	f.Add(appendSnapshotHeader(nil, &h), []byte(nil), lodging, body, uint64(len(txs)))
+	h.Sessions, txs[0].Session = 0, txn.SessionID{}
+	f.Add(appendSnapshotHeader(nil, &h), []byte(nil), []byte(nil), appendTransaction(nil, &txs[0]), uint64(1))
+	f.Fuzz(func(t *testing.T, header, trail, lodging, body []byte, count uint64) {
+		kinds, bodies := []byte{blockHeader}, [][]byte{header}
+		if len(trail) > 0 {
+			kinds, bodies = append(kinds, blockAudit), append(bodies, trail)
 		}
+		if len(lodging) > 0 {
+			kinds, bodies = append(kinds, blockSessions), append(bodies, lodging)
+		}
+		kinds, bodies = append(kinds, blockTransactions), append(bodies, body)
 		m, err := readSnapshot(bytes.NewReader(assemble(t, count, kinds, bodies...)))
 		if err != nil {
 			return

@@ -22,8 +22,26 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// small is the state in testdata/snapshot-3.golden.
+// small is the state in testdata/snapshot-4.golden; its sessions are lodgers.
 func small() (machine.Header, []machine.Transaction) {
+	h, txs := recent()
+	h.SessionsExpired, h.Sessions = 300, len(lodgers())
+	txs[0].Session, txs[1].Session = sessionID(1), sessionID(9)
+	return h, txs
+}
+
+func sessionID(n byte) txn.SessionID { return txn.SessionID(id(n)) }
+
+func lodgers() []*machine.Session {
+	return []*machine.Session{
+		{ID: sessionID(1), Name: "app", State: txn.SessionOpen, TTL: 16 * time.Second, Opened: 1763740800123},
+		{ID: sessionID(2), State: txn.SessionExpired, TTL: time.Second, Opened: -1, Seq: 3, At: 300},
+		{ID: sessionID(3), State: txn.SessionClosed, TTL: 4096 * time.Second, Seq: 7, At: 499},
+	}
+}
+
+// recent is the state in testdata/snapshot-3.golden, which is of version 3.
+func recent() (machine.Header, []machine.Transaction) {
 	h, txs := older()
 	h.Incarnation, h.Held, h.Resumed = 300, true, 1763740800456
 	h.Members = []machine.Member{
@@ -105,10 +123,10 @@ func pointers(txs []machine.Transaction) iter.Seq[*machine.Transaction] {
 	}
 }
 
-func written(t testing.TB, h machine.Header, txs iter.Seq[*machine.Transaction]) []byte {
+func written(t testing.TB, h machine.Header, sessions iter.Seq[*machine.Session], txs iter.Seq[*machine.Transaction]) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := writeSnapshot(&b, h, faultless(txs)); err != nil {
+	if err := writeSnapshot(&b, h, faultless(sessions), faultless(txs)); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -118,7 +136,7 @@ func image(t testing.TB, m *machine.Machine) []byte {
 	t.Helper()
 	s := m.Snapshot()
 	defer s.Release()
-	return written(t, s.Header(), s.Transactions())
+	return written(t, s.Header(), s.Sessions(), s.Transactions())
 }
 
 // blocks takes a snapshot apart: what precedes the blocks, and the blocks.
@@ -165,19 +183,19 @@ func assembleEnd(t testing.TB, data []byte, body ...[]byte) []byte {
 
 func TestSnapshotGolden(t *testing.T) {
 	h, txs := small()
-	equalGolden(t, "snapshot-3", written(t, h, pointers(txs)))
-	m, err := readSnapshot(bytes.NewReader(golden(t, "snapshot-3")))
+	equalGolden(t, "snapshot-4", written(t, h, slices.Values(lodgers()), pointers(txs)))
+	m, err := readSnapshot(bytes.NewReader(golden(t, "snapshot-4")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	equalGolden(t, "snapshot-3", image(t, m))
+	equalGolden(t, "snapshot-4", image(t, m))
 	holds(t, m, h, txs)
 }
 
 // TestSnapshotOfEarlierVersions: what earlier releases wrote is restored, and written
 // again in the newest form.
 func TestSnapshotOfEarlierVersions(t *testing.T) {
-	for name, state := range map[string]func() (machine.Header, []machine.Transaction){"snapshot": old, "snapshot-2": older} {
+	for name, state := range map[string]func() (machine.Header, []machine.Transaction){"snapshot": old, "snapshot-2": older, "snapshot-3": recent} {
 		t.Run(name, func(t *testing.T) {
 			h, txs := state()
 			fromEarlier(t, name, h, txs)
@@ -215,9 +233,26 @@ func holds(t *testing.T, m *machine.Machine, h machine.Header, txs []machine.Tra
 			t.Errorf("%v restored otherwise (-want +got):\n%s", want.ID, d)
 		}
 	}
+	if h.Sessions > 0 {
+		for _, want := range lodgers() {
+			want.Transactions = undecided(txs, want.ID)
+			if got, ok := m.Session(want.ID); !ok || got != *want {
+				t.Errorf("session %+v restored as %+v", *want, got)
+			}
+		}
+	}
 	if err := m.Check(); err != nil {
 		t.Error(err)
 	}
+}
+
+func undecided(txs []machine.Transaction, session txn.SessionID) (n int) {
+	for i := range txs {
+		if txs[i].Session == session && !txs[i].State.Decided() {
+			n++
+		}
+	}
+	return n
 }
 
 func TestEmptySnapshot(t *testing.T) {
@@ -247,10 +282,14 @@ func TestSnapshotRoundTrip(t *testing.T) {
 			Members: rapid.SliceOfN(genMember(), 0, 5).Draw(t, "members"),
 			Removed: rapid.SliceOfN(rapid.String(), 0, 5).Draw(t, "removed nodes"),
 			Tokens:  rapid.SliceOfN(genToken(), 0, 5).Draw(t, "tokens"),
+
+			SessionsExpired: rapid.Uint64().Draw(t, "sessions expired"),
 		}
+		sessions := rapid.SliceOfN(genSession(), 0, 5).Draw(t, "sessions")
+		h.Sessions = len(sessions)
 		txs := rapid.SliceOfN(genTransaction(), 0, 8).Draw(t, "transactions")
 		var data bytes.Buffer
-		if err := writeSnapshot(&data, h, faultless(pointers(txs))); err != nil {
+		if err := writeSnapshot(&data, h, faultless(slices.Values(sessions)), faultless(pointers(txs))); err != nil {
 			t.Fatal(err)
 		}
 		b := newBlockReader(&data)
@@ -262,6 +301,16 @@ func TestSnapshotRoundTrip(t *testing.T) {
 			t.Fatalf("header (-want +got):\n%s", d)
 		}
 		n := 0
+		for got, err := range readSessions(b, gotHeader.Sessions) {
+			if err != nil || *got != *sessions[n] {
+				t.Fatalf("session %d: %+v, %v; want %+v", n, got, err, sessions[n])
+			}
+			n++
+		}
+		if n != len(sessions) {
+			t.Fatalf("%d sessions; want %d", n, len(sessions))
+		}
+		n = 0
 		for got, err := range readTransactions(b, version) {
 			if err != nil {
 				t.Fatal(err)
@@ -288,6 +337,15 @@ func genAudit() *rapid.Generator[machine.AuditRecord] {
 	})
 }
 
+func genSession() *rapid.Generator[*machine.Session] {
+	return rapid.Custom(func(t *rapid.T) *machine.Session {
+		return &machine.Session{
+			ID: txn.SessionID(genID().Draw(t, "id")), Name: rapid.String().Draw(t, "name"), State: txn.SessionState(rapid.Byte().Draw(t, "state")),
+			TTL: genDuration().Draw(t, "ttl"), Opened: rapid.Int64().Draw(t, "opened"), Seq: rapid.Uint64().Draw(t, "seq"), At: genTick().Draw(t, "at"),
+		}
+	})
+}
+
 func genTransaction() *rapid.Generator[machine.Transaction] {
 	return rapid.Custom(func(t *rapid.T) machine.Transaction {
 		b := func(name string) byte { return rapid.Byte().Draw(t, name) }
@@ -297,7 +355,7 @@ func genTransaction() *rapid.Generator[machine.Transaction] {
 			Survival: rapid.Uint64().Draw(t, "survival"), Expiry: genTick().Draw(t, "expiry"), Began: rapid.Int64().Draw(t, "began"),
 			Sum: rapid.Uint64().Draw(t, "sum"), Seq: rapid.Uint64().Draw(t, "seq"), Ended: genTick().Draw(t, "ended"),
 			Decided: rapid.Int64().Draw(t, "decided"), DecidedTick: genTick().Draw(t, "decided tick"), DecidedIndex: rapid.Uint64().Draw(t, "entry"),
-			OwnPhaseTwo: rapid.Bool().Draw(t, "own"), Moved: rapid.Bool().Draw(t, "moved"), Labels: genLabels().Draw(t, "labels"),
+			OwnPhaseTwo: rapid.Bool().Draw(t, "own"), Moved: rapid.Bool().Draw(t, "moved"), Session: genSessionID().Draw(t, "session"), Labels: genLabels().Draw(t, "labels"),
 			Branches: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) machine.TransactionBranch {
 				e := genBranch().Draw(t, "branch")
 				return machine.TransactionBranch{
@@ -384,7 +442,7 @@ func TestSnapshotOfALongTrail(t *testing.T) {
 			By: strings.Repeat("b", machine.MaxBy), Reason: strings.Repeat(string(rune('a'+i%26)), txn.MaxReason),
 		})
 	}
-	data := written(t, h, pointers(nil))
+	data := written(t, h, slices.Values(lodgers()), pointers(nil))
 	m, err := readSnapshot(bytes.NewReader(data))
 	if err != nil {
 		t.Fatal(err)

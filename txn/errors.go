@@ -32,6 +32,9 @@ var (
 	ErrTimedOut = errors.New("transaction timed out")
 	// ErrVotedNo: a participant voted no; comes with [ErrRolledBack].
 	ErrVotedNo = errors.New("participant voted no")
+	// ErrSessionExpired: the client's session went silent, or was not heard; comes
+	// with [ErrRolledBack] or, of the session itself, with [ErrNotFound].
+	ErrSessionExpired = errors.New("session expired")
 	// ErrInDoubt: the outcome is not known to this caller; ask again with the id.
 	ErrInDoubt = errors.New("outcome in doubt")
 	// ErrHazard: a branch ended, or may have ended, otherwise than decided.
@@ -83,6 +86,8 @@ func (e *Error) Unwrap() []error {
 		errs = append(errs, ErrTimedOut)
 	case CauseVoteNo:
 		errs = append(errs, ErrVotedNo)
+	case CauseSessionExpired:
+		errs = append(errs, ErrSessionExpired)
 	}
 	return errs
 }

@@ -31,6 +31,8 @@ type Info struct {
 	ExpiryTick           uint64            `json:"expiry_tick"`
 	Labels               map[string]string `json:"labels"`
 	Branches             []BranchInfo      `json:"branches"`
+	// Session is the client's session that the transaction is part of, if any.
+	Session SessionID `json:"session,omitzero"`
 }
 
 // BranchInfo is one branch as the coordinator sees it.

@@ -25,6 +25,9 @@ type Options struct {
 	Labels map[string]string
 	// Branches are enlisted at once, which saves a round trip each.
 	Branches []Enlistment
+	// Session makes the transaction part of a client's session: when that is
+	// closed or expires first, the transaction is rolled back. Zero means none.
+	Session SessionID
 }
 
 // Enlistment asks for a branch at a participant. Enlisting the same participant

@@ -4,28 +4,32 @@ import "time"
 
 // Status is one coordinator at a glance.
 type Status struct {
-	Cluster     string   `json:"cluster"` // tag in every XID
-	Node        string   `json:"node"`
-	Leader      bool     `json:"leader"`
-	LeaderID    string   `json:"leader_id"`
-	Version     string   `json:"version"`
-	Term        uint64   `json:"term"`
-	LogIndex    uint64   `json:"log_index"`
-	Tick        uint64   `json:"tick"`
-	Interval    Duration `json:"interval"`
-	Uptime      Duration `json:"uptime"`
-	Open        int      `json:"open"`      // undecided
-	Undone      int      `json:"undone"`    // decided, phase two not over
-	Finished    int      `json:"finished"`  // kept outcomes
-	Hazards     int      `json:"hazards"`   // not forgotten yet
-	Committed   uint64   `json:"committed"` // decisions since bootstrap
-	RolledBack  uint64   `json:"rolled_back"`
-	TimedOut    uint64   `json:"timed_out"`
-	Commands    uint64   `json:"commands"` // since this process started
-	Entries     uint64   `json:"entries"`
-	TickEntries uint64   `json:"tick_entries"`
-	Syncs       uint64   `json:"syncs"` // fdatasync calls of the log
-	LogBytes    int64    `json:"log_bytes"`
+	Cluster    string   `json:"cluster"` // tag in every XID
+	Node       string   `json:"node"`
+	Leader     bool     `json:"leader"`
+	LeaderID   string   `json:"leader_id"`
+	Version    string   `json:"version"`
+	Term       uint64   `json:"term"`
+	LogIndex   uint64   `json:"log_index"`
+	Tick       uint64   `json:"tick"`
+	Interval   Duration `json:"interval"`
+	Uptime     Duration `json:"uptime"`
+	Open       int      `json:"open"`      // undecided
+	Undone     int      `json:"undone"`    // decided, phase two not over
+	Finished   int      `json:"finished"`  // kept outcomes
+	Hazards    int      `json:"hazards"`   // not forgotten yet
+	Committed  uint64   `json:"committed"` // decisions since bootstrap
+	RolledBack uint64   `json:"rolled_back"`
+	TimedOut   uint64   `json:"timed_out"`
+	// Sessions are the clients' sessions that are open, and SessionsExpired how many
+	// ever went silent.
+	Sessions        int    `json:"sessions"`
+	SessionsExpired uint64 `json:"sessions_expired"`
+	Commands        uint64 `json:"commands"` // since this process started
+	Entries         uint64 `json:"entries"`
+	TickEntries     uint64 `json:"tick_entries"`
+	Syncs           uint64 `json:"syncs"` // fdatasync calls of the log
+	LogBytes        int64  `json:"log_bytes"`
 	// Incarnation counts how often the cluster was restored from a backup. Held says
 	// that since then nobody has said that recovery may act.
 	Incarnation uint64 `json:"incarnation"`

@@ -20,7 +20,7 @@ func (m *Machine) begin(c Begin) Result {
 	}
 	i := m.txs.take()
 	r := m.txs.edit(i)
-	m.scratch = encodeLabels(m.scratch[:0], c.Labels)
+	m.scratch = encodeLabels(appendSession(m.scratch[:0], c.Session), c.Labels)
 	*r = record{
 		id: c.ID, seq: m.nextSeq(), expiry: c.Expiry, survival: c.Survival, timeout: c.Timeout,
 		began: m.wall, sum: sum, state: txn.Active,
@@ -30,12 +30,16 @@ func (m *Machine) begin(c Begin) Result {
 	for k := range c.Branches {
 		m.addBranch(r, &c.Branches[k])
 	}
+	if !c.Session.IsZero() {
+		r.flags |= inSession
+	}
 	m.changed(r)
 	if c.Expiry <= m.tick {
-		m.timeOut(i)
-	} else {
-		r.deadline = m.deadlines.Add(uint64(i), c.Expiry)
+		m.timeOut(i, txn.CauseTimeout)
+		return m.answer(i, OK)
 	}
+	r.deadline = m.deadlines.Add(uint64(i), c.Expiry)
+	m.joinSession(i)
 	return m.answer(i, OK)
 }
 
@@ -49,6 +53,9 @@ func (m *Machine) checkBegin(c Begin) Result {
 	}
 	if len(c.Branches) > txn.MaxBranches {
 		return Result{Code: TooMany}
+	}
+	if r := m.checkSession(c.Session); r.Code != OK {
+		return r
 	}
 	m.parts.round++
 	for k := range c.Branches {
@@ -195,6 +202,7 @@ func (c *Begin) sum() uint64 {
 		b = binary.AppendUvarint(b, uint64(len(e.Payload)))
 		b = append(b, e.Payload...)
 	}
-	_, _ = h.Write(b) // never fails
+	b = appendSession(b, c.Session) // nothing for none: as before there were sessions
+	_, _ = h.Write(b)               // never fails
 	return h.Sum64()
 }

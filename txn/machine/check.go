@@ -19,6 +19,9 @@ func (m *Machine) Hash() uint64 {
 	for t := range s.Transactions() {
 		sum += hashOf(*t) // a sum, since slots have no meaning
 	}
+	for c := range s.Sessions() {
+		sum += hashOf(*c)
+	}
 	return sum
 }
 
@@ -135,7 +138,7 @@ func (a *audit) compare(m *Machine) error {
 	if err := errors.Join(new(trail).restore(m.trail.records), m.nodes.check(), m.tokens.check()); err != nil {
 		return err
 	}
-	return m.checkQueues()
+	return errors.Join(m.checkQueues(), m.checkSessions())
 }
 
 // checkQueues walks the survival index and the retention queue.

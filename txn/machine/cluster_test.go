@@ -103,7 +103,7 @@ func TestClusterTable(t *testing.T) {
 			if w.name == "full" && !slices.Contains([]string{"set alice", "remove alice", "add", "revoke unknown", "resume", "begin"}, c.name) {
 				continue // it takes long, and is about the limits
 			}
-			m, err := Restore(s.Header(), withoutError(s.Transactions()))
+			m, err := Restore(s.Header(), withoutError(s.Sessions()), withoutError(s.Transactions()))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -171,7 +171,7 @@ func TestRestoreRefusesClusters(t *testing.T) {
 		"name twice":          {Tokens: []Token{token, but(token, func(t *Token) { t.ID, t.Hash[0] = "b", 2 })}},
 		"secret twice":        {Tokens: []Token{token, but(token, func(t *Token) { t.ID, t.Name = "b", "m" })}},
 	} {
-		if _, err := Restore(h, withoutError(func(func(*Transaction) bool) {})); err == nil {
+		if _, err := Restore(h, nothing[*Session], nothing[*Transaction]); err == nil {
 			t.Errorf("%s was restored", name)
 		}
 	}

@@ -44,7 +44,8 @@ type Begin struct {
 	Survival uint64        // the survival index computed by the leader
 	Expiry   survival.Tick // the leader's tick plus Survival
 	Labels   []Label
-	Branches []Branch // at most one per participant
+	Branches []Branch      // at most one per participant
+	Session  txn.SessionID // of the client, whose silence ends the transaction; zero for none
 }
 
 // Branch describes a branch to enlist.
@@ -184,6 +185,25 @@ type RemoveToken struct{ ID, By, Reason string }
 // Resume ends the time in which a restored cluster is held. Audited.
 type Resume struct{ By, Reason string }
 
+// OpenSession makes a client's session. The same again is a repeat.
+type OpenSession struct {
+	ID   txn.SessionID
+	Name string
+	TTL  time.Duration // what was granted; only whoever hears the client counts it
+}
+
+// CloseSession ends a session at the client's wish, and with it its undecided
+// transactions, by [txn.CauseClient].
+type CloseSession struct{ ID txn.SessionID }
+
+// ExpireSessions ends sessions whose clients went silent, and with them their
+// undecided transactions, by [txn.CauseSessionExpired]. Those that are not open are
+// passed over.
+type ExpireSessions struct{ IDs []txn.SessionID } // at most MaxExpire
+
+func (OpenSession) command()       {}
+func (CloseSession) command()      {}
+func (ExpireSessions) command()    {}
 func (SetMember) command()         {}
 func (RemoveMember) command()      {}
 func (AddToken) command()          {}
@@ -257,6 +277,11 @@ const (
 	Held
 	// NoToken: there is no such token.
 	NoToken
+	// NoSession: the client's session is unknown; it may have ended and been forgotten.
+	NoSession
+	// SessionOver: the client's session has ended, at the tick Result.Expiry; Cause
+	// says how.
+	SessionOver
 )
 
 // Result is the replicated answer to one command.
@@ -266,10 +291,10 @@ type Result struct {
 	Cause  txn.Cause
 	Hazard txn.Hazard
 	Branch txn.BranchID // of Enlist: the branch; of a refusal: the one at fault
-	// Of Begin and Extend: what is in force.
+	// Of Begin and Extend: what is in force. Timeout is also the TTL of a session.
 	Timeout  time.Duration
 	Survival uint64
-	Expiry   survival.Tick
+	Expiry   survival.Tick // of SessionOver: the tick of its end
 }
 
 // Change tells that a transaction got another state or hazard.
@@ -290,4 +315,13 @@ type Effects struct {
 	// branches itself: look again a little later.
 	Handoffs []txn.ID
 	Changes  []Change
+	// Opened are the sessions that were opened: whoever hears clients has to listen
+	// for these from now on.
+	Opened []Opened
+}
+
+// Opened is a client's session that is open, and how long its client may be silent.
+type Opened struct {
+	ID  txn.SessionID
+	TTL time.Duration
 }

@@ -91,20 +91,52 @@ func (m *Machine) extend(c Extend) Result {
 		m.deadlines.Cancel(uint64(i), r.deadline)
 		r.timeout, r.survival, r.expiry, r.seq = c.Timeout, c.Survival, c.Expiry, m.nextSeq()
 		r.deadline = m.deadlines.Add(uint64(i), c.Expiry)
+		m.leaveSession(i)
+		m.joinSession(i)
 	}
 	return m.answer(i, OK)
 }
 
-// drain turns one batch of the transactions that are timed out to rolling back.
-func (m *Machine) drain() {
-	for _, i := range m.due[:m.deadlines.Expire(m.due)] {
-		m.timeOut(uint32(i))
+// over is why an undecided transaction is to be rolled back that nobody has decided: its
+// session had ended before its time was over, or its time is over. It is zero when it
+// goes on.
+func (m *Machine) over(r *record) txn.Cause {
+	if !r.timed() {
+		return 0
 	}
+	if h := r.holder(); h != 0 {
+		if s := m.sessions.slab.at(h); s.state != txn.SessionOpen && s.at < r.expiry {
+			return s.state.Cause()
+		}
+	}
+	if r.expiry <= m.tick {
+		return txn.CauseTimeout
+	}
+	return 0
 }
 
-func (m *Machine) timeOut(i uint32) {
-	m.timedOut++
-	m.decideRollback(i, txn.CauseTimeout)
+// expire decides what is over, whether or not its turn has come.
+func (m *Machine) expire(i uint32, cause txn.Cause) {
+	m.deadlines.Cancel(uint64(i), m.txs.at(i).deadline)
+	m.timeOut(i, cause)
+}
+
+// drain turns one batch of the transactions that are timed out to rolling back, and
+// says how many those were.
+func (m *Machine) drain() int {
+	n := m.deadlines.Expire(m.due)
+	for _, i := range m.due[:n] {
+		m.timeOut(uint32(i), m.over(m.txs.at(uint32(i))))
+	}
+	return n
+}
+
+// timeOut decides a transaction that is over, and is not in the survival index.
+func (m *Machine) timeOut(i uint32, cause txn.Cause) {
+	if cause == txn.CauseTimeout {
+		m.timedOut++
+	}
+	m.decideRollback(i, cause)
 }
 
 func (m *Machine) decideCommit(i uint32) {
@@ -122,6 +154,7 @@ func (m *Machine) decideRollback(i uint32, cause txn.Cause) {
 
 // decided records when, and by which entry, the one decision was made.
 func (m *Machine) decided(i uint32) *record {
+	m.leaveSession(i)
 	r := m.txs.edit(i)
 	r.decided, r.at, r.entry = m.wall, m.tick, m.entry
 	return r

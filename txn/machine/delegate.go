@@ -25,6 +25,7 @@ func (m *Machine) delegate(c Delegate) Result {
 	}
 	r = m.txs.edit(i)
 	m.deadlines.Cancel(uint64(i), r.deadline)
+	m.leaveSession(i)
 	r.state, r.deadline = txn.Preparing, 0
 	r.flags |= delegated
 	m.branches.edit(k).vote = txn.VoteDelegated

@@ -20,7 +20,7 @@ func copied(t *testing.T, m *Machine) *Machine {
 	t.Helper()
 	s := m.Snapshot()
 	defer s.Release()
-	c, err := Restore(s.Header(), withoutError(s.Transactions()))
+	c, err := Restore(s.Header(), withoutError(s.Sessions()), withoutError(s.Transactions()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -361,7 +361,7 @@ func TestRestoreRefuses(t *testing.T) {
 		h, y := s.Header(), x
 		h.Audit, y.Branches = slices.Clone(h.Audit), slices.Clone(x.Branches)
 		change(&h, &y)
-		_, err := Restore(h, single(&y))
+		_, err := Restore(h, nothing[*Session], single(&y))
 		return err
 	}
 	if err := with(func(*Header, *Transaction) {}); err != nil {

@@ -49,7 +49,7 @@ func TestRestoreKeepsWhatIsDue(t *testing.T) {
 	}
 	s := m.Snapshot()
 	defer s.Release()
-	r, err := Restore(s.Header(), withoutError(s.Transactions()))
+	r, err := Restore(s.Header(), withoutError(s.Sessions()), withoutError(s.Transactions()))
 	if err != nil {
 		t.Fatal(err)
 	}

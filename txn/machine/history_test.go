@@ -37,10 +37,12 @@ func drawCommand(t *rapid.T, tick survival.Tick) Command {
 	id := testID(rapid.Uint64Range(1, 5).Draw(t, "id"))
 	branch := txn.BranchID(rapid.IntRange(0, 3).Draw(t, "branch"))
 	expiry := tick + survival.Tick(rapid.IntRange(0, 6).Draw(t, "expiry"))
-	switch rapid.IntRange(0, 16).Draw(t, "command") {
+	switch rapid.IntRange(0, 19).Draw(t, "command") {
+	case 17, 18, 19:
+		return drawSessions(t)
 	case 0, 1, 2:
 		name := rapid.SampledFrom([]string{"n", "a name that needs more than one cell to be held"}).Draw(t, "name")
-		return Begin{ID: id, Name: name, Timeout: time.Second, Survival: 2, Expiry: expiry, Branches: drawBranches(t)}
+		return Begin{ID: id, Name: name, Timeout: time.Second, Survival: 2, Expiry: expiry, Branches: drawBranches(t), Session: drawSession(t)}
 	case 3:
 		return Enlist{id, Branch{
 			Participant: rapid.SampledFrom([]string{"bank", "web", "nobody"}).Draw(t, "at"),
@@ -115,6 +117,7 @@ func TestRandomHistories(t *testing.T) {
 					t.Fatalf("%T %+v: %s; the model says %s", c, c, codeNames[fx.Results[i].Code], codeNames[want])
 				}
 			}
+			twin.over()
 			if err := m.Check(); err != nil {
 				t.Fatal(err)
 			}
@@ -141,13 +144,14 @@ func compare(t *rapid.T, m *Machine, twin *model) {
 		t.Fatalf("audit trail (-model +machine):\n%s", d)
 	}
 	compareCluster(t, m, twin)
+	compareSessions(t, m, twin)
 	if m.txs.len() != len(twin.txs) {
 		t.Fatalf("%d transactions; the model has %d", m.txs.len(), len(twin.txs))
 	}
 	for id, want := range twin.txs {
 		got, ok := m.Get(id)
 		if !ok || got.State != want.state || got.Cause != want.cause || got.Hazard != want.hazard || got.OwnPhaseTwo != want.own || len(got.Branches) != len(want.branches) ||
-			got.Name != want.name || got.Reason != want.reason || got.Decided != want.decided || got.DecidedTick != want.at || got.DecidedIndex != want.entry || got.Delegated() != want.delegated() {
+			got.Name != want.name || got.Reason != want.reason || got.Decided != want.decided || got.DecidedTick != want.at || got.DecidedIndex != want.entry || got.Session != want.session || got.Delegated() != want.delegated() {
 			t.Fatalf("%v: %+v; the model has %+v", id, got, want)
 		}
 		for i, b := range got.Branches {
@@ -172,7 +176,7 @@ func TestSnapshotAndTail(t *testing.T) {
 			}
 			s := m.Snapshot()
 			fx := m.Apply(e)
-			r, err := Restore(s.Header(), withoutError(s.Transactions()))
+			r, err := Restore(s.Header(), withoutError(s.Sessions()), withoutError(s.Transactions()))
 			s.Release()
 			if err != nil {
 				t.Fatal(err)
@@ -196,12 +200,15 @@ func TestSnapshotAndTail(t *testing.T) {
 	})
 }
 
-func withoutError(txs iter.Seq[*Transaction]) iter.Seq2[*Transaction, error] {
-	return func(yield func(*Transaction, error) bool) {
-		for t := range txs {
+func withoutError[T any](all iter.Seq[T]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for t := range all {
 			if !yield(t, nil) {
 				return
 			}
 		}
 	}
 }
+
+// nothing is what a snapshot without any holds.
+func nothing[T any](func(T, error) bool) {}

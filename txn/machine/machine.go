@@ -29,6 +29,7 @@ type Machine struct {
 	deadlines *survival.Table   // of the undecided, by slot
 	parts     registry
 	kept      fifo // finished outcomes without hazard
+	sessions  sessions
 	trail     trail
 	nodes     nodes
 	tokens    tokens
@@ -70,6 +71,7 @@ func New() *Machine {
 		parts:     newRegistry(),
 		nodes:     newNodes(),
 		tokens:    newTokens(),
+		sessions:  newSessions(shared),
 		due:       make([]uint64, DrainBatch),
 	}
 }
@@ -82,11 +84,13 @@ func (m *Machine) Apply(e Entry) Effects {
 		m.tick = e.Tick
 		m.deadlines.Advance(e.Tick)
 	}
-	m.drain()
+	drained := m.drain()
 	m.evict()
+	m.forgetSessions()
 	for i, c := range e.Commands {
 		fx.Results[i] = m.command(c)
 	}
+	m.drainSessions(DrainBatch - drained)
 	m.fx = nil
 	return fx
 }
@@ -135,6 +139,12 @@ func (m *Machine) command(c Command) Result {
 		return m.removeToken(c)
 	case Resume:
 		return m.resume(c)
+	case OpenSession:
+		return m.openSession(c)
+	case CloseSession:
+		return m.closeSession(c)
+	case ExpireSessions:
+		return m.expireSessions(c)
 	}
 	return Result{Code: Malformed}
 }
@@ -151,13 +161,13 @@ func (m *Machine) bootstrap(b Bootstrap) Result {
 	return Result{}
 }
 
-// find gives the slot of a transaction, decided by timeout first if that is due.
+// find gives the slot of a transaction, decided first if its time, or its session,
+// is over.
 func (m *Machine) find(id txn.ID) (uint32, bool) {
 	i, ok := m.index[id]
 	if ok {
-		if r := m.txs.at(i); r.timed() && r.expiry <= m.tick {
-			m.deadlines.Cancel(uint64(i), r.deadline)
-			m.timeOut(i)
+		if cause := m.over(m.txs.at(i)); cause != 0 {
+			m.expire(i, cause)
 		}
 	}
 	return i, ok

@@ -27,6 +27,9 @@ type model struct {
 	members  map[string]Member
 	removed  map[string]bool
 	tokens   map[string]Token // by id
+	sessions map[txn.SessionID]*modelSession
+	ended    []txn.SessionID // in that order
+	joins    int
 }
 
 type modelTx struct {
@@ -43,6 +46,8 @@ type modelTx struct {
 	at       survival.Tick
 	entry    uint64
 	branches []*modelBranch
+	session  txn.SessionID
+	joined   int // its place among the undecided
 }
 
 type modelBranch struct {
@@ -58,6 +63,7 @@ func newModel(boot Bootstrap, coord map[string]bool) *model {
 	return &model{
 		boot: boot, coord: coord, txs: make(map[txn.ID]*modelTx),
 		members: make(map[string]Member), removed: make(map[string]bool), tokens: make(map[string]Token),
+		sessions: make(map[txn.SessionID]*modelSession),
 	}
 }
 
@@ -69,10 +75,17 @@ func (m *model) advance(e Entry, drained []txn.ID) {
 		m.expire(id)
 	}
 	m.evict()
+	m.forgetSessions()
 }
 
 func (m *model) expire(id txn.ID) {
-	if t := m.txs[id]; t != nil && !t.state.Decided() && !t.delegated() && t.expiry <= m.tick {
+	t := m.txs[id]
+	if t == nil || t.state.Decided() || t.delegated() {
+		return
+	}
+	if s := m.sessions[t.session]; s != nil && s.state != txn.SessionOpen && s.at < t.expiry {
+		m.decide(id, txn.RollingBack, s.state.Cause())
+	} else if t.expiry <= m.tick {
 		m.counts.TimedOut++
 		m.decide(id, txn.RollingBack, txn.CauseTimeout)
 	}
@@ -115,6 +128,11 @@ func (t *modelTx) delegated() bool {
 // count says how many transactions there are of each sort.
 func (m *model) count() Counts {
 	c := m.counts
+	for _, s := range m.sessions {
+		if s.state == txn.SessionOpen {
+			c.Sessions++
+		}
+	}
 	for _, t := range m.txs {
 		switch {
 		case t.state.Finished():
@@ -229,7 +247,11 @@ func (m *model) apply(c Command) Code {
 			case t.state != txn.Active:
 				return Decided
 			}
-			t.expiry = max(t.expiry, c.Expiry)
+			if c.Expiry > t.expiry {
+				t.expiry = c.Expiry
+				m.joins++
+				t.joined = m.joins
+			}
 			return OK
 		})
 	case Done:
@@ -248,6 +270,9 @@ func (m *model) apply(c Command) Code {
 			}
 			return OK
 		})
+	}
+	if code, ok := m.session(c); ok {
+		return code
 	}
 	return m.cluster(c)
 }
@@ -271,7 +296,11 @@ func (m *model) begin(c Begin) Code {
 	if m.held {
 		return Held
 	}
-	t := &modelTx{state: txn.Active, expiry: c.Expiry, sum: c.sum(), name: c.Name}
+	if code := m.mayBegin(c.Session); code != OK {
+		return code
+	}
+	m.joins++
+	t := &modelTx{state: txn.Active, expiry: c.Expiry, sum: c.sum(), name: c.Name, session: c.Session, joined: m.joins}
 	for _, b := range c.Branches {
 		t.branches = append(t.branches, &modelBranch{at: b.Participant, state: txn.BranchEnlisted, place: b.Session})
 	}

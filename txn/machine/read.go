@@ -18,9 +18,9 @@ func (m *Machine) Tick() survival.Tick { return m.tick }
 // there is none.
 func (m *Machine) Next() (survival.Tick, bool) { return m.deadlines.Next() }
 
-// Due reports whether transactions are timed out that no entry has drained yet:
-// one more entry, empty if need be, is wanted.
-func (m *Machine) Due() bool { return m.deadlines.Due() }
+// Due reports whether transactions are timed out, or their sessions over, that no
+// entry has drained yet: one more entry, empty if need be, is wanted.
+func (m *Machine) Due() bool { return m.deadlines.Due() || m.sessions.draining != 0 }
 
 // Groups gives the survival-index groups in ascending order of expiry, with the
 // number of their transactions.
@@ -31,6 +31,8 @@ func (m *Machine) Groups() iter.Seq2[survival.Tick, int] { return m.deadlines.Gr
 type Counts struct {
 	Open, Undone, Finished, Hazards int
 	Committed, RolledBack, TimedOut uint64
+	Sessions                        int    // clients' sessions that are open
+	SessionsExpired                 uint64 // that went silent, ever
 }
 
 // Counts costs nothing, whatever is open.
@@ -39,6 +41,7 @@ func (m *Machine) Counts() Counts {
 	return Counts{
 		Open: open, Undone: m.undone, Finished: m.txs.len() - open - m.undone, Hazards: m.hazards,
 		Committed: m.committed, RolledBack: m.rolled, TimedOut: m.timedOut,
+		Sessions: m.sessions.open, SessionsExpired: m.sessions.expired,
 	}
 }
 
@@ -77,8 +80,8 @@ func (m *Machine) Oldest() (ended survival.Tick, ok bool) {
 // not be changed, and may be kept.
 func (m *Machine) Audit() []AuditRecord { return m.trail.all() }
 
-// Lookup says where a transaction is. A transaction that is timed out but not
-// drained yet is rolling back: that is what the next command on it would meet.
+// Lookup says where a transaction is. A transaction that is timed out, or whose
+// session is over, but not drained yet is rolling back: that is what the next command on it would meet.
 func (m *Machine) Lookup(id txn.ID) (txn.Outcome, bool) {
 	i, ok := m.index[id]
 	if !ok {
@@ -90,13 +93,14 @@ func (m *Machine) Lookup(id txn.ID) (txn.Outcome, bool) {
 }
 
 func (m *Machine) effective(r *record) (txn.State, txn.Cause) {
+	cause := m.over(r)
 	switch {
-	case !r.timed() || r.expiry > m.tick:
+	case cause == 0:
 		return r.state, r.cause
 	case r.open == 0:
-		return txn.RolledBack, txn.CauseTimeout
+		return txn.RolledBack, cause
 	}
-	return txn.RollingBack, txn.CauseTimeout
+	return txn.RollingBack, cause
 }
 
 // Get spreads a transaction out. Its state is as [Machine.Lookup] gives it.

@@ -20,14 +20,14 @@ type record struct {
 	ended    survival.Tick
 	decided  int64 // wall clock, tick and entry of the decision
 	at       survival.Tick
-	entry    uint64
+	entry    uint64       // while it is in the list of a session: that one's slot
 	deadline survival.Ref // place in the survival index while that decides
 	name     text
-	labels   text
+	labels   text // behind the id of its session, when it has one
 	reason   text
 	first    uint32 // branches, in the order of their ids
 	last     uint32
-	next     uint32 // of the retention queue: the outcome that finished after this one
+	next     uint32 // of the retention queue: the outcome that finished after this one; or in the list of a session
 	prev     uint32 // and the one before
 	count    uint16 // branches
 	open     uint16 // branches that are not finished
@@ -44,6 +44,8 @@ const (
 	ownPhaseTwo flags = 1 << iota // the application finishes its branches itself
 	delegated                     // undecided, and only its branch's end decides
 	moved                         // a branch was enlisted again from another session
+	inSession                     // begun in a client's session
+	inList                        // undecided, and in the list of its session
 )
 
 func (r *record) is(f flags) bool { return r.flags&f != 0 }
@@ -86,10 +88,17 @@ func (v *image) spread(i uint32, t *Transaction) {
 	*t = Transaction{
 		ID: r.id, Name: name, State: r.state, Cause: r.cause, Hazard: r.hazard, Reason: reason, Timeout: r.timeout,
 		Survival: r.survival, Expiry: r.expiry, Began: r.began, Sum: r.sum, Seq: r.seq,
-		Ended: r.ended, Decided: r.decided, DecidedTick: r.at, DecidedIndex: r.entry,
+		Ended: r.ended, Decided: r.decided, DecidedTick: r.at,
 		OwnPhaseTwo: r.is(ownPhaseTwo), Moved: r.is(moved),
 	}
-	t.Labels = decodeLabels(labels, appendText(scratch[:0], &v.cells, r.labels))
+	if !r.is(inList) {
+		t.DecidedIndex = r.entry
+	}
+	scratch = appendText(scratch[:0], &v.cells, r.labels)
+	if r.is(inSession) {
+		scratch = scratch[copy(t.Session[:], scratch):]
+	}
+	t.Labels = decodeLabels(labels, scratch)
 	for k := r.first; k != 0; {
 		b := v.branches.at(k)
 		branches = append(branches, v.spreadBranch(b))

@@ -51,6 +51,10 @@ func (r Result) Refusal(op string, id txn.ID) *txn.Error {
 		e.Err, e.Detail = txn.ErrUnavailable, RestoredDetail
 	case NoToken:
 		e.Err, e.Detail = txn.ErrNotFound, "no such token; see: txmgr token list"
+	case NoSession:
+		e.Err, e.Detail = txn.ErrNotFound, "unknown session: never opened, or ended and forgotten after the retention time; open one"
+	case SessionOver:
+		e.Err, e.Detail = txn.ErrNotFound, r.sessionOver()
 	case InUse:
 		e.Err, e.Detail = txn.ErrConflict, "unfinished branches need the participant"
 	case NotBootstrapped:
@@ -59,6 +63,14 @@ func (r Result) Refusal(op string, id txn.ID) *txn.Error {
 		e.Err, e.Detail = txn.ErrInvalid, "malformed"
 	}
 	return e
+}
+
+// sessionOver says how a session ended, and what now.
+func (r Result) sessionOver() string {
+	if r.Cause == txn.CauseSessionExpired {
+		return fmt.Sprintf("the session expired at tick %d, after %v without a sign of life: open another", r.Expiry, r.Timeout)
+	}
+	return fmt.Sprintf("the session was closed at tick %d: open another", r.Expiry)
 }
 
 func (r Result) undecided(op string) string {
@@ -90,6 +102,8 @@ func (r Result) ExplainBegin(err error, o txn.Options) error {
 		return err
 	}
 	switch r.Code {
+	case NoSession, SessionOver:
+		e.Detail = o.Session.String() + ": " + e.Detail
 	case NoParticipant:
 		e.Detail = NotRegistered(o.Branches[r.Branch-1].Participant)
 	case Conflict:

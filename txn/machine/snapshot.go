@@ -17,6 +17,7 @@ import (
 type Snapshot struct {
 	head  Header
 	image image
+	held  pages[session]
 	count int
 	free  func()
 }
@@ -32,6 +33,7 @@ func (m *Machine) Snapshot() *Snapshot {
 			txs: m.txs.share(), branches: m.branches.share(), cells: m.texts.share(),
 			participants: head.Participants,
 		},
+		held:  m.sessions.slab.share(),
 		count: m.txs.len(),
 		free:  sync.OnceFunc(func() { m.shared.Add(-1) }),
 	}
@@ -43,6 +45,7 @@ func (m *Machine) header() Header {
 		Committed: m.committed, RolledBack: m.rolled, TimedOut: m.timedOut,
 		Participants: m.parts.shown, Audit: m.trail.all(), Incarnation: m.incarnation, Held: m.held, Resumed: m.resumed,
 		Members: m.nodes.members, Removed: m.nodes.removed.all(), Tokens: m.tokens.all(),
+		SessionsExpired: m.sessions.expired, Sessions: m.sessions.slab.len(),
 	}
 }
 
@@ -72,9 +75,10 @@ func (s *Snapshot) Transactions() iter.Seq[*Transaction] {
 // Release ends the sharing. The snapshot must not be read afterwards.
 func (s *Snapshot) Release() { s.free() }
 
-// Restore makes a machine from a snapshot's contents. The transactions may come
-// in any order. What contradicts itself is refused with an error.
-func Restore(h Header, txs iter.Seq2[*Transaction, error]) (*Machine, error) {
+// Restore makes a machine from a snapshot's contents. The sessions are asked for
+// first; they, and the transactions, may come in any order. What contradicts itself is
+// refused with an error.
+func Restore(h Header, sessions iter.Seq2[*Session, error], txs iter.Seq2[*Transaction, error]) (*Machine, error) {
 	m := New()
 	m.boot, m.tick, m.seq = h.Bootstrap, h.Tick, h.Seq
 	m.committed, m.rolled, m.timedOut = h.Committed, h.RolledBack, h.TimedOut
@@ -88,6 +92,9 @@ func Restore(h Header, txs iter.Seq2[*Transaction, error]) (*Machine, error) {
 	m.parts.show()
 	m.incarnation, m.held, m.resumed = h.Incarnation, h.Held, h.Resumed
 	if err := errors.Join(m.trail.restore(h.Audit), m.nodes.restore(h.Members, h.Removed), m.tokens.restore(h.Tokens)); err != nil {
+		return nil, fmt.Errorf("restore: %w", err)
+	}
+	if err := m.restoreSessions(h, sessions); err != nil {
 		return nil, fmt.Errorf("restore: %w", err)
 	}
 	for t, err := range txs {
@@ -112,7 +119,7 @@ func (m *Machine) restore(t *Transaction) error {
 	}
 	i := m.txs.take()
 	r := m.txs.edit(i)
-	m.scratch = encodeLabels(m.scratch[:0], t.Labels)
+	m.scratch = encodeLabels(appendSession(m.scratch[:0], t.Session), t.Labels)
 	*r = record{
 		id: t.ID, seq: t.Seq, expiry: t.Expiry, survival: t.Survival, timeout: t.Timeout, began: t.Began,
 		sum: t.Sum, ended: t.Ended, decided: t.Decided, at: t.DecidedTick, entry: t.DecidedIndex,
@@ -125,6 +132,9 @@ func (m *Machine) restore(t *Transaction) error {
 	if t.Moved {
 		r.flags |= moved
 	}
+	if !t.Session.IsZero() {
+		r.flags |= inSession
+	}
 	if t.Delegated() {
 		r.flags |= delegated
 	}
@@ -133,6 +143,9 @@ func (m *Machine) restore(t *Transaction) error {
 		if err := m.restoreBranch(r, &t.Branches[k]); err != nil {
 			return err
 		}
+	}
+	if _, known := m.sessions.index[t.Session]; !known && r.is(inSession) && r.timed() {
+		return fmt.Errorf("undecided, and its session %v is not there", t.Session)
 	}
 	if r.state.Finished() != (r.state.Decided() && r.open == 0) {
 		return fmt.Errorf("state %v with %d open branches", r.state, r.open)
@@ -182,6 +195,7 @@ func (m *Machine) link() {
 		switch {
 		case r.timed():
 			r.deadline = m.deadlines.Add(uint64(i), r.expiry)
+			m.joinSession(i)
 		case !r.state.Finished():
 			m.undone++
 		case r.hazard == 0:
@@ -189,4 +203,5 @@ func (m *Machine) link() {
 		}
 	}
 	m.deadlines.Advance(m.tick)
+	m.linkSessions()
 }

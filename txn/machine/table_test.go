@@ -164,14 +164,14 @@ func restoredHeld(t interface{ Fatal(...any) }, m *Machine) *Machine {
 	defer s.Release()
 	h := s.Header()
 	h.Incarnation, h.Held = h.Incarnation+1, true
-	r, err := Restore(h, withoutError(s.Transactions()))
+	r, err := Restore(h, withoutError(s.Sessions()), withoutError(s.Transactions()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-var codeNames = []string{"ok", "not-bootstrapped", "not-found", "no-participant", "no-branch", "decided", "undecided", "conflict", "missing-vote", "bad-vote", "bad-ack", "too-many", "in-use", "malformed", "unfinished", "delegated", "not-in-doubt", "not-sole", "held", "no-token"}
+var codeNames = []string{"ok", "not-bootstrapped", "not-found", "no-participant", "no-branch", "decided", "undecided", "conflict", "missing-vote", "bad-vote", "bad-ack", "too-many", "in-use", "malformed", "unfinished", "delegated", "not-in-doubt", "not-sole", "held", "no-token", "no-session", "session-over"}
 
 func TestTransitionTable(t *testing.T) {
 	var got strings.Builder

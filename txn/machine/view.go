@@ -36,6 +36,7 @@ type Transaction struct {
 	Moved        bool // a branch was enlisted again from another session, so that two may have done its work
 	Labels       []Label
 	Branches     []TransactionBranch // b1, b2 and so on
+	Session      txn.SessionID       // of the client; zero for none
 }
 
 // Delegated reports whether the decision was left to the transaction's only
@@ -73,6 +74,9 @@ type Header struct {
 	Members     []Member // in the order of their coming; not to be changed
 	Removed     []string // ids of nodes that are gone for good, oldest first; not to be changed
 	Tokens      []Token  // in the order of their making; not to be changed
+
+	SessionsExpired uint64 // clients' sessions that went silent, ever
+	Sessions        int    // how many sessions there are, with those that have ended and are remembered
 }
 
 // Registration is a participant, and whether it was removed: its number lives

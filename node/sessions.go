@@ -1,0 +1,155 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	crand "crypto/rand"
+
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// OpenSession opens a client's session: the client has to be heard ([Node.KeepAlive]) again and again, or what it began in
+// the session is rolled back. The answer says what was granted. Opening it again, with the same id and options, is a sign of
+// life.
+//
+// [txn.ErrInvalid]: see [txn.SessionOptions.Check], or there are too many. [txn.ErrConflict]: the id is that of a session
+// with other options. [txn.ErrNotFound]: that session has ended.
+func (n *Node) OpenSession(ctx context.Context, o txn.SessionOptions) (txn.ClientSession, error) {
+	const op = "open session"
+	if err := o.Check(); err != nil {
+		return txn.ClientSession{}, txn.Wrap(op, txn.ID{}, err)
+	}
+	if o.ID.IsZero() {
+		var chance [10]byte
+		_, _ = crand.Read(chance[:]) // never fails
+		o.ID = txn.NewSessionID(time.Now(), chance)
+	}
+	res, err := n.order(ctx, op, machine.OpenSession{ID: o.ID, Name: o.Name, TTL: txn.GrantedTTL(o.TTL)}, nil)
+	switch {
+	case res.Code == machine.TooMany:
+		return txn.ClientSession{}, &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: fmt.Sprintf("%d sessions are open, the most that there can be; see: txmgr session list", txn.MaxSessions)}
+	case res.Code == machine.Conflict:
+		return txn.ClientSession{}, &txn.Error{Op: op, Err: txn.ErrConflict, Detail: fmt.Sprintf("session %v was opened with other options", o.ID)}
+	case err != nil:
+		return txn.ClientSession{}, aboutSession(err, o.ID)
+	}
+	return n.alive(ctx, op, o.ID)
+}
+
+// KeepAlive is a sign of life of a session. Nil means that it is open, and will not expire before its TTL is over, counted
+// from the call.
+//
+// [txn.ErrNotFound]: it has ended, or is unknown; when it expired, the error is [txn.ErrSessionExpired] too.
+func (n *Node) KeepAlive(ctx context.Context, id txn.SessionID) (txn.ClientSession, error) {
+	return n.alive(ctx, "keep alive", id)
+}
+
+// alive moves the session to the front of its belt and then makes sure that this node led at that moment, or later: so
+// whoever leads next begins to count after it.
+func (n *Node) alive(ctx context.Context, op string, id txn.SessionID) (txn.ClientSession, error) {
+	failed := func(err error) (txn.ClientSession, error) {
+		return txn.ClientSession{}, txn.Wrap(op, txn.ID{}, n.unless(err))
+	}
+	if id.IsZero() {
+		return failed(fmt.Errorf("%w: no session id given", txn.ErrInvalid))
+	}
+	if err := n.serves(); err != nil {
+		return failed(err)
+	}
+	res, _ := n.lodger(id)
+	heard := false
+	p := n.pulse.Load()
+	if p != nil && res.Code == machine.OK {
+		heard = p.heard(id, res.Timeout)
+	}
+	if err := n.confirmed(ctx); err != nil {
+		return failed(err)
+	}
+	res, session := n.lodger(id)
+	switch {
+	case res.Code != machine.OK:
+		return txn.ClientSession{}, aboutSession(res.Refusal(op, txn.ID{}), id)
+	case !heard && (p == nil || p != n.pulse.Load()):
+		return failed(fmt.Errorf("%w: this node has just been elected", txn.ErrUnavailable))
+	case !heard:
+		return txn.ClientSession{}, &txn.Error{
+			Op: op, Cause: txn.CauseSessionExpired, Err: txn.ErrNotFound,
+			Detail: fmt.Sprintf("session %v expires at this moment, after %v without a sign of life: open another", id, res.Timeout),
+		}
+	}
+	return session.Show(), nil
+}
+
+// lodger looks a session up.
+func (n *Node) lodger(id txn.SessionID) (res machine.Result, s machine.Session) {
+	n.fsm.View(func(m *machine.Machine) {
+		res = m.Alive(id)
+		s, _ = m.Session(id)
+	})
+	return res, s
+}
+
+// aboutSession adds to a refusal which session it is about.
+func aboutSession(err error, id txn.SessionID) error {
+	var e *txn.Error
+	if errors.As(err, &e) && errors.Is(e.Err, txn.ErrNotFound) {
+		e.Detail = id.String() + ": " + e.Detail
+	}
+	return err
+}
+
+// CloseSession ends a session at the client's wish. What it began there and has not decided is rolled back, by
+// [txn.CauseClient].
+//
+// [txn.ErrNotFound]: it has expired, or is unknown.
+func (n *Node) CloseSession(ctx context.Context, id txn.SessionID) error {
+	const op = "close session"
+	if id.IsZero() {
+		return &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: "no session id given"}
+	}
+	if _, err := n.order(ctx, op, machine.CloseSession{ID: id}, nil); err != nil {
+		return aboutSession(err, id)
+	}
+	if p := n.pulse.Load(); p != nil {
+		_, s := n.lodger(id)
+		p.forget(id, s.TTL)
+	}
+	return nil
+}
+
+// Sessions lists clients' sessions in the order of their ids, the newest ones when there are more than the filter's limit.
+func (n *Node) Sessions(ctx context.Context, f txn.SessionFilter) ([]txn.ClientSession, error) {
+	if err := n.readable(ctx); err != nil {
+		return nil, txn.Wrap("list sessions", txn.ID{}, err)
+	}
+	limit := f.Limit
+	if limit <= 0 {
+		limit = defaultLimit
+	}
+	limit = min(limit, maxLimit)
+	var found []machine.Session
+	for from := uint32(0); ; {
+		var part []machine.Session
+		n.fsm.View(func(m *machine.Machine) {
+			part, from = m.Sessions(from, scanStep, func(s *machine.Session) bool { return f.Ended || s.State == txn.SessionOpen })
+		})
+		found = append(found, part...)
+		if len(found) > 2*limit || from == 0 {
+			slices.SortFunc(found, func(a, b machine.Session) int { return a.ID.Compare(b.ID) })
+			found = found[max(len(found)-limit, 0):]
+		}
+		if from == 0 {
+			break
+		}
+	}
+	out := make([]txn.ClientSession, len(found))
+	for i := range found {
+		out[i] = found[i].Show()
+	}
+	return out, nil
+}

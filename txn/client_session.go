@@ -1,0 +1,171 @@
+package txn
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// SessionPrefix begins the text form of every id of a client's session.
+const SessionPrefix = "ses_"
+
+// Limits of a client's session.
+const (
+	// MinSessionTTL is the shortest time of silence that can be asked for.
+	MinSessionTTL = time.Second
+	// MaxSessionTTL is the longest that can be asked for.
+	MaxSessionTTL = time.Hour
+	// DefaultSessionTTL is that of sessions that ask for none.
+	DefaultSessionTTL = 16 * time.Second
+	// MaxSessions is how many can be open at a time.
+	MaxSessions = 1_000_000
+)
+
+// SessionID names a client's session: the sign of life that its transactions hang on. It is a ULID, made by whoever opens
+// the session, and never used twice. The zero SessionID names none. It is not the database session of a branch, which
+// [Enlistment] and [Session] are about.
+type SessionID [16]byte
+
+// NewSessionID makes an id from a wall-clock time, for people who sort lists, and 80 bits of chance.
+func NewSessionID(made time.Time, chance [10]byte) SessionID { return SessionID(NewID(made, chance)) }
+
+// ParseSessionID reads the text form. Upper case is accepted, the prefix is required.
+func ParseSessionID(s string) (SessionID, error) {
+	rest, ok := strings.CutPrefix(s, SessionPrefix)
+	if !ok || len(rest) != ulid.EncodedSize {
+		return SessionID{}, fmt.Errorf("%w: session id %q: want %q and 26 letters or digits", ErrInvalid, clip(s), SessionPrefix)
+	}
+	u, err := ulid.ParseStrict(rest)
+	if err != nil {
+		return SessionID{}, fmt.Errorf("%w: session id %q: %w", ErrInvalid, clip(s), err)
+	}
+	if u == (ulid.ULID{}) {
+		return SessionID{}, fmt.Errorf("%w: session id %q is the zero id", ErrInvalid, s)
+	}
+	return SessionID(u), nil
+}
+
+// String gives the text form, for example ses_01k9x3v7h2m8qf4r6t0bz5n1de.
+func (id SessionID) String() string { return SessionPrefix + ID(id).ulid() }
+
+// IsZero reports whether id names nothing.
+func (id SessionID) IsZero() bool { return id == SessionID{} }
+
+// Compare orders ids by their bytes: the order of their making.
+func (id SessionID) Compare(other SessionID) int { return ID(id).Compare(ID(other)) }
+
+// MarshalText implements [encoding.TextMarshaler]. The zero id is the empty text.
+func (id SessionID) MarshalText() ([]byte, error) {
+	if id.IsZero() {
+		return nil, nil
+	}
+	return []byte(id.String()), nil
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (id *SessionID) UnmarshalText(b []byte) (err error) {
+	if len(b) == 0 {
+		*id = SessionID{}
+		return nil
+	}
+	*id, err = ParseSessionID(string(b))
+	return err
+}
+
+// SessionOptions describe a client's session to open. The zero value is valid.
+type SessionOptions struct {
+	// ID names the session; made by the coordinator when zero. Opening it again with the same id and equal options
+	// answers as before.
+	ID SessionID
+	// Name is for people. At most 128 bytes.
+	Name string
+	// TTL is for how long the client may be silent. It is rounded up, to 1, 2, 4, 8 seconds and so on. Defaults to
+	// [DefaultSessionTTL]; at least [MinSessionTTL], at most [MaxSessionTTL].
+	TTL time.Duration
+}
+
+// Check reports what is wrong with the options. The error is [ErrInvalid].
+func (o SessionOptions) Check() error {
+	switch {
+	case len(o.Name) > MaxName:
+		return fmt.Errorf("%w: session name has %d bytes; at most %d", ErrInvalid, len(o.Name), MaxName)
+	case o.TTL != 0 && (o.TTL < MinSessionTTL || o.TTL > MaxSessionTTL):
+		return fmt.Errorf("%w: time to live %v of a session: want %v to %v", ErrInvalid, o.TTL, MinSessionTTL, MaxSessionTTL)
+	}
+	return nil
+}
+
+// GrantedTTL is what a session that asks for ttl gets: the next of 1, 2, 4, 8 seconds and so on. Zero asks for
+// [DefaultSessionTTL].
+func GrantedTTL(ttl time.Duration) time.Duration {
+	if ttl == 0 {
+		ttl = DefaultSessionTTL
+	}
+	granted := MinSessionTTL
+	for granted < ttl && granted < MaxSessionTTL {
+		granted *= 2
+	}
+	return granted
+}
+
+// SessionState is where a client's session is. The zero SessionState is none.
+type SessionState uint8
+
+const (
+	// SessionOpen: its transactions go on.
+	SessionOpen SessionState = iota + 1
+	// SessionClosed: the client has ended it, and with it its undecided transactions ([CauseClient]).
+	SessionClosed
+	// SessionExpired: the client went silent, and its undecided transactions are rolled back ([CauseSessionExpired]).
+	SessionExpired
+)
+
+var sessionStateNames = []string{"", "open", "closed", "expired"}
+
+// String gives the name used in the API, for example "expired".
+func (s SessionState) String() string { return name(sessionStateNames, uint8(s)) }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (s SessionState) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (s *SessionState) UnmarshalText(b []byte) (err error) {
+	*s, err = parse[SessionState]("session state", sessionStateNames, string(b))
+	return err
+}
+
+// Cause is why the undecided transactions of a session that has ended so are rolled back; none while it is open.
+func (s SessionState) Cause() Cause {
+	switch s {
+	case SessionClosed:
+		return CauseClient
+	case SessionExpired:
+		return CauseSessionExpired
+	}
+	return 0
+}
+
+// ClientSession is a client's session as the coordinator sees it. The JSON form is part of the API.
+type ClientSession struct {
+	ID    SessionID    `json:"id"`
+	Name  string       `json:"name"`
+	State SessionState `json:"state"`
+	// TTL is what was granted: for how long the client may be silent.
+	TTL Duration `json:"ttl"`
+	// Opened is the leader's wall clock, for people.
+	Opened time.Time `json:"opened"`
+	// Transactions is how many undecided ones it has.
+	Transactions int `json:"transactions"`
+	// EndedTick is the coordinator's tick at which it was closed or expired; zero while it is open.
+	EndedTick uint64 `json:"ended_tick,omitempty"`
+}
+
+// SessionFilter chooses clients' sessions. The zero value chooses those that are open.
+type SessionFilter struct {
+	// Ended adds those that are closed or expired, as long as they are remembered.
+	Ended bool
+	// Limit is the most to give, the newest ones; 0 means 1,000.
+	Limit int
+}

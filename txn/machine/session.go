@@ -1,0 +1,137 @@
+package machine
+
+import (
+	"encoding/binary"
+	"sync/atomic"
+	"time"
+
+	"github.com/txmgr/txmgr/timeout/survival"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Limits of clients' sessions: how many that have ended are remembered, and how many one command expires.
+const (
+	MaxEndedSessions = 100_000
+	MaxExpire        = 4096
+)
+
+// session is a client's session in its slab. It has no pointers.
+type session struct {
+	id     txn.SessionID
+	opened int64         // leader's wall clock, milliseconds since 1970
+	seq    uint64        // place in the order of ending; 0 while open
+	at     survival.Tick // of its end
+	ttl    time.Duration
+	name   text
+	first  uint32 // undecided transactions, in the order of their joining the survival index
+	last   uint32
+	count  uint32
+	next   uint32 // the session that ended after this one
+	state  txn.SessionState
+}
+
+// sessions are those that are open, and those that have ended and are remembered. The latter are a queue, in the order of
+// their ending.
+type sessions struct {
+	slab       slab[session]
+	index      map[txn.SessionID]uint32 // looked up, never ranged over
+	head, tail uint32
+	// draining is the first of the queue that has undecided transactions; 0 when none has.
+	draining uint32
+	open     int
+	expired  uint64
+}
+
+func newSessions(shared *atomic.Int32) sessions {
+	return sessions{slab: newSlab[session](shared), index: make(map[txn.SessionID]uint32)}
+}
+
+// end takes an ended session into the queue.
+func (g *sessions) end(k uint32) {
+	if g.tail == 0 {
+		g.head = k
+	} else {
+		g.slab.edit(g.tail).next = k
+	}
+	g.tail = k
+	if g.draining == 0 && g.slab.at(k).count > 0 {
+		g.draining = k
+	}
+}
+
+// appendSession appends the id, and nothing for none.
+func appendSession(dst []byte, id txn.SessionID) []byte {
+	if id.IsZero() {
+		return dst
+	}
+	return append(dst, id[:]...)
+}
+
+// sessionOf is the id of the session in which r was begun.
+func (m *Machine) sessionOf(r *record) (id txn.SessionID) {
+	if r.is(inSession) {
+		c := m.texts.at(uint32(r.labels)) // the first piece has room for the length and an id
+		_, n := binary.Uvarint(c.data[:])
+		copy(id[:], c.data[n:])
+	}
+	return id
+}
+
+// holder is the slot of the session in whose list the undecided r is; 0 for none.
+func (r *record) holder() uint32 {
+	if r.is(inList) {
+		return uint32(r.entry)
+	}
+	return 0
+}
+
+// joinSession puts an undecided transaction at the rear of its session's list, if it has one.
+func (m *Machine) joinSession(i uint32) {
+	if !m.txs.at(i).is(inSession) {
+		return
+	}
+	k := m.sessions.index[m.sessionOf(m.txs.at(i))]
+	s, r := m.sessions.slab.edit(k), m.txs.edit(i)
+	r.flags |= inList
+	r.entry, r.prev = uint64(k), s.last
+	if s.last == 0 {
+		s.first = i
+	} else {
+		m.txs.edit(s.last).next = i
+	}
+	s.last = i
+	s.count++
+}
+
+// leaveSession takes a transaction out of the list of its session, if it is in one.
+func (m *Machine) leaveSession(i uint32) {
+	k := m.txs.at(i).holder()
+	if k == 0 {
+		return
+	}
+	s, r := m.sessions.slab.edit(k), m.txs.edit(i)
+	if r.prev == 0 {
+		s.first = r.next
+	} else {
+		m.txs.edit(r.prev).next = r.next
+	}
+	if r.next == 0 {
+		s.last = r.prev
+	} else {
+		m.txs.edit(r.next).prev = r.prev
+	}
+	r.flags &^= inList
+	r.entry, r.next, r.prev = 0, 0, 0
+	s.count--
+	if k == m.sessions.draining && s.count == 0 {
+		m.nextToDrain()
+	}
+}
+
+// nextToDrain goes on in the queue, to the next session with undecided transactions.
+func (m *Machine) nextToDrain() {
+	g := &m.sessions
+	for g.draining != 0 && g.slab.at(g.draining).count == 0 {
+		g.draining = g.slab.at(g.draining).next
+	}
+}

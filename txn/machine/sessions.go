@@ -1,0 +1,116 @@
+package machine
+
+import (
+	"github.com/txmgr/txmgr/timeout/survival"
+	"github.com/txmgr/txmgr/txn"
+)
+
+func (m *Machine) openSession(c OpenSession) Result {
+	g := &m.sessions
+	k, known := g.index[c.ID]
+	switch {
+	case c.ID.IsZero() || len(c.Name) > txn.MaxName || c.TTL <= 0 || c.TTL > txn.GrantedTTL(txn.MaxSessionTTL):
+		return Result{Code: Malformed}
+	case known && g.slab.at(k).state != txn.SessionOpen:
+		return m.sessionOver(k)
+	case known && (g.slab.at(k).ttl != c.TTL || !sameText(&m.texts.pages, g.slab.at(k).name, []byte(c.Name))):
+		return Result{Code: Conflict}
+	case known:
+		return Result{Timeout: c.TTL}
+	case g.open == txn.MaxSessions:
+		return Result{Code: TooMany}
+	}
+	k = g.slab.take()
+	*g.slab.edit(k) = session{id: c.ID, opened: m.wall, ttl: c.TTL, name: putText(&m.texts, c.Name), state: txn.SessionOpen}
+	g.index[c.ID] = k
+	g.open++
+	m.fx.Opened = append(m.fx.Opened, Opened{c.ID, c.TTL})
+	return Result{Timeout: c.TTL}
+}
+
+// sessionOver refuses what wants an open session.
+func (m *Machine) sessionOver(k uint32) Result {
+	s := m.sessions.slab.at(k)
+	return Result{Code: SessionOver, Cause: s.state.Cause(), Expiry: s.at, Timeout: s.ttl}
+}
+
+// checkSession refuses a begin in a session that is not open.
+func (m *Machine) checkSession(id txn.SessionID) Result {
+	if id.IsZero() {
+		return Result{}
+	}
+	k, known := m.sessions.index[id]
+	switch {
+	case !known:
+		return Result{Code: NoSession}
+	case m.sessions.slab.at(k).state != txn.SessionOpen:
+		return m.sessionOver(k)
+	}
+	return Result{}
+}
+
+// closeSession ends a session as its client wants it; again, it is a repeat.
+func (m *Machine) closeSession(c CloseSession) Result {
+	k, known := m.sessions.index[c.ID]
+	switch {
+	case !known:
+		return Result{Code: NoSession}
+	case m.sessions.slab.at(k).state == txn.SessionExpired:
+		return m.sessionOver(k)
+	case m.sessions.slab.at(k).state == txn.SessionOpen:
+		m.endSession(k, txn.SessionClosed)
+	}
+	return Result{}
+}
+
+// expireSessions ends those that are open.
+func (m *Machine) expireSessions(c ExpireSessions) Result {
+	if len(c.IDs) > MaxExpire {
+		return Result{Code: Malformed}
+	}
+	for _, id := range c.IDs {
+		if k, known := m.sessions.index[id]; known && m.sessions.slab.at(k).state == txn.SessionOpen {
+			m.endSession(k, txn.SessionExpired)
+			m.sessions.expired++
+		}
+	}
+	return Result{}
+}
+
+// endSession makes a session's undecided transactions those of an ended one, which is a derived fact: see over.
+func (m *Machine) endSession(k uint32, state txn.SessionState) {
+	s := m.sessions.slab.edit(k)
+	s.state, s.at, s.seq = state, m.tick, m.nextSeq()
+	m.sessions.open--
+	m.sessions.end(k)
+}
+
+// drainSessions turns at most limit of the transactions whose session is over to rolling back.
+func (m *Machine) drainSessions(limit int) {
+	for ; limit > 0 && m.sessions.draining != 0; limit-- {
+		i := m.sessions.slab.at(m.sessions.draining).first
+		m.expire(i, m.over(m.txs.at(i)))
+	}
+}
+
+// forgetSessions drops ended sessions that are remembered no longer: for as long as outcomes, and never more than
+// MaxEndedSessions of them.
+func (m *Machine) forgetSessions() {
+	if m.boot.Interval == 0 {
+		return
+	}
+	g := &m.sessions
+	retention := survival.Tick(m.boot.Retention / m.boot.Interval)
+	for range evictBatch {
+		k := g.head
+		if k == 0 || k == g.draining || g.slab.len()-g.open <= MaxEndedSessions && g.slab.at(k).at+retention > m.tick {
+			return
+		}
+		if g.head = g.slab.at(k).next; g.head == 0 {
+			g.tail = 0
+		}
+		delete(g.index, g.slab.at(k).id)
+		m.texts.drop(g.slab.at(k).name)
+		g.slab.give(k)
+	}
+}

@@ -1,0 +1,95 @@
+package machine
+
+import (
+	"fmt"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// checkSessions walks the sessions, their lists, and the queue of those that have ended.
+func (m *Machine) checkSessions() error {
+	g := &m.sessions
+	open, ended, members := 0, 0, 0
+	for k := uint32(1); k < g.slab.used; k++ {
+		s := g.slab.at(k)
+		if s.id.IsZero() {
+			continue
+		}
+		switch {
+		case g.index[s.id] != k:
+			return fmt.Errorf("session %v is in slot %d, and the index says %d", s.id, k, g.index[s.id])
+		case s.state == txn.SessionOpen:
+			open++
+		default:
+			ended++
+		}
+		if err := m.checkList(k); err != nil {
+			return err
+		}
+		members += int(s.count)
+	}
+	if open != g.open || open+ended != g.slab.len() || open+ended != len(g.index) {
+		return fmt.Errorf("%d sessions open and %d ended; counted %d of %d, %d in the index", open, ended, g.open, g.slab.len(), len(g.index))
+	}
+	if err := m.checkEnded(ended); err != nil {
+		return err
+	}
+	return m.checkMembers(members)
+}
+
+// checkList walks the undecided transactions of one session.
+func (m *Machine) checkList(k uint32) error {
+	s := m.sessions.slab.at(k)
+	before, seq, n := uint32(0), uint64(0), uint32(0)
+	for i := s.first; i != 0; i = m.txs.at(i).next {
+		r := m.txs.at(i)
+		if !r.timed() || r.holder() != k || r.prev != before || r.seq <= seq || m.sessionOf(r) != s.id {
+			return fmt.Errorf("%v in state %v, of session %v, is in the list of %v: place %d after %d", r.id, r.state, m.sessionOf(r), s.id, r.seq, seq)
+		}
+		before, seq = i, r.seq
+		n++
+	}
+	if n != s.count || before != s.last {
+		return fmt.Errorf("session %v has %d transactions and says %d", s.id, n, s.count)
+	}
+	return nil
+}
+
+// checkEnded walks the queue.
+func (m *Machine) checkEnded(ended int) error {
+	g := &m.sessions
+	var seq uint64
+	var last, draining uint32
+	for k := g.head; k != 0; k = g.slab.at(k).next {
+		s := g.slab.at(k)
+		if s.state == txn.SessionOpen || s.seq <= seq {
+			return fmt.Errorf("session %v in state %v is in the queue of those that have ended: place %d after %d", s.id, s.state, s.seq, seq)
+		}
+		if draining == 0 && s.count > 0 {
+			draining = k
+		}
+		last, seq = k, s.seq
+		ended--
+	}
+	if ended != 0 || last != g.tail || draining != g.draining {
+		return fmt.Errorf("queue of ended sessions: %d are missing, the last is slot %d and says %d, the first with transactions %d and says %d", ended, last, g.tail, draining, g.draining)
+	}
+	return nil
+}
+
+// checkMembers wants each undecided transaction that was begun in a session to be in its list, and no other.
+func (m *Machine) checkMembers(members int) error {
+	for i := uint32(1); i < m.txs.used; i++ {
+		r := m.txs.at(i)
+		if want := r.timed() && r.is(inSession); r.is(inList) != want {
+			return fmt.Errorf("%v in state %v, begun in a session: %v, is in the list of one: %v", r.id, r.state, r.is(inSession), r.is(inList))
+		}
+		if r.is(inList) {
+			members--
+		}
+	}
+	if members != 0 {
+		return fmt.Errorf("sessions count %d transactions more than there are", members)
+	}
+	return nil
+}

@@ -1,0 +1,153 @@
+package machine
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/txmgr/txmgr/timeout/survival"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Session is one client's session as the machine holds it, spread out for readers and snapshots.
+type Session struct {
+	ID     txn.SessionID
+	Name   string
+	State  txn.SessionState
+	TTL    time.Duration
+	Opened int64 // leader's wall clock, milliseconds since 1970
+	// Seq is its place in the order of ending, and At the tick; zero while it is open.
+	Seq uint64
+	At  survival.Tick
+	// Transactions is how many undecided ones it has. It follows from these, and is not part of a snapshot.
+	Transactions int
+}
+
+// Show makes the public form.
+func (s *Session) Show() txn.ClientSession {
+	return txn.ClientSession{
+		ID: s.ID, Name: s.Name, State: s.State, TTL: txn.Duration(s.TTL), Opened: time.UnixMilli(s.Opened).UTC(),
+		Transactions: s.Transactions, EndedTick: uint64(s.At),
+	}
+}
+
+// over is the refusal of whatever wants it to be open.
+func (s *Session) over() Result {
+	return Result{Code: SessionOver, Cause: s.State.Cause(), Expiry: s.At, Timeout: s.TTL}
+}
+
+func spreadSession(p *pages[session], cells *pages[cell], k uint32, c *Session) {
+	s := p.at(k)
+	*c = Session{
+		ID: s.id, Name: string(appendText(nil, cells, s.name)), State: s.state, TTL: s.ttl, Opened: s.opened,
+		Seq: s.seq, At: s.at, Transactions: int(s.count),
+	}
+}
+
+// Session looks a client's session up, also one that has ended and is remembered.
+func (m *Machine) Session(id txn.SessionID) (c Session, ok bool) {
+	k, ok := m.sessions.index[id]
+	if ok {
+		spreadSession(&m.sessions.slab.pages, &m.texts.pages, k, &c)
+	}
+	return c, ok
+}
+
+// Alive is what a sign of life of a session is answered: OK and its TTL, or why it is too late.
+func (m *Machine) Alive(id txn.SessionID) Result {
+	c, ok := m.Session(id)
+	switch {
+	case !ok:
+		return Result{Code: NoSession}
+	case c.State != txn.SessionOpen:
+		return c.over()
+	}
+	return Result{Timeout: c.TTL}
+}
+
+// Sessions gives sessions for which match holds, by slot, as [Machine.Scan] does. What is given to match has no name.
+func (m *Machine) Sessions(from uint32, limit int, match func(*Session) bool) (found []Session, next uint32) {
+	p := &m.sessions.slab.pages
+	k := max(from, 1)
+	for ; k < p.used && limit > 0; k++ {
+		limit--
+		s := p.at(k)
+		if s.id.IsZero() {
+			continue
+		}
+		c := Session{ID: s.id, State: s.state, TTL: s.ttl, Opened: s.opened, Seq: s.seq, At: s.at, Transactions: int(s.count)}
+		if match(&c) {
+			spreadSession(p, &m.texts.pages, k, &c)
+			found = append(found, c)
+		}
+	}
+	if k >= p.used {
+		return found, 0
+	}
+	return found, k
+}
+
+// Sessions gives all sessions, in no meaningful order. The yielded value is used again. It may run while the machine
+// applies entries.
+func (s *Snapshot) Sessions() iter.Seq[*Session] {
+	return func(yield func(*Session) bool) {
+		var c Session
+		for k := uint32(1); k < s.held.used; k++ {
+			if s.held.at(k).id.IsZero() {
+				continue
+			}
+			spreadSession(&s.held, &s.image.cells, k, &c)
+			c.Transactions = 0
+			if !yield(&c) {
+				return
+			}
+		}
+	}
+}
+
+// restoreSessions puts the sessions into the slab, not into any order yet.
+func (m *Machine) restoreSessions(h Header, sessions iter.Seq2[*Session, error]) error {
+	g := &m.sessions
+	g.expired = h.SessionsExpired
+	for c, err := range sessions {
+		if err != nil {
+			return err
+		}
+		_, twice := g.index[c.ID]
+		open := c.State == txn.SessionOpen
+		switch {
+		case twice || c.ID.IsZero() || len(c.Name) > txn.MaxName || c.TTL <= 0 || c.TTL > txn.GrantedTTL(txn.MaxSessionTTL):
+			return fmt.Errorf("session %v is there twice, or not as sessions are", c.ID)
+		case c.State < txn.SessionOpen || c.State > txn.SessionExpired || open != (c.Seq == 0) || open && c.At != 0 || c.Seq > m.seq || c.At > m.tick:
+			return fmt.Errorf("session %v in state %v, at place %d of %d, ended at tick %d of %d", c.ID, c.State, c.Seq, m.seq, c.At, m.tick)
+		case open:
+			g.open++
+		}
+		k := g.slab.take()
+		*g.slab.edit(k) = session{
+			id: c.ID, opened: c.Opened, seq: c.Seq, at: c.At, ttl: c.TTL, name: putText(&m.texts, c.Name), state: c.State,
+		}
+		g.index[c.ID] = k
+	}
+	if g.open > txn.MaxSessions {
+		return fmt.Errorf("%d open sessions; at most %d", g.open, txn.MaxSessions)
+	}
+	return nil
+}
+
+// linkSessions makes the queue of those that have ended.
+func (m *Machine) linkSessions() {
+	g := &m.sessions
+	var ended []uint32
+	for k := uint32(1); k < g.slab.used; k++ {
+		if g.slab.at(k).seq != 0 {
+			ended = append(ended, k)
+		}
+	}
+	slices.SortFunc(ended, func(a, b uint32) int { return cmp.Compare(g.slab.at(a).seq, g.slab.at(b).seq) })
+	for _, k := range ended {
+		g.end(k)
+	}
+}
