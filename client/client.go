@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,7 @@ type Client struct {
 	conns          *conns
 	unary, streams *http.Transport
 	pipe           *pipe
+	beating        sync.WaitGroup // sessions
 	secret         *secret
 
 	ctx   context.Context // ends with Close
@@ -46,6 +48,7 @@ type endpoint struct {
 	cluster      txmgrv1connect.ClusterServiceClient
 	backup       txmgrv1connect.ClusterServiceClient // over HTTP/2
 	tokens       txmgrv1connect.TokenServiceClient
+	sessions     txmgrv1connect.SessionServiceClient
 }
 
 const (
@@ -131,6 +134,7 @@ func (c *Client) endpoint(base string) *endpoint {
 	e.cluster = txmgrv1connect.NewClusterServiceClient(unary, base, options...)
 	e.backup = txmgrv1connect.NewClusterServiceClient(streams, base, options...)
 	e.tokens = txmgrv1connect.NewTokenServiceClient(unary, base, options...)
+	e.sessions = txmgrv1connect.NewSessionServiceClient(unary, base, options...)
 	return e
 }
 
@@ -138,10 +142,12 @@ func (c *Client) endpoint(base string) *endpoint {
 // token, to whoever it is sent.
 func nowhere(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// Close ends every call that is running, and the connections. Calls that come
+// Close ends every call that is running, and the connections. Sessions are kept alive no
+// longer: close them before, or they expire. Calls that come
 // later fail with [txn.ErrUnavailable]. It may be called again.
 func (c *Client) Close() error {
 	c.close()
+	c.beating.Wait()
 	c.pipe.close()
 	c.conns.close()
 	c.unary.CloseIdleConnections()

@@ -163,6 +163,11 @@ type ready struct{ *client.Client }
 
 func (ready) Ready() error { return nil }
 
+// OpenSession is the call alone: the client's own also keeps the session alive.
+func (r ready) OpenSession(ctx context.Context, o txn.SessionOptions) (txn.ClientSession, error) {
+	return r.CreateSession(ctx, o)
+}
+
 func (ready) Leader() (api string, here bool) { return "", true }
 
 func (ready) Bearer(string) (txn.Token, bool) { return txn.Token{}, false }

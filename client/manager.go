@@ -16,6 +16,9 @@ func (c *Client) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
 	if o.ID.IsZero() {
 		o.ID = newID()
 	}
+	if s := sessionFrom(ctx, c); s != nil && o.Session.IsZero() {
+		o.Session = s.id
+	}
 	if c.cfg.Unary {
 		return c.beginUnary(ctx, o)
 	}

@@ -12,7 +12,7 @@ import (
 // The calls of manager.go as requests of their own, for [Config.Unary].
 
 func (c *Client) beginUnary(ctx context.Context, o txn.Options) (txn.Begun, error) {
-	r := &txmgrv1.BeginRequest{Id: o.ID.String(), Name: wire.Text(o.Name), Labels: wire.TextMap(o.Labels)}
+	r := &txmgrv1.BeginRequest{Id: o.ID.String(), Name: wire.Text(o.Name), Labels: wire.TextMap(o.Labels), Session: wire.FormatSession(o.Session)}
 	if o.Timeout != 0 {
 		r.Timeout = o.Timeout.String()
 	}

@@ -40,6 +40,7 @@
 //     whom it has consented to found one, or from the first that it asked or that came.
 //
 //  10. No voter is taken out when those that are left, and answer, are no majority.
+//
 //  11. A client's session does not expire before its TTL is over, counted from the last
 //     sign of life that was answered, and not later than an eighth of that and one commit.
 //     A failover makes it later, and never earlier.

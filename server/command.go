@@ -64,7 +64,11 @@ func (s *Server) commandOf(c *txmgrv1.Command) *procedure {
 func (p *pipe) call(ctx context.Context, id txn.ID, c *txmgrv1.Command, reply *txmgrv1.Reply) error {
 	switch call := c.GetCall().(type) {
 	case *txmgrv1.Command_Begin:
-		b, err := p.s.c.Begin(ctx, wire.ToOptions(id, call.Begin))
+		o, err := wire.ToOptions(id, call.Begin)
+		if err != nil {
+			return err
+		}
+		b, err := p.s.c.Begin(ctx, o)
 		reply.Result = &txmgrv1.Reply_Begin{Begin: wire.FromBegun(b)}
 		return err
 	case *txmgrv1.Command_Enlist:

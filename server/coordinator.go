@@ -75,6 +75,15 @@ type Coordinator interface {
 	Tokens(ctx context.Context) ([]txn.Token, error)
 	// RevokeToken takes a token back, by its id or name.
 	RevokeToken(ctx context.Context, token, by, reason string) error
+	// OpenSession opens a client's session, or is a sign of life of the one with that id.
+	OpenSession(ctx context.Context, o txn.SessionOptions) (txn.ClientSession, error)
+	// KeepAlive is a sign of life of a client's session.
+	KeepAlive(ctx context.Context, id txn.SessionID) (txn.ClientSession, error)
+	// CloseSession ends a client's session, and what is undecided in it.
+	CloseSession(ctx context.Context, id txn.SessionID) error
+	// Sessions lists clients' sessions.
+	Sessions(ctx context.Context, f txn.SessionFilter) ([]txn.ClientSession, error)
+
 	// Bearer finds the token of a secret, as far as this node knows; false for one
 	// that is unknown or has expired. It is called for every request.
 	Bearer(secret string) (txn.Token, bool)

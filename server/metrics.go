@@ -125,6 +125,8 @@ var plain = []struct {
 	{desc("tick", "Invocations of the timeout thread so far."), prometheus.CounterValue, func(s txn.Status) float64 { return float64(s.Tick) }},
 	{desc("incarnation", "How often the cluster was restored from a backup."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Incarnation) }},
 	{desc("held", "1 when it was restored, and nobody has said that recovery may act."), prometheus.GaugeValue, func(s txn.Status) float64 { return truth(s.Held) }},
+	{desc("sessions", "Sessions of clients that are open."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Sessions) }},
+	{desc("sessions_expired_total", "Sessions of clients that went silent, since bootstrap."), prometheus.CounterValue, func(s txn.Status) float64 { return float64(s.SessionsExpired) }},
 	{desc("leader", "1 when this node leads."), prometheus.GaugeValue, func(s txn.Status) float64 { return truth(s.Leader) }},
 }
 

@@ -24,6 +24,11 @@ var roles = map[string]txn.Role{
 
 	txmgrv1connect.TimeoutServiceGroupsProcedure: txn.RoleReader,
 
+	txmgrv1connect.SessionServiceOpenProcedure:      txn.RoleClient,
+	txmgrv1connect.SessionServiceKeepAliveProcedure: txn.RoleClient,
+	txmgrv1connect.SessionServiceCloseProcedure:     txn.RoleClient,
+	txmgrv1connect.SessionServiceListProcedure:      txn.RoleReader,
+
 	txmgrv1connect.DoubtServiceListProcedure:    txn.RoleReader,
 	txmgrv1connect.DoubtServiceExplainProcedure: txn.RoleReader,
 	txmgrv1connect.DoubtServiceAuditProcedure:   txn.RoleReader,
@@ -75,6 +80,7 @@ var staleable = map[string]bool{
 	txmgrv1connect.DoubtServiceAuditProcedure:      true,
 	txmgrv1connect.ParticipantServiceListProcedure: true,
 	txmgrv1connect.ClusterServiceSnapshotProcedure: true,
+	txmgrv1connect.SessionServiceListProcedure:     true,
 }
 
 const (

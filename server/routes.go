@@ -57,6 +57,11 @@ var ops = map[string]string{
 	txmgrv1connect.TokenServiceCreateProcedure:           "create token",
 	txmgrv1connect.TokenServiceListProcedure:             "list tokens",
 	txmgrv1connect.TokenServiceRevokeProcedure:           "revoke token",
+
+	txmgrv1connect.SessionServiceOpenProcedure:      "open session",
+	txmgrv1connect.SessionServiceKeepAliveProcedure: "keep alive",
+	txmgrv1connect.SessionServiceCloseProcedure:     "close session",
+	txmgrv1connect.SessionServiceListProcedure:      "list sessions",
 }
 
 func classOf(path string) class {
@@ -102,6 +107,8 @@ func (s *Server) routes() http.Handler {
 	g.mount(c, h)
 	k, h := txmgrv1connect.NewTokenServiceHandler(&tokens{s.c}, options...)
 	g.mount(k, h)
+	e, h := txmgrv1connect.NewSessionServiceHandler(&sessions{s.c}, options...)
+	g.mount(e, h)
 
 	s.pipeable.begin = g.procedures[txmgrv1connect.TransactionServiceBeginProcedure]
 	s.pipeable.enlist = g.procedures[txmgrv1connect.TransactionServiceEnlistProcedure]
@@ -114,7 +121,7 @@ func (s *Server) routes() http.Handler {
 	s.pipeable.get = g.procedures[txmgrv1connect.TransactionServiceGetProcedure]
 	s.pipeable.unknown = g.procedures[txmgrv1connect.TransactionServicePipeProcedure]
 
-	reflector := grpcreflect.NewStaticReflector(services(t, p, o, d, c, k)...)
+	reflector := grpcreflect.NewStaticReflector(services(t, p, o, d, c, k, e)...)
 	r, h := grpcreflect.NewHandlerV1(reflector)
 	g.add(r+"ServerReflectionInfo", h, true)
 	r, h = grpcreflect.NewHandlerV1Alpha(reflector)

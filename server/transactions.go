@@ -30,6 +30,9 @@ func (t *transactions) Begin(ctx context.Context, r *txmgrv1.BeginRequest) (*txm
 	if o.Timeout == 0 && r.GetTimeout() != "" {
 		return nil, fmt.Errorf("%w: timeout %q: leave it out for the default, or give more than zero", txn.ErrInvalid, r.GetTimeout())
 	}
+	if o.Session, err = wire.ToSessionID(r.GetSession()); err != nil {
+		return nil, err
+	}
 	for _, e := range r.GetBranches() {
 		o.Branches = append(o.Branches, txn.Enlistment{Participant: e.GetParticipant(), Payload: e.GetPayload(), Session: e.GetSession()})
 	}

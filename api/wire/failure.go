@@ -21,6 +21,7 @@ var kinds = []struct {
 	{txn.ErrRolledBack, "rolled-back"},
 	{txn.ErrTimedOut, "timed-out"},
 	{txn.ErrVotedNo, "voted-no"},
+	{txn.ErrSessionExpired, "session-expired"},
 	{txn.ErrNotFound, "not-found"},
 	{txn.ErrConflict, "conflict"},
 	{txn.ErrNotActive, "not-active"},
@@ -163,7 +164,8 @@ func sentinel(f *txmgrv1.Failure) error {
 
 func implied(cause string, err error) bool {
 	return cause == txn.CauseTimeout.String() && err == txn.ErrTimedOut ||
-		cause == txn.CauseVoteNo.String() && err == txn.ErrVotedNo
+		cause == txn.CauseVoteNo.String() && err == txn.ErrVotedNo ||
+		cause == txn.CauseSessionExpired.String() && err == txn.ErrSessionExpired
 }
 
 func has(names []string, name string) bool {

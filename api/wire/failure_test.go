@@ -18,7 +18,7 @@ import (
 
 var sentinels = []error{
 	txn.ErrInvalid, txn.ErrNotFound, txn.ErrConflict, txn.ErrDenied, txn.ErrManaged, txn.ErrNotActive, txn.ErrRolledBack,
-	txn.ErrTimedOut, txn.ErrVotedNo, txn.ErrInDoubt, txn.ErrHazard, txn.ErrUnavailable, txn.ErrWaitTimeout,
+	txn.ErrTimedOut, txn.ErrVotedNo, txn.ErrSessionExpired, txn.ErrInDoubt, txn.ErrHazard, txn.ErrUnavailable, txn.ErrWaitTimeout,
 }
 
 // Invariant 4: an error comes back as the same sentinels, no more and no fewer,

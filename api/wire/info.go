@@ -29,6 +29,7 @@ func FromInfo(i txn.Info) *txmgrv1.Transaction {
 		DecidedTick:          optional(i.DecidedTick),
 		DecidedIndex:         optional(i.DecidedIndex),
 		Branches:             make([]*txmgrv1.BranchInfo, len(i.Branches)),
+		Session:              optional(FormatSession(i.Session)),
 	}
 	for n, b := range i.Branches {
 		t.Branches[n] = &txmgrv1.BranchInfo{
@@ -66,6 +67,7 @@ func ToInfo(t *txmgrv1.Transaction) (txn.Info, error) {
 		DecidedTick:          t.GetDecidedTick(),
 		DecidedIndex:         t.GetDecidedIndex(),
 		Branches:             make([]txn.BranchInfo, len(t.GetBranches())),
+		Session:              r.session("session", t.GetSession()),
 	}
 	r.name("state", t.GetState(), &i.State)
 	r.name("cause", t.GetCause(), &i.Cause)

@@ -23,6 +23,9 @@ func PipeID(b []byte) (id txn.ID, err error) {
 // FromOptions gives the command for a begin.
 func FromOptions(o txn.Options) *txmgrv1.BeginCall {
 	c := &txmgrv1.BeginCall{Name: Text(o.Name), Timeout: int64(o.Timeout), Labels: TextMap(o.Labels)}
+	if !o.Session.IsZero() {
+		c.Session = o.Session[:]
+	}
 	for _, e := range o.Branches {
 		c.Branches = append(c.Branches, FromEnlistment(e))
 	}
@@ -30,15 +33,19 @@ func FromOptions(o txn.Options) *txmgrv1.BeginCall {
 }
 
 // ToOptions reads the command for a begin.
-func ToOptions(id txn.ID, c *txmgrv1.BeginCall) txn.Options {
+func ToOptions(id txn.ID, c *txmgrv1.BeginCall) (txn.Options, error) {
 	o := txn.Options{ID: id, Name: c.GetName(), Timeout: time.Duration(c.GetTimeout()), Labels: c.GetLabels()}
+	if n := len(c.GetSession()); n != 0 && n != len(o.Session) {
+		return o, fmt.Errorf("%w: session id has %d bytes; want %d", txn.ErrInvalid, n, len(o.Session))
+	}
+	copy(o.Session[:], c.GetSession())
 	if n := len(c.GetBranches()); n > 0 {
 		o.Branches = make([]txn.Enlistment, n)
 		for i, e := range c.GetBranches() {
 			o.Branches[i] = ToEnlistment(e)
 		}
 	}
-	return o
+	return o, nil
 }
 
 // FromEnlistment gives the command for an enlistment.

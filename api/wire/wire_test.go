@@ -37,6 +37,7 @@ var (
 		id[15] |= 1 // not the zero id
 		return id
 	})
+	session  = rapid.OneOf(rapid.Just(txn.SessionID{}), rapid.Map(txid, func(id txn.ID) txn.SessionID { return txn.SessionID(id) }))
 	branchID = rapid.Map(rapid.Uint32Min(1), func(n uint32) txn.BranchID { return txn.BranchID(n) })
 )
 
@@ -56,6 +57,7 @@ var info = rapid.Custom(func(t *rapid.T) txn.Info {
 		SurvivalIndex: rapid.Uint64().Draw(t, "survival"), RemainingInvocations: rapid.Uint64().Draw(t, "remaining"),
 		ExpiryTick: rapid.Uint64().Draw(t, "tick"), Labels: texts.Draw(t, "labels"),
 		Decided: orNever.Draw(t, "decided"), DecidedTick: rapid.Uint64().Draw(t, "decided tick"), DecidedIndex: rapid.Uint64().Draw(t, "decided index"),
+		Session: session.Draw(t, "session"),
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "branches") {
 		id := branchID.Draw(t, "branch")
@@ -153,7 +155,7 @@ func TestRoundTrips(t *testing.T) {
 				Cluster: text.Draw(t, "cluster"), Node: text.Draw(t, "node"), Leader: true, LeaderID: text.Draw(t, "leader"), Version: text.Draw(t, "version"),
 				Term: u.Draw(t, "term"), LogIndex: u.Draw(t, "index"), Tick: u.Draw(t, "tick"), Interval: duration.Draw(t, "interval"), Uptime: duration.Draw(t, "uptime"),
 				Open: n.Draw(t, "open"), Undone: n.Draw(t, "undone"), Finished: n.Draw(t, "finished"), Hazards: n.Draw(t, "hazards"),
-				Committed: u.Draw(t, "committed"), RolledBack: u.Draw(t, "rolled"), TimedOut: u.Draw(t, "timed"), Commands: u.Draw(t, "commands"),
+				Committed: u.Draw(t, "committed"), RolledBack: u.Draw(t, "rolled"), TimedOut: u.Draw(t, "timed"), Sessions: n.Draw(t, "sessions"), SessionsExpired: u.Draw(t, "expired"), Commands: u.Draw(t, "commands"),
 				Entries: u.Draw(t, "entries"), TickEntries: u.Draw(t, "ticks"), Syncs: u.Draw(t, "syncs"), LogBytes: rapid.Int64().Draw(t, "bytes"),
 				Incarnation: u.Draw(t, "incarnation"), Held: rapid.Bool().Draw(t, "held"), Waiting: text.Draw(t, "waiting"),
 				Members:      rapid.SliceOfN(member, 0, 3).Draw(t, "members"),
@@ -204,6 +206,34 @@ func TestRoundTrips(t *testing.T) {
 			got, err := wire.ToGroups(overTheWire(t, wire.FromGroups(want)))
 			equal(t, want, got, err)
 		},
+		"sessions": func(t *rapid.T) {
+			var want []txn.ClientSession
+			for range rapid.IntRange(0, 3).Draw(t, "sessions") {
+				want = append(want, txn.ClientSession{
+					ID: session.Draw(t, "session"), Name: text.Draw(t, "name"), State: orNone(txn.SessionExpired).Draw(t, "state"), TTL: duration.Draw(t, "ttl"),
+					Opened: moment.Draw(t, "opened"), Transactions: rapid.IntMin(0).Draw(t, "n"), EndedTick: rapid.Uint64().Draw(t, "tick"),
+				})
+			}
+			got, err := wire.ToSessions(overTheWire(t, wire.FromSessions(want)))
+			equal(t, want, got, err)
+			for _, s := range want {
+				got, err := wire.ToSession(overTheWire(t, wire.FromSession(s)))
+				equal(t, s, got, err)
+			}
+		},
+		"session options": func(t *rapid.T) {
+			want := txn.SessionOptions{
+				ID: session.Draw(t, "session"), Name: rapid.StringMatching(`[a-z]{0,9}`).Draw(t, "name"),
+				TTL: rapid.SampledFrom([]time.Duration{0, txn.MinSessionTTL, 1500 * time.Millisecond, txn.MaxSessionTTL}).Draw(t, "ttl"),
+			}
+			got, err := wire.ToSessionOptions(overTheWire(t, wire.FromSessionOptions(want)))
+			equal(t, want, got, err)
+		},
+		"session filter": func(t *rapid.T) {
+			want := txn.SessionFilter{Ended: rapid.Bool().Draw(t, "ended"), Limit: int(rapid.Int32Min(0).Draw(t, "limit"))}
+			got, err := wire.ToSessionFilter(overTheWire(t, wire.FromSessionFilter(want)))
+			equal(t, want, got, err)
+		},
 		"findings": func(t *rapid.T) {
 			var want []txn.Finding
 			for range rapid.IntRange(0, 3).Draw(t, "findings") {
@@ -217,13 +247,14 @@ func TestRoundTrips(t *testing.T) {
 			equal(t, want, got, err)
 		},
 		"options": func(t *rapid.T) {
-			want := txn.Options{ID: txid.Draw(t, "id"), Name: text.Draw(t, "name"), Timeout: time.Duration(duration.Draw(t, "timeout")), Labels: texts.Draw(t, "labels")}
+			want := txn.Options{ID: txid.Draw(t, "id"), Name: text.Draw(t, "name"), Timeout: time.Duration(duration.Draw(t, "timeout")), Labels: texts.Draw(t, "labels"), Session: session.Draw(t, "session")}
 			for range rapid.IntRange(0, 3).Draw(t, "branches") {
 				want.Branches = append(want.Branches, txn.Enlistment{
 					Participant: text.Draw(t, "participant"), Payload: rapid.SliceOf(rapid.Byte()).Draw(t, "payload"), Session: text.Draw(t, "session"),
 				})
 			}
-			equal(t, want, wire.ToOptions(want.ID, overTheWire(t, wire.FromOptions(want))), nil)
+			got, err := wire.ToOptions(want.ID, overTheWire(t, wire.FromOptions(want)))
+			equal(t, want, got, err)
 		},
 		"commitment": func(t *rapid.T) {
 			want := txn.Commitment{OwnPhaseTwo: rapid.Bool().Draw(t, "own")}
@@ -446,7 +477,7 @@ func FuzzCommands(f *testing.F) {
 		}
 		for _, c := range b.GetCommands() {
 			id, err := wire.PipeID(c.GetId())
-			_ = wire.ToOptions(id, c.GetBegin())
+			_, _ = wire.ToOptions(id, c.GetBegin())
 			_ = wire.ToEnlistment(c.GetEnlist())
 			_, cerr := wire.ToCommitment(c.GetCommit())
 			_, verr := wire.ToBallot(c.GetVote())

@@ -19,6 +19,7 @@ type beginOptions struct {
 	timeout time.Duration
 	labels  []string
 	id      string
+	session string
 }
 
 func beginCommand(a *app) *cobra.Command {
@@ -27,12 +28,14 @@ func beginCommand(a *app) *cobra.Command {
 		Use:   "begin [PARTICIPANT...]",
 		Short: "Begin a transaction",
 		Long: `Begin a transaction, and enlist participants if any are named. Its time runs from
-now: unless it is committed before its timeout is over, it is rolled back.
+now: unless it is committed before its timeout is over, it is rolled back. With --session it
+is also rolled back when nobody keeps that session alive.
 
 With -q only the id is printed.`,
 		Example: `  txmgr begin
   txmgr begin bank stock --name order --timeout 30s --label customer=42
-  id=$(txmgr begin -q bank)`,
+  id=$(txmgr begin -q bank)
+  txmgr begin bank --session "$(txmgr session open -q)"`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeParticipants(),
 	}
@@ -41,6 +44,8 @@ With -q only the id is printed.`,
 	f.DurationVar(&o.timeout, "timeout", 0, "how long it may stay undecided (default: the server's, 30s)")
 	f.StringArrayVar(&o.labels, "label", nil, "a label, as key=value; may be repeated")
 	f.StringVar(&o.id, "id", "", "the id to give it, so that this command can be repeated (default: a new one)")
+	f.StringVar(&o.session, "session", "", "the session that it is part of (default: none)")
+	_ = cmd.RegisterFlagCompletionFunc("session", a.completeSessions(true)) // the flag is there
 	cmd.RunE = a.brief(func(ctx context.Context, c *client.Client, args []string) error {
 		if cmd.Flags().Changed("timeout") && o.timeout <= 0 {
 			return output.Usage("leave it out for the server's default", "--timeout %v is not positive", o.timeout)
@@ -66,6 +71,11 @@ func (o *beginOptions) options(participants []string) (txn.Options, error) {
 	out := txn.Options{ID: newID(), Name: o.name, Timeout: o.timeout, Labels: labels}
 	if o.id != "" {
 		if out.ID, err = txn.ParseID(o.id); err != nil {
+			return txn.Options{}, err
+		}
+	}
+	if o.session != "" {
+		if out.Session, err = txn.ParseSessionID(o.session); err != nil {
 			return txn.Options{}, err
 		}
 	}

@@ -101,6 +101,9 @@ func (a *app) printInfo(info txn.Info) error {
 		t.Add("cause", info.Cause.String())
 	}
 	add("reason", info.Reason)
+	if !info.Session.IsZero() {
+		t.Add("session", info.Session.String())
+	}
 	if info.Hazard != 0 {
 		t.Add("hazard", info.Hazard.String())
 	}

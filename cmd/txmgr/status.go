@@ -100,6 +100,9 @@ func (a *app) printStatus(s txn.Status) error {
 	add("finished", "%d", s.Finished)
 	add("hazards", "%d", s.Hazards)
 	add("decided", "%d committed, %d rolled back, of them %d by timeout", s.Committed, s.RolledBack, s.TimedOut)
+	if s.Sessions > 0 || s.SessionsExpired > 0 {
+		add("sessions", "%d open, %d have expired", s.Sessions, s.SessionsExpired)
+	}
 	add("since start", "%d commands in %d entries, %d of them only ticks, %d syncs", s.Commands, s.Entries, s.TickEntries, s.Syncs)
 	if s.Hazards > 0 {
 		a.print.Note("hazards wait for a person: txmgr doubt list")

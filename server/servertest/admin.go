@@ -138,6 +138,14 @@ func (f *Fake) Status(ctx context.Context) (txn.Status, error) {
 	if f.follows {
 		s.LeaderID = ""
 	}
+	for _, g := range f.guests {
+		switch g.State {
+		case txn.SessionOpen:
+			s.Sessions++
+		case txn.SessionExpired:
+			s.SessionsExpired++
+		}
+	}
 	for _, i := range f.transactions {
 		if i.Hazard != 0 {
 			s.Hazards++

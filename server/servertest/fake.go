@@ -44,6 +44,7 @@ type Fake struct {
 	backup  []byte
 	held    bool
 	tokens  []token
+	guests  []txn.ClientSession
 	asked   int
 }
 
@@ -135,11 +136,14 @@ func (f *Fake) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	i := f.transactions[o.ID]
+	if _, err := f.sessionLocked("begin", o.Session); err != nil && i == nil && !o.Session.IsZero() {
+		return txn.Begun{}, err
+	}
 	if i == nil {
 		i = &txn.Info{
 			ID: o.ID, Name: o.Name, State: txn.Active, Timeout: txn.Duration(o.Timeout), Began: f.Began, Labels: o.Labels,
 			SurvivalIndex: uint64(o.Timeout/Interval) + 1, ExpiryTick: uint64(o.Timeout/Interval) + 1,
-			RemainingInvocations: uint64(o.Timeout/Interval) + 1, ExpiresIn: txn.Duration(o.Timeout),
+			RemainingInvocations: uint64(o.Timeout/Interval) + 1, ExpiresIn: txn.Duration(o.Timeout), Session: o.Session,
 		}
 		for _, e := range o.Branches {
 			if _, err := f.enlistLocked(i, e); err != nil {

@@ -82,6 +82,9 @@ type StatusResponse struct {
 	Committed  uint64 `protobuf:"varint,15,opt,name=committed,proto3" json:"committed,omitempty"`
 	RolledBack uint64 `protobuf:"varint,16,opt,name=rolled_back,proto3" json:"rolled_back,omitempty"`
 	TimedOut   uint64 `protobuf:"varint,17,opt,name=timed_out,proto3" json:"timed_out,omitempty"`
+	// Clients' sessions that are open, and how many ever expired.
+	Sessions        int64  `protobuf:"varint,28,opt,name=sessions,proto3" json:"sessions,omitempty"`
+	SessionsExpired uint64 `protobuf:"varint,29,opt,name=sessions_expired,proto3" json:"sessions_expired,omitempty"`
 	// Since this process started.
 	Commands    uint64 `protobuf:"varint,18,opt,name=commands,proto3" json:"commands,omitempty"`
 	Entries     uint64 `protobuf:"varint,19,opt,name=entries,proto3" json:"entries,omitempty"`
@@ -247,6 +250,20 @@ func (x *StatusResponse) GetRolledBack() uint64 {
 func (x *StatusResponse) GetTimedOut() uint64 {
 	if x != nil {
 		return x.TimedOut
+	}
+	return 0
+}
+
+func (x *StatusResponse) GetSessions() int64 {
+	if x != nil {
+		return x.Sessions
+	}
+	return 0
+}
+
+func (x *StatusResponse) GetSessionsExpired() uint64 {
+	if x != nil {
+		return x.SessionsExpired
 	}
 	return 0
 }
@@ -1221,7 +1238,7 @@ var File_txmgr_v1_cluster_proto protoreflect.FileDescriptor
 const file_txmgr_v1_cluster_proto_rawDesc = "" +
 	"\n" +
 	"\x16txmgr/v1/cluster.proto\x12\btxmgr.v1\x1a\x1atxmgr/v1/participant.proto\"\x0f\n" +
-	"\rStatusRequest\"\xa4\x06\n" +
+	"\rStatusRequest\"\xec\x06\n" +
 	"\x0eStatusResponse\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x16\n" +
@@ -1241,6 +1258,8 @@ const file_txmgr_v1_cluster_proto_rawDesc = "" +
 	"\tcommitted\x18\x0f \x01(\x04R\tcommitted\x12 \n" +
 	"\vrolled_back\x18\x10 \x01(\x04R\vrolled_back\x12\x1c\n" +
 	"\ttimed_out\x18\x11 \x01(\x04R\ttimed_out\x12\x1a\n" +
+	"\bsessions\x18\x1c \x01(\x03R\bsessions\x12*\n" +
+	"\x10sessions_expired\x18\x1d \x01(\x04R\x10sessions_expired\x12\x1a\n" +
 	"\bcommands\x18\x12 \x01(\x04R\bcommands\x12\x18\n" +
 	"\aentries\x18\x13 \x01(\x04R\aentries\x12\"\n" +
 	"\ftick_entries\x18\x14 \x01(\x04R\ftick_entries\x12\x14\n" +

@@ -49,8 +49,10 @@ type Transaction struct {
 	ExpiryTick           uint64            `protobuf:"varint,12,opt,name=expiry_tick,proto3" json:"expiry_tick,omitempty"`
 	Labels               map[string]string `protobuf:"bytes,13,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	Branches             []*BranchInfo     `protobuf:"bytes,14,rep,name=branches,proto3" json:"branches,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// The client's session that it is part of; left out when there is none.
+	Session       *string `protobuf:"bytes,18,opt,name=session,proto3,oneof" json:"session,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Transaction) Reset() {
@@ -202,6 +204,13 @@ func (x *Transaction) GetBranches() []*BranchInfo {
 	return nil
 }
 
+func (x *Transaction) GetSession() string {
+	if x != nil && x.Session != nil {
+		return *x.Session
+	}
+	return ""
+}
+
 // BranchInfo is one branch as the coordinator sees it.
 type BranchInfo struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
@@ -337,7 +346,7 @@ var File_txmgr_v1_info_proto protoreflect.FileDescriptor
 
 const file_txmgr_v1_info_proto_rawDesc = "" +
 	"\n" +
-	"\x13txmgr/v1/info.proto\x12\btxmgr.v1\"\xa7\x05\n" +
+	"\x13txmgr/v1/info.proto\x12\btxmgr.v1\"\xd2\x05\n" +
 	"\vTransaction\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -358,14 +367,17 @@ const file_txmgr_v1_info_proto_rawDesc = "" +
 	"\x15remaining_invocations\x18\v \x01(\x04R\x15remaining_invocations\x12 \n" +
 	"\vexpiry_tick\x18\f \x01(\x04R\vexpiry_tick\x129\n" +
 	"\x06labels\x18\r \x03(\v2!.txmgr.v1.Transaction.LabelsEntryR\x06labels\x120\n" +
-	"\bbranches\x18\x0e \x03(\v2\x14.txmgr.v1.BranchInfoR\bbranches\x1a9\n" +
+	"\bbranches\x18\x0e \x03(\v2\x14.txmgr.v1.BranchInfoR\bbranches\x12\x1d\n" +
+	"\asession\x18\x12 \x01(\tH\x03R\asession\x88\x01\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\n" +
 	"\n" +
 	"\b_decidedB\x0f\n" +
 	"\r_decided_tickB\x10\n" +
-	"\x0e_decided_index\"\xbc\x02\n" +
+	"\x0e_decided_indexB\n" +
+	"\n" +
+	"\b_session\"\xbc\x02\n" +
 	"\n" +
 	"BranchInfo\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +

@@ -282,11 +282,13 @@ func (*Command_Vote) isCommand_Call() {}
 func (*Command_Delegate) isCommand_Call() {}
 
 type BeginCall struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Timeout       int64                  `protobuf:"varint,2,opt,name=timeout,proto3" json:"timeout,omitempty"`
-	Labels        map[string]string      `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Branches      []*EnlistCall          `protobuf:"bytes,4,rep,name=branches,proto3" json:"branches,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Name     string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Timeout  int64                  `protobuf:"varint,2,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	Labels   map[string]string      `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Branches []*EnlistCall          `protobuf:"bytes,4,rep,name=branches,proto3" json:"branches,omitempty"`
+	// The client's session, 16 bytes; empty for none.
+	Session       []byte `protobuf:"bytes,5,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -345,6 +347,13 @@ func (x *BeginCall) GetLabels() map[string]string {
 func (x *BeginCall) GetBranches() []*EnlistCall {
 	if x != nil {
 		return x.Branches
+	}
+	return nil
+}
+
+func (x *BeginCall) GetSession() []byte {
+	if x != nil {
+		return x.Session
 	}
 	return nil
 }
@@ -1296,12 +1305,13 @@ const file_txmgr_v1_pipe_proto_rawDesc = "" +
 	"\x04vote\x18\n" +
 	" \x01(\v2\x12.txmgr.v1.VoteCallH\x00R\x04vote\x124\n" +
 	"\bdelegate\x18\v \x01(\v2\x16.txmgr.v1.DelegateCallH\x00R\bdelegateB\x06\n" +
-	"\x04call\"\xdf\x01\n" +
+	"\x04call\"\xf9\x01\n" +
 	"\tBeginCall\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\atimeout\x18\x02 \x01(\x03R\atimeout\x127\n" +
 	"\x06labels\x18\x03 \x03(\v2\x1f.txmgr.v1.BeginCall.LabelsEntryR\x06labels\x120\n" +
-	"\bbranches\x18\x04 \x03(\v2\x14.txmgr.v1.EnlistCallR\bbranches\x1a9\n" +
+	"\bbranches\x18\x04 \x03(\v2\x14.txmgr.v1.EnlistCallR\bbranches\x12\x18\n" +
+	"\asession\x18\x05 \x01(\fR\asession\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"b\n" +

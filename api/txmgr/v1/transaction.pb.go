@@ -33,7 +33,10 @@ type BeginRequest struct {
 	// For people and filters. At most 16.
 	Labels map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Enlisted at once, which saves a round trip each.
-	Branches      []*Enlistment `protobuf:"bytes,5,rep,name=branches,proto3" json:"branches,omitempty"`
+	Branches []*Enlistment `protobuf:"bytes,5,rep,name=branches,proto3" json:"branches,omitempty"`
+	// The client's session that the transaction is part of, if any; see
+	// SessionService.
+	Session       string `protobuf:"bytes,6,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -101,6 +104,13 @@ func (x *BeginRequest) GetBranches() []*Enlistment {
 		return x.Branches
 	}
 	return nil
+}
+
+func (x *BeginRequest) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
 }
 
 // Enlistment asks for a branch at a participant.
@@ -1274,13 +1284,14 @@ var File_txmgr_v1_transaction_proto protoreflect.FileDescriptor
 
 const file_txmgr_v1_transaction_proto_rawDesc = "" +
 	"\n" +
-	"\x1atxmgr/v1/transaction.proto\x12\btxmgr.v1\x1a\x13txmgr/v1/info.proto\x1a\x13txmgr/v1/pipe.proto\"\xf5\x01\n" +
+	"\x1atxmgr/v1/transaction.proto\x12\btxmgr.v1\x1a\x13txmgr/v1/info.proto\x1a\x13txmgr/v1/pipe.proto\"\x8f\x02\n" +
 	"\fBeginRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
 	"\atimeout\x18\x03 \x01(\tR\atimeout\x12:\n" +
 	"\x06labels\x18\x04 \x03(\v2\".txmgr.v1.BeginRequest.LabelsEntryR\x06labels\x120\n" +
-	"\bbranches\x18\x05 \x03(\v2\x14.txmgr.v1.EnlistmentR\bbranches\x1a9\n" +
+	"\bbranches\x18\x05 \x03(\v2\x14.txmgr.v1.EnlistmentR\bbranches\x12\x18\n" +
+	"\asession\x18\x06 \x01(\tR\asession\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"b\n" +

@@ -1,0 +1,74 @@
+package client
+
+import (
+	"context"
+	"time"
+
+	crand "crypto/rand"
+
+	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
+	"github.com/txmgr/txmgr/api/wire"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// CreateSession opens a session that somebody else keeps alive, by [Client.KeepAlive]. [Client.OpenSession] is the one that
+// keeps itself alive.
+func (c *Client) CreateSession(ctx context.Context, o txn.SessionOptions) (txn.ClientSession, error) {
+	if o.ID.IsZero() { // so that the call can be repeated
+		o.ID = newSessionID()
+	}
+	return c.sessionCall(ctx, "open session", func(ctx context.Context, e *endpoint) (*txmgrv1.Session, error) {
+		return e.sessions.Open(ctx, wire.FromSessionOptions(o))
+	})
+}
+
+func newSessionID() txn.SessionID {
+	var chance [10]byte
+	_, _ = crand.Read(chance[:]) // never fails
+	return txn.NewSessionID(time.Now(), chance)
+}
+
+// KeepAlive is a sign of life of a session. Nil means that it is open, and will not expire before its TTL is over, counted
+// from the call.
+//
+// [txn.ErrNotFound]: it has ended; with [txn.ErrSessionExpired], because it was not heard.
+func (c *Client) KeepAlive(ctx context.Context, id txn.SessionID) (txn.ClientSession, error) {
+	return c.sessionCall(ctx, "keep alive", func(ctx context.Context, e *endpoint) (*txmgrv1.Session, error) {
+		return e.sessions.KeepAlive(ctx, &txmgrv1.KeepAliveRequest{Id: wire.FormatSession(id)})
+	})
+}
+
+func (c *Client) sessionCall(ctx context.Context, op string, call func(context.Context, *endpoint) (*txmgrv1.Session, error)) (txn.ClientSession, error) {
+	var res *txmgrv1.Session
+	err := c.unaryCall(ctx, op, txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
+		res, err = call(ctx, e)
+		return err
+	})
+	if err != nil {
+		return txn.ClientSession{}, err
+	}
+	return translated(wire.ToSession(res))
+}
+
+// CloseSession ends a session, and rolls back what was begun in it and is undecided.
+//
+// [txn.ErrNotFound]: it has expired, or is unknown.
+func (c *Client) CloseSession(ctx context.Context, id txn.SessionID) error {
+	return c.unaryCall(ctx, "close session", txn.ID{}, func(ctx context.Context, e *endpoint) error {
+		_, err := e.sessions.Close(ctx, &txmgrv1.CloseSessionRequest{Id: wire.FormatSession(id)})
+		return err
+	})
+}
+
+// Sessions lists clients' sessions.
+func (c *Client) Sessions(ctx context.Context, f txn.SessionFilter) ([]txn.ClientSession, error) {
+	var res *txmgrv1.ListSessionsResponse
+	err := c.unaryCall(ctx, "list sessions", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
+		res, err = e.sessions.List(ctx, wire.FromSessionFilter(f))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return translated(wire.ToSessions(res))
+}

@@ -1,0 +1,112 @@
+package servertest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	crand "crypto/rand"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// OpenSession implements [server.Coordinator]. Sessions expire by [Fake.Silence] alone.
+func (f *Fake) OpenSession(ctx context.Context, o txn.SessionOptions) (txn.ClientSession, error) {
+	if err := f.before(ctx, "open session", txn.ID{}); err != nil {
+		return txn.ClientSession{}, err
+	}
+	if err := o.Check(); err != nil {
+		return txn.ClientSession{}, &txn.Error{Op: "open session", Err: err}
+	}
+	if o.ID.IsZero() {
+		var chance [10]byte
+		_, _ = crand.Read(chance[:]) // never fails
+		o.ID = txn.NewSessionID(f.Began, chance)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fresh := txn.ClientSession{ID: o.ID, Name: o.Name, State: txn.SessionOpen, TTL: txn.Duration(txn.GrantedTTL(o.TTL)), Opened: f.Began}
+	i := slices.IndexFunc(f.guests, func(s txn.ClientSession) bool { return s.ID == o.ID })
+	switch {
+	case i < 0:
+		f.guests = append(f.guests, fresh)
+	case f.guests[i].State != txn.SessionOpen:
+		return f.sessionLocked("open session", o.ID)
+	case f.guests[i].Name != fresh.Name || f.guests[i].TTL != fresh.TTL:
+		return txn.ClientSession{}, &txn.Error{Op: "open session", Err: txn.ErrConflict, Detail: "other options"}
+	}
+	return fresh, nil
+}
+
+// KeepAlive implements [server.Coordinator].
+func (f *Fake) KeepAlive(ctx context.Context, id txn.SessionID) (txn.ClientSession, error) {
+	if err := f.before(ctx, "keep alive", txn.ID{}); err != nil {
+		return txn.ClientSession{}, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.sessionLocked("keep alive", id)
+}
+
+// sessionLocked gives a session that is open.
+func (f *Fake) sessionLocked(op string, id txn.SessionID) (txn.ClientSession, error) {
+	i := slices.IndexFunc(f.guests, func(s txn.ClientSession) bool { return s.ID == id })
+	if i < 0 {
+		return txn.ClientSession{}, &txn.Error{Op: op, Err: txn.ErrNotFound, Detail: fmt.Sprintf("no session %v", id)}
+	}
+	s := f.guests[i]
+	if s.State == txn.SessionOpen {
+		return s, nil
+	}
+	return txn.ClientSession{}, &txn.Error{Op: op, Cause: s.State.Cause(), Err: txn.ErrNotFound, Detail: fmt.Sprintf("session %v %v at tick %d", id, s.State, s.EndedTick)}
+}
+
+// CloseSession implements [server.Coordinator].
+func (f *Fake) CloseSession(ctx context.Context, id txn.SessionID) error {
+	if err := f.before(ctx, "close session", txn.ID{}); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, err := f.sessionLocked("close session", id); err != nil {
+		return err
+	}
+	f.endSessionLocked(id, txn.SessionClosed)
+	return nil
+}
+
+// Silence lets a session expire.
+func (f *Fake) Silence(id txn.SessionID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.endSessionLocked(id, txn.SessionExpired)
+}
+
+func (f *Fake) endSessionLocked(id txn.SessionID, state txn.SessionState) {
+	for i := range f.guests {
+		if f.guests[i].ID == id {
+			f.guests[i].State, f.guests[i].EndedTick = state, 7
+		}
+	}
+	for _, i := range f.transactions {
+		if i.Session == id && !i.State.Decided() {
+			i.State, i.Cause = txn.RollingBack, state.Cause()
+			f.announceLocked(i)
+		}
+	}
+}
+
+// Sessions implements [server.Coordinator].
+func (f *Fake) Sessions(ctx context.Context, filter txn.SessionFilter) ([]txn.ClientSession, error) {
+	if err := f.before(ctx, "list sessions", txn.ID{}); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	found := slices.DeleteFunc(slices.Clone(f.guests), func(s txn.ClientSession) bool { return s.State != txn.SessionOpen && !filter.Ended })
+	slices.SortFunc(found, func(a, b txn.ClientSession) int { return a.ID.Compare(b.ID) })
+	if filter.Limit > 0 {
+		found = found[max(len(found)-filter.Limit, 0):]
+	}
+	return found, nil
+}

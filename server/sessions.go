@@ -1,0 +1,61 @@
+package server
+
+import (
+	"context"
+	"fmt"
+
+	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
+	"github.com/txmgr/txmgr/api/wire"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// sessions is the SessionService.
+type sessions struct{ c Coordinator }
+
+func (s *sessions) Open(ctx context.Context, r *txmgrv1.OpenSessionRequest) (*txmgrv1.Session, error) {
+	o, err := wire.ToSessionOptions(r)
+	if err != nil {
+		return nil, err
+	}
+	return session(s.c.OpenSession(ctx, o))
+}
+
+func (s *sessions) KeepAlive(ctx context.Context, r *txmgrv1.KeepAliveRequest) (*txmgrv1.Session, error) {
+	id, err := sessionID(r.GetId())
+	if err != nil {
+		return nil, err
+	}
+	return session(s.c.KeepAlive(ctx, id))
+}
+
+func (s *sessions) Close(ctx context.Context, r *txmgrv1.CloseSessionRequest) (*txmgrv1.CloseSessionResponse, error) {
+	id, err := sessionID(r.GetId())
+	if err != nil {
+		return nil, err
+	}
+	return &txmgrv1.CloseSessionResponse{}, s.c.CloseSession(ctx, id)
+}
+
+func (s *sessions) List(ctx context.Context, r *txmgrv1.ListSessionsRequest) (*txmgrv1.ListSessionsResponse, error) {
+	f, err := wire.ToSessionFilter(r)
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.c.Sessions(ctx, f)
+	return wire.FromSessions(all), err
+}
+
+// sessionID reads an id that has to be there.
+func sessionID(s string) (txn.SessionID, error) {
+	if s == "" {
+		return txn.SessionID{}, fmt.Errorf("%w: id is missing: give the session's", txn.ErrInvalid)
+	}
+	return txn.ParseSessionID(s)
+}
+
+func session(s txn.ClientSession, err error) (*txmgrv1.Session, error) {
+	if err != nil {
+		return nil, err
+	}
+	return wire.FromSession(s), nil
+}
