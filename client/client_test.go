@@ -37,7 +37,7 @@ func story(ctx context.Context, c server.Coordinator, f *servertest.Fake) []any 
 				var is []string
 				for _, s := range []error{
 					txn.ErrInvalid, txn.ErrNotFound, txn.ErrConflict, txn.ErrNotActive, txn.ErrRolledBack, txn.ErrTimedOut,
-					txn.ErrVotedNo, txn.ErrInDoubt, txn.ErrHazard, txn.ErrUnavailable, txn.ErrWaitTimeout,
+					txn.ErrVotedNo, txn.ErrSessionExpired, txn.ErrInDoubt, txn.ErrHazard, txn.ErrUnavailable, txn.ErrWaitTimeout,
 				} {
 					if errors.Is(err, s) {
 						is = append(is, s.Error())
@@ -77,6 +77,26 @@ func story(ctx context.Context, c server.Coordinator, f *servertest.Fake) []any 
 	note(c.Enlist(ctx, b, txn.Enlistment{Participant: "bank"}))
 	note(c.List(ctx, txn.Filter{States: []txn.State{txn.RolledBack}, Limit: 5, OlderThan: time.Nanosecond}))
 	note(c.List(ctx, txn.Filter{Prefix: "tx_zzz"}))
+	s := txn.SessionOptions{ID: txn.SessionID(newID(43)), Name: "app", TTL: 3 * time.Second}
+	note(c.OpenSession(ctx, s))
+	note(c.OpenSession(ctx, s)) // repeated
+	note(c.OpenSession(ctx, txn.SessionOptions{ID: s.ID, Name: "another"}))
+	note(c.OpenSession(ctx, txn.SessionOptions{TTL: time.Millisecond}))
+	note(c.KeepAlive(ctx, s.ID))
+	note(c.KeepAlive(ctx, txn.SessionID(newID(99))))
+	note(c.Begin(ctx, txn.Options{ID: newID(44), Session: s.ID}))
+	note(c.Begin(ctx, txn.Options{ID: newID(45), Session: txn.SessionID(newID(99))}))
+	note(c.Get(ctx, newID(44)))
+	f.Silence(s.ID)
+	note(c.Get(ctx, newID(44)))
+	note(c.Commit(ctx, newID(44), txn.Commitment{}))
+	note(c.KeepAlive(ctx, s.ID))
+	note(c.CloseSession(ctx, s.ID))
+	s.ID = txn.SessionID(newID(46))
+	note(c.OpenSession(ctx, s))
+	note(c.CloseSession(ctx, s.ID))
+	note(c.Sessions(ctx, txn.SessionFilter{}))
+	note(c.Sessions(ctx, txn.SessionFilter{Ended: true, Limit: 5}))
 	note(c.AddParticipant(ctx, txn.Participant{Name: "web", Kind: "web", Settings: map[string]string{"url": "x"}, CoordinatorPrepares: true}))
 	note(c.AddParticipant(ctx, txn.Participant{Name: "bank", Kind: "ledger"}))
 	note(c.TestParticipant(ctx, "web"))

@@ -23,6 +23,7 @@ func TestRolesFollowFromWhatCallsDo(t *testing.T) {
 		txmgrv1connect.DoubtServiceName:       txn.RoleOperator,
 		txmgrv1connect.ClusterServiceName:     txn.RoleAdmin,
 		txmgrv1connect.TokenServiceName:       txn.RoleAdmin,
+		txmgrv1connect.SessionServiceName:     txn.RoleClient,
 	}
 	reads := map[string]txn.Role{
 		txmgrv1connect.TokenServiceListProcedure: txn.RoleAdmin, // who may do what is no reader's business
@@ -44,7 +45,7 @@ func TestRolesFollowFromWhatCallsDo(t *testing.T) {
 			t.Errorf("%s is for %v and above; want %v", path, role, want)
 		}
 	}
-	if seen < 35 {
+	if seen < 39 {
 		t.Errorf("only %d calls were looked at", seen)
 	}
 }

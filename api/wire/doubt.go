@@ -18,7 +18,7 @@ func FromDoubts(ds []txn.Doubt) *txmgrv1.ListDoubtsResponse {
 			Timeout: t.GetTimeout(), Began: t.GetBegan(), ExpiresIn: t.GetExpiresIn(), SurvivalIndex: t.GetSurvivalIndex(),
 			RemainingInvocations: t.GetRemainingInvocations(), ExpiryTick: t.GetExpiryTick(), Labels: t.GetLabels(), Branches: t.GetBranches(),
 			Decided: t.Decided, DecidedTick: t.DecidedTick, DecidedIndex: t.DecidedIndex,
-			Since: optional(formatTime(d.Since)), Why: Text(d.Why),
+			Session: t.Session, Since: optional(formatTime(d.Since)), Why: Text(d.Why),
 		}
 	}
 	return m
@@ -32,7 +32,7 @@ func ToDoubts(m *txmgrv1.ListDoubtsResponse) ([]txn.Doubt, error) {
 			Id: d.GetId(), Name: d.GetName(), State: d.GetState(), Cause: d.GetCause(), Reason: d.GetReason(), Hazard: d.GetHazard(),
 			Timeout: d.GetTimeout(), Began: d.GetBegan(), ExpiresIn: d.GetExpiresIn(), SurvivalIndex: d.GetSurvivalIndex(),
 			RemainingInvocations: d.GetRemainingInvocations(), ExpiryTick: d.GetExpiryTick(), Labels: d.GetLabels(), Branches: d.GetBranches(),
-			Decided: d.Decided, DecidedTick: d.DecidedTick, DecidedIndex: d.DecidedIndex,
+			Decided: d.Decided, DecidedTick: d.DecidedTick, DecidedIndex: d.DecidedIndex, Session: d.Session,
 		})
 		if err != nil {
 			return nil, err

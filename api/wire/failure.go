@@ -59,6 +59,9 @@ func FromError(err error, op string, id txn.ID) *txmgrv1.Failure {
 	}
 	f.Id = formatID(id)
 	f.Next = next(txn.Code(f.Code), f.Id)
+	if f.Code == string(txn.CodeNotFound) && errors.Is(err, txn.ErrSessionExpired) {
+		f.Next = "open another session"
+	}
 	if errors.Is(err, txn.ErrHazard) {
 		f.Next = "a person has to look: txmgr doubt list"
 		if f.Id != "" {

@@ -55,6 +55,9 @@ With -q only the id is printed.`,
 			return err
 		}
 		begun, err := c.Begin(ctx, options)
+		if err != nil && !options.Session.IsZero() {
+			return explainSession(err)
+		}
 		if err != nil {
 			return err
 		}

@@ -24,6 +24,9 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(guestAddress) != "" {
+		os.Exit(guest())
+	}
 	code, err := run(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -126,28 +129,34 @@ func (b *bank) transfer(ctx context.Context, id txn.ID, timeout time.Duration, b
 }
 
 func (b *bank) prepare(ctx context.Context, id txn.ID, at, sql string) (txn.BranchID, error) {
+	branch, err := b.enlist(ctx, id, at, sql)
+	if err != nil {
+		return 0, err
+	}
+	tag, err := b.work[at].Exec(ctx, "PREPARE TRANSACTION '"+branch.XID+"'")
+	if err == nil && tag.String() != "PREPARE TRANSACTION" {
+		err = fmt.Errorf("PREPARE TRANSACTION answered %s", tag)
+	}
+	return branch.ID, err
+}
+
+// enlist does the work of a branch and leaves it unprepared.
+func (b *bank) enlist(ctx context.Context, id txn.ID, at, sql string) (branch txn.Branch, err error) {
 	conn := b.work[at]
 	if _, err := conn.Exec(ctx, "BEGIN"); err != nil {
-		return 0, err
+		return branch, err
 	}
 	var s postgres.Session
 	const who = `SELECT pg_backend_pid(), pg_current_xact_id()::text::bigint, (SELECT system_identifier FROM pg_control_system()),
 		(SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid())`
 	if err := conn.QueryRow(ctx, who).Scan(&s.PID, &s.XID, &s.System, &s.Start); err != nil {
-		return 0, err
+		return branch, err
 	}
-	branch, err := b.m.Enlist(ctx, id, txn.Enlistment{Participant: at, Session: s.String()})
-	if err != nil {
-		return 0, err
+	if branch, err = b.m.Enlist(ctx, id, txn.Enlistment{Participant: at, Session: s.String()}); err != nil {
+		return branch, err
 	}
-	if _, err := conn.Exec(ctx, sql); err != nil {
-		return 0, err
-	}
-	tag, err := conn.Exec(ctx, "PREPARE TRANSACTION '"+branch.XID+"'")
-	if err == nil && tag.String() != "PREPARE TRANSACTION" {
-		err = fmt.Errorf("PREPARE TRANSACTION answered %s", tag)
-	}
-	return branch.ID, err
+	_, err = conn.Exec(ctx, sql)
+	return branch, err
 }
 
 // state is what the databases themselves hold.

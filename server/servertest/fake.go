@@ -137,7 +137,9 @@ func (f *Fake) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
 	defer f.mu.Unlock()
 	i := f.transactions[o.ID]
 	if _, err := f.sessionLocked("begin", o.Session); err != nil && i == nil && !o.Session.IsZero() {
-		return txn.Begun{}, err
+		refused := *txn.Wrap("begin", o.ID, err)
+		refused.ID = o.ID
+		return txn.Begun{}, &refused
 	}
 	if i == nil {
 		i = &txn.Info{

@@ -360,6 +360,7 @@ type Doubt struct {
 	ExpiryTick           uint64                 `protobuf:"varint,12,opt,name=expiry_tick,proto3" json:"expiry_tick,omitempty"`
 	Labels               map[string]string      `protobuf:"bytes,13,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	Branches             []*BranchInfo          `protobuf:"bytes,14,rep,name=branches,proto3" json:"branches,omitempty"`
+	Session              *string                `protobuf:"bytes,18,opt,name=session,proto3,oneof" json:"session,omitempty"`
 	// When it was decided, by the leader's wall clock; left out when not known.
 	Since *string `protobuf:"bytes,100,opt,name=since,proto3,oneof" json:"since,omitempty"`
 	// What it is waiting for, or what went wrong, in a line.
@@ -515,6 +516,13 @@ func (x *Doubt) GetBranches() []*BranchInfo {
 		return x.Branches
 	}
 	return nil
+}
+
+func (x *Doubt) GetSession() string {
+	if x != nil && x.Session != nil {
+		return *x.Session
+	}
+	return ""
 }
 
 func (x *Doubt) GetSince() string {
@@ -1418,7 +1426,7 @@ const file_txmgr_v1_doubt_proto_rawDesc = "" +
 	"\x06_since\"\x13\n" +
 	"\x11ListDoubtsRequest\"=\n" +
 	"\x12ListDoubtsResponse\x12'\n" +
-	"\x06doubts\x18\x01 \x03(\v2\x0f.txmgr.v1.DoubtR\x06doubts\"\xd2\x05\n" +
+	"\x06doubts\x18\x01 \x03(\v2\x0f.txmgr.v1.DoubtR\x06doubts\"\xfd\x05\n" +
 	"\x05Doubt\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -1439,8 +1447,9 @@ const file_txmgr_v1_doubt_proto_rawDesc = "" +
 	"\x15remaining_invocations\x18\v \x01(\x04R\x15remaining_invocations\x12 \n" +
 	"\vexpiry_tick\x18\f \x01(\x04R\vexpiry_tick\x123\n" +
 	"\x06labels\x18\r \x03(\v2\x1b.txmgr.v1.Doubt.LabelsEntryR\x06labels\x120\n" +
-	"\bbranches\x18\x0e \x03(\v2\x14.txmgr.v1.BranchInfoR\bbranches\x12\x19\n" +
-	"\x05since\x18d \x01(\tH\x03R\x05since\x88\x01\x01\x12\x10\n" +
+	"\bbranches\x18\x0e \x03(\v2\x14.txmgr.v1.BranchInfoR\bbranches\x12\x1d\n" +
+	"\asession\x18\x12 \x01(\tH\x03R\asession\x88\x01\x01\x12\x19\n" +
+	"\x05since\x18d \x01(\tH\x04R\x05since\x88\x01\x01\x12\x10\n" +
 	"\x03why\x18e \x01(\tR\x03why\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -1448,7 +1457,9 @@ const file_txmgr_v1_doubt_proto_rawDesc = "" +
 	"\n" +
 	"\b_decidedB\x0f\n" +
 	"\r_decided_tickB\x10\n" +
-	"\x0e_decided_indexB\b\n" +
+	"\x0e_decided_indexB\n" +
+	"\n" +
+	"\b_sessionB\b\n" +
 	"\x06_since\" \n" +
 	"\x0eExplainRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\xea\x01\n" +
