@@ -83,6 +83,38 @@ func Example_inDoubt() {
 	// balance 90, items 3, letters 0
 }
 
+// A session says that the process lives. What is begun in it is rolled back soon after
+// the process is gone, long before the timeout of the transaction.
+func Example_session() {
+	reset()
+	m, err := client.Dial(address)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer m.Close()
+	bank := postgres.New("bank", pool)
+	pay := func() error {
+		s, err := m.OpenSession(context.Background(), client.SessionOptions{Name: "shop", TTL: 8 * time.Second})
+		if err != nil {
+			return err
+		}
+		defer s.Close(context.Background())
+		ctx := client.WithSession(context.Background(), s)
+		err = txn.Run(ctx, m, txn.Options{Name: "pay", Timeout: time.Hour}, func(ctx context.Context, tx *txn.Tx) error {
+			_, err := bank.Exec(ctx, tx, `UPDATE account SET balance = balance - 10 WHERE id = 1`)
+			return err
+		})
+		return err
+	}
+	fmt.Println(pay())
+	finished(m)
+	show()
+	// Output:
+	// <nil>
+	// balance 90, items 3, letters 0
+}
+
 // finished waits until nothing is left to be done for any transaction: who asks
 // the databases earlier may see some of them committed and others not yet.
 func finished(m *client.Client) {
