@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
 )
 
 func openSession(t *testing.T, n *Node, ttl time.Duration) txn.ClientSession {
@@ -260,5 +261,36 @@ func TestHeardThroughFailovers(t *testing.T) {
 		if info, err := c.nodes[c.leader()].Get(t.Context(), id); err != nil || info.State != txn.Active {
 			t.Errorf("%v, %v", info.State, err)
 		}
+	})
+}
+
+// TestLateRotationsAreNotMadeUpFor: a leader that was suspended for longer than the TTL hears what has waited for it, and then
+// counts from there.
+func TestLateRotationsAreNotMadeUpFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := open(t, t.TempDir(), slow)
+		p, err := newPulse(n, 0) // not run: its turns are this test's
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := openSession(t, n, time.Hour)
+		const ttl = 8 * time.Second
+		p.admit([]machine.Opened{{ID: s.ID, TTL: ttl}})
+		p.fed = true
+		p.turn(t.Context())
+		pass(10 * ttl)
+		for range 20 * silences {
+			if p.turn(t.Context()); !p.heard(s.ID, ttl) {
+				t.Fatal("expired by rotations that follow each other at once")
+			}
+		}
+		heard := time.Now()
+		for sleep := time.Duration(0); p.group(ttl).belt.Len() > 0; sleep = p.turn(t.Context()) {
+			pass(sleep)
+		}
+		if took := time.Since(heard); took < ttl || took > ttl+ttl/silences {
+			t.Errorf("expired after %v; want %v to %v", took, ttl, ttl+ttl/silences)
+		}
+		p.done.Wait()
 	})
 }

@@ -113,4 +113,28 @@ var ofTheNode = []plant{
 		bug:    "n.fsm.View(func(m *machine.Machine) { t, ok = m.Token(secret[len(secretPrefix) : len(secretPrefix)+tokenIDLength]) })\n\t_ = hash",
 		pkg:    "node", test: "TestSecretCountsToItsLastLetter",
 	},
+	{
+		name:   "a session falls off a rotation too soon",
+		breaks: "a session does not expire before its time to live is over",
+		file:   "node/pulse.go",
+		old:    "Containers: silences + 1,",
+		bug:    "Containers: silences,",
+		pkg:    "node", test: "TestSilenceRollsBack",
+	},
+	{
+		name:   "rotations that are late are made up for",
+		breaks: "a session does not expire before its time to live is over",
+		file:   "node/pulse.go",
+		old:    "g.rotate = time.Now().Add(every)\n\t\t\tfor ids",
+		bug:    "g.rotate = g.rotate.Add(every)\n\t\t\tfor ids",
+		pkg:    "node", test: "TestLateRotationsAreNotMadeUpFor",
+	},
+	{
+		name:   "a new leader does not know the sessions",
+		breaks: "a failover extends sessions, and loses none",
+		file:   "node/pulse.go",
+		old:    "return s.State == txn.SessionOpen })",
+		bug:    "return s.State == txn.SessionClosed })",
+		pkg:    "node", test: "TestFailoverExtendsSessions",
+	},
 }

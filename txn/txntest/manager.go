@@ -105,7 +105,7 @@ func (m *Manager) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
 		if err != nil {
 			return b, txn.Wrap("begin", o.ID, err)
 		}
-		c := machine.Begin{ID: o.ID, Name: o.Name, Timeout: o.Timeout, Survival: k, Expiry: expiry, Labels: labels(o.Labels)}
+		c := machine.Begin{ID: o.ID, Name: o.Name, Timeout: o.Timeout, Survival: k, Expiry: expiry, Labels: labels(o.Labels), Session: o.Session}
 		for _, e := range o.Branches {
 			m.registerLocked(e.Participant, false)
 			c.Branches = append(c.Branches, machine.Branch(e))
