@@ -29,6 +29,12 @@
 //  6. A caller who is not admitted is told so at once: [txn.ErrDenied] is never
 //     tried again.
 //
+// # Sessions
+//
+// A [Session] says that this process lives: what is begun in it is rolled back soon after
+// the process is gone. A goroutine sends the signs of life, three in the session's TTL, until
+// the session or the client is closed, or the coordinator says that it is over.
+//
 // # Clusters
 //
 // Any node takes any call and passes it on to the leader. Answers that were passed

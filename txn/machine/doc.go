@@ -33,8 +33,21 @@
 //  8. The id of a removed node is never that of a member again; no two tokens share
 //     an id, a name or a secret.
 //  9. While the state is held, no new transaction begins.
+//  10. An undecided transaction that was begun in a client's session is in that
+//     session's list, in the order of joining the survival index, unless its decision is
+//     delegated; a decided one is in none. A session that is open, or has undecided
+//     transactions, is never forgotten.
 //
 // [Machine.Check] audits them all.
+//
+// # Sessions
+//
+// A client's session is opened by one command and ended by another, because the client
+// closed it or because nothing was heard of it; when that is, the machine does not know.
+// From the end on its undecided transactions are rolled back by a derived fact, as if
+// their tick had come, unless it had come before: whichever was first is the cause.
+// Their records are drained in the same batches, behind those of the deadlines, session
+// by session.
 //
 // # Delegation
 //
@@ -63,7 +76,7 @@
 // # Memory
 //
 // Records live in slabs without pointers, about 280 bytes an open transaction of
-// two branches with its entry in the index, so that the garbage collector has
+// two branches with its entry in the index, and 156 a session, so that the garbage collector has
 // nothing to walk. A snapshot shares the slabs' blocks and makes later writes copy
 // a block once: it pauses the machine for microseconds, whatever is open.
 //

@@ -27,7 +27,7 @@ type Transaction struct {
 	Ended survival.Tick // when it finished
 	// Decided, DecidedTick and DecidedIndex are the leader's wall clock in
 	// milliseconds since 1970, the tick and the log's entry of the decision. Zero
-	// when there is none, when it is a timeout that no entry has drained yet, and
+	// when there is none, when it is by the end of its time or session and no entry has drained it yet, and
 	// when an earlier release made it.
 	Decided      int64
 	DecidedTick  survival.Tick
