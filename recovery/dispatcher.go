@@ -12,15 +12,15 @@ import (
 // Guarded by Recovery.mu.
 type try struct {
 	lane    *lane
+	timer   timer  // when parked: waits for the next try
+	lastErr string // clipped, without secrets
+	cancel  func() // when running: ends the call
+	trail   trail  // what was tried
+	count   uint32 // failed attempts
+	lost    uint32 // calls among them that may have had an effect
+	fails   uint32 // failed attempts since backoff was last forgotten
 	state   tryState
-	count   int           // failed attempts
-	lost    int           // calls among them that may have had an effect
-	fails   int           // failed attempts since backoff was last forgotten
-	lastErr string        // clipped, without secrets
-	next    time.Duration // when parked: the next try
-	cancel  func()        // when running: ends the call
-	stale   bool          // the call was ended because the log decided meanwhile
-	trail   trail         // what was tried
+	stale   bool // the call was ended because the log decided meanwhile
 }
 
 type tryState uint8
@@ -100,7 +100,7 @@ func (r *Recovery) drive(l *lane, it item, probe bool) {
 	r.mu.Lock()
 	t := r.tries[it]
 	t.cancel = cancel
-	lost := t.lost
+	lost := int(t.lost)
 	r.mu.Unlock()
 
 	a := r.attempt(ctx, it, lost)
@@ -141,7 +141,7 @@ func (r *Recovery) finish(l *lane, it item, probe bool, a outcome) {
 			t.lost++
 		}
 		t.lastErr = text
-		wait := r.retries.full(t.fails)
+		wait := r.retries.full(int(t.fails))
 		if a.slow {
 			wait = r.retries.half(hopeless)
 		}
@@ -175,25 +175,35 @@ func (r *Recovery) blameLocked(l *lane, text string, now time.Duration, probe bo
 	l.br.failure(now, probe)
 	l.fails++
 	l.lastErr = text
-	r.wake()
+	l.hearLocked()
+	if !l.br.closed() {
+		r.wakeByLocked(l.br.nextProbe())
+	}
 }
 
 // praiseLocked notes that the participant answered; mu is held.
 func (l *lane) praiseLocked() {
-	l.br.success()
-	l.fails, l.lastErr = 0, ""
+	l.clearLocked()
+	l.hearLocked()
 }
 
 // parkLocked lets a branch wait for its next try; mu is held.
 func (r *Recovery) parkLocked(it item, t *try, next time.Duration) {
-	t.state, t.next = parked, next
+	t.state = parked
 	t.lane.parked++
-	r.timers.push(next, it)
-	r.wake()
+	r.waitLocked(&t.timer, it, next)
+}
+
+// waitLocked makes an item wait until a time; mu is held.
+func (r *Recovery) waitLocked(w *timer, it item, at time.Duration) {
+	w.Value = it
+	r.timers.set(w, at)
+	r.wakeByLocked(at)
 }
 
 // unparkLocked puts a branch back into its lane; mu is held.
 func (r *Recovery) unparkLocked(it item, t *try) {
+	r.timers.cancel(&t.timer)
 	t.state = waiting
 	t.lane.parked--
 	r.queueLocked(t.lane, it)

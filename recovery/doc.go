@@ -12,12 +12,19 @@
 //
 // The planner ([Plan]) is pure: it says which branch needs which action, and
 // what it has to wait for. Every participant has a lane: a queue of branches, a
-// limit of calls at once, and a breaker. The sweep ([Recovery.Sweep]) looks for
-// branches that nobody drives: a prepare that came after the rollback, an
-// acknowledgement that was not true, a branch of a forgotten transaction. After
-// it evidence that nobody needs any more is cleared away, where a participant is a
-// [participant.Tidier]. [Recovery.Survey], [Recovery.Attempts], [Recovery.History]
-// and [Recovery.Health] tell people what there is and why.
+// limit of calls at once, and a breaker. What waits for a time, a branch for its next
+// try above all, is a task on a timing wheel that the one loop turns: it is put in and
+// taken out in constant time, and the loop sleeps until the first is due.
+//
+// The sweep ([Recovery.Sweep]) looks for branches that nobody drives: a prepare that
+// came after the rollback, an acknowledgement that was not true, a branch of a
+// forgotten transaction. After it evidence that nobody needs any more is cleared away,
+// where a participant is a [participant.Tidier]. [Recovery.Survey], [Recovery.Attempts],
+// [Recovery.History] and [Recovery.Health] tell people what there is and why.
+//
+// Participants are on a belt: in every Config.SweepEvery each has a visit, which sweeps,
+// tidies up, and probes who was not heard of for a while. A visit has a goroutine of
+// its own, so that nobody waits for a participant that hangs.
 //
 // Branches that the application finishes itself are left to it for Config.Grace
 // after the decision was seen here. Ordinarily those are all that a transaction has,
@@ -72,9 +79,13 @@
 //     they hang. There is one after a decision to commit, and after one to roll back
 //     by the application or a vote, but not by the clock or a person; and a retry
 //     that a person asks for after the decision ends it. Hints change nothing.
+//  10. How a participant does is one verdict, in its lane: calls, probes and sweeps
+//     tell it, and each takes back only what it has said itself. No probe is made of one
+//     that a call or probe has told of within two and a half Config.SweepEvery, unless
+//     it failed the last one; at most 16 are under way, each at most Config.CallTimeout.
 //
 // While the log is held ([Log].Held), because it was restored from a backup, nothing is
-// driven, swept or tidied up; a survey shows what would be.
+// driven, swept, probed or tidied up; a survey shows what would be.
 //
 // # Concurrency
 //
@@ -84,7 +95,8 @@
 //
 // # Time
 //
-// Waiting uses the monotonic clock of the process. Nothing is decided by it:
+// Waiting uses the monotonic clock of the process, in ticks of a millisecond: nothing
+// is tried early, and less than a tick late. Nothing is decided by it:
 // deadlines belong to the log.
 //
 // # What it does not do

@@ -30,6 +30,9 @@ type resource struct {
 	counts   map[string]int
 	running  int
 	most     int // calls at once
+	checkErr error
+	checkFor time.Duration // it takes; negative: for ever
+	checks   []time.Time
 }
 
 // visit is one call of Commit, Rollback, Prepare or Settle.
@@ -210,8 +213,35 @@ func (p *resource) Prepared(ctx context.Context, _ string) ([]participant.Prepar
 	return list, ctx.Err()
 }
 
-func (p *resource) Check(context.Context) error { return nil }
-func (p *resource) Close() error                { return nil }
+func (p *resource) Check(ctx context.Context) error {
+	p.mu.Lock()
+	took, err := p.checkFor, p.checkErr
+	p.checks = append(p.checks, time.Now())
+	p.mu.Unlock()
+	if took < 0 {
+		<-ctx.Done()
+	}
+	if !sleep(ctx, took) {
+		return ctx.Err()
+	}
+	return err
+}
+
+func (p *resource) Close() error { return nil }
+
+// setCheck says how it answers when it is checked.
+func (p *resource) setCheck(took time.Duration, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.checkFor, p.checkErr = took, err
+}
+
+// checked gives when it was checked so far.
+func (p *resource) checked() []time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.checks)
+}
 
 // made gives the calls so far.
 func (p *resource) made() []visit {

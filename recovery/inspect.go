@@ -41,7 +41,7 @@ func (r *Recovery) Attempts(id txn.ID) []Attempt {
 	for i, s := range steps {
 		as[i] = Attempt{Branch: s.Branch, Participant: s.Participant, Verb: s.Verb, Hold: s.Hold, NextTry: s.Wait}
 		if t := r.tries[item{Key{id, s.Branch}, s.Verb}]; t != nil {
-			as[i].Count, as[i].LastError = t.count, t.lastErr
+			as[i].Count, as[i].LastError = int(t.count), t.lastErr
 			if t.state == trying || t.state == reporting {
 				as[i].Running, as[i].Hold, as[i].NextTry = true, Ready, 0
 			}
@@ -52,7 +52,7 @@ func (r *Recovery) Attempts(id txn.ID) []Attempt {
 
 func (r *Recovery) nextTryLocked(k Key, v Verb) time.Duration {
 	if t := r.tries[item{k, v}]; t != nil && t.state == parked {
-		return t.next
+		return until(&t.timer)
 	}
 	return 0
 }
@@ -66,16 +66,19 @@ func (r *Recovery) nextProbeLocked(participant string) time.Duration {
 
 // Health is how a participant looks from here.
 type Health struct {
-	Healthy   bool          // the last call was answered, and the last sweep saw what is prepared
+	Healthy   bool          // the last call was answered, the last probe too, and the last sweep saw what is prepared
+	Since     time.Time     // from when on that is so; zero when nothing was heard yet
+	Took      time.Duration // by the last probe, or the last sweep that could not look; 0 when there was none
 	Failures  int           // calls that failed since the last that was answered
-	LastError string        // of them, or else of the last sweep or tidying; at most 300 bytes
+	LastError string        // of them, or else of the last probe, sweep or tidying; at most 300 bytes
 	NextTry   time.Duration // until the next probe of one that is not healthy
 	Queued    int           // branches that wait for a worker, or for the participant
 	Waiting   int           // branches that wait for their next try after a failure
 	Running   int           // calls under way
 }
 
-// Health tells how a participant does. One that was never needed is healthy. One
+// Health tells how a participant does. One of which nothing was heard yet is held to
+// be healthy; it is probed within two Config.SweepEvery. One
 // failure is enough not to be: its branch is tried again within Config.BackoffMax,
 // so that the verdict is never older than that while there is work. Of failures
 // whose branches were finished by others nothing is left after the next sweep.
@@ -88,13 +91,15 @@ func (r *Recovery) Health(participant string) Health {
 		return Health{Healthy: true}
 	}
 	h := Health{
-		Healthy:  l.br.closed() && l.fails == 0 && !l.blind,
+		Healthy:  l.healthy(),
+		Since:    l.since,
+		Took:     l.took,
 		Failures: l.fails,
 		NextTry:  max(0, l.br.nextProbe()-now),
 		Queued:   l.queued(),
 		Waiting:  l.parked,
 		Running:  l.running,
 	}
-	h.LastError = cmp.Or(l.lastErr, l.swept, l.tidied)
+	h.LastError = cmp.Or(l.lastErr, l.unfit, l.swept, l.tidied)
 	return h
 }

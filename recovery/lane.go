@@ -33,12 +33,17 @@ type lane struct {
 	running int // calls that hold a worker
 	parked  int // branches that wait for their next try
 	br      breaker
-	fails   int    // calls that failed since the last success
-	lastErr string // of the last of them
-	blind   bool   // the last sweep could not see what is prepared
-	swept   string // why the last sweep failed; empty when it did not
-	tidied  string // why the last tidying failed; empty when it did not
-	active  bool   // in Recovery.active
+	fails   int           // calls that failed since the last success
+	lastErr string        // of the last of them
+	heard   time.Time     // the last answer, or lack of one, to a call or probe
+	took    time.Duration // by the last probe, or the last sweep that could not look
+	unfit   string        // why it failed the last probe; empty when it did not
+	since   time.Time     // from when on it is as healthy as it is
+	ill     bool          // not healthy since then
+	blind   bool          // the last sweep could not see what is prepared
+	swept   string        // why the last sweep failed; empty when it did not
+	tidied  string        // why the last tidying failed; empty when it did not
+	active  bool          // in Recovery.active
 
 	sweeping chan struct{} // held by the sweep that is under way
 }
@@ -57,6 +62,28 @@ func (l *lane) queued() int {
 		n += l.queues[i].len()
 	}
 	return n
+}
+
+// healthy reports whether nothing is known against the participant.
+func (l *lane) healthy() bool { return l.br.closed() && l.fails == 0 && !l.blind && l.unfit == "" }
+
+// clearLocked forgets the failures of calls; mu is held.
+func (l *lane) clearLocked() {
+	l.br.success()
+	l.fails, l.lastErr = 0, ""
+}
+
+// hearLocked notes that a call or probe has said how the participant does; mu is held.
+func (l *lane) hearLocked() {
+	l.heard = time.Now()
+	l.judgeLocked()
+}
+
+// judgeLocked notes when the participant falls ill, and when it recovers; mu is held.
+func (l *lane) judgeLocked() {
+	if ill := !l.healthy(); !l.heard.IsZero() && (ill != l.ill || l.since.IsZero()) {
+		l.ill, l.since = ill, time.Now()
+	}
 }
 
 // idle reports whether nothing is queued, running, or waiting to be tried again.

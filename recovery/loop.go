@@ -10,6 +10,9 @@ const (
 	// planBatch is how many transactions are planned between two looks at the
 	// lanes, so that workers are not kept waiting by a long inbox.
 	planBatch = 256
+	// fireBatch is how many of those whose time has come are woken between two
+	// looks at the lanes, all under the lock: for a millisecond or two.
+	fireBatch = 4096
 	// refusedWait is when a pool without room is asked again, in case it was
 	// filled by others and no end of our own tasks tells.
 	refusedWait = 10 * time.Millisecond
@@ -54,6 +57,8 @@ const idle = time.Hour
 func (r *Recovery) step(ids []txn.ID, batch []plannable) ([]txn.ID, []plannable, time.Duration, bool) {
 	now := r.now()
 	r.mu.Lock()
+	r.looks++
+	r.sleeps = 0
 	r.fireLocked(now)
 	ids = r.graces.due(ids, now)
 	graced := len(ids)
@@ -97,21 +102,22 @@ func (r *Recovery) takeLocked() txn.ID {
 
 // fireLocked wakes what was parked until now; mu is held.
 func (r *Recovery) fireLocked(now time.Duration) {
-	for {
-		a, ok := r.timers.due(now)
-		if !ok {
+	for range fireBatch {
+		w := r.timers.due(now)
+		if w == nil {
 			return
 		}
-		if a.it.Branch == 0 {
-			if a.it.verb == Settle {
-				r.alarmedLocked(a.it.TX)
-			} else if b := r.outbox.bundles[a.it.TX]; b != nil && b.state == bundleParked && b.next == a.at {
-				r.requeueLocked(a.it.TX, b)
+		switch it := w.Value; {
+		case it.Branch == 0 && it.verb == Settle:
+			r.alarmedLocked(it.TX)
+		case it.Branch == 0:
+			if b := r.outbox.bundles[it.TX]; b != nil && b.state == bundleParked {
+				r.requeueLocked(it.TX, b)
 			}
-			continue
-		}
-		if t := r.tries[a.it]; t != nil && t.state == parked && t.next == a.at {
-			r.unparkLocked(a.it, t)
+		default:
+			if t := r.tries[it]; t != nil && t.state == parked {
+				r.unparkLocked(it, t)
+			}
 		}
 	}
 }
@@ -154,7 +160,7 @@ func (r *Recovery) awaitLocked(w *Work, t *task) {
 		r.graceLocked(w.ID, now)
 	default:
 		t.alarm = true
-		r.timers.push(now+w.TimeLeft, item{Key{TX: w.ID}, Settle})
+		r.waitLocked(new(timer), item{Key{TX: w.ID}, Settle}, now+w.TimeLeft)
 	}
 }
 
@@ -219,7 +225,7 @@ func (r *Recovery) planLocked(w *Work, t *task, now time.Duration) {
 // repeatLocked parks a branch that the log shows although it was told of its end:
 // once more, but slower every time. mu is held.
 func (r *Recovery) repeatLocked(l *lane, it item, t *task, now time.Duration) {
-	retry := &try{lane: l, fails: int(t.round), lastErr: "reported, but still undone in the log"}
+	retry := &try{lane: l, fails: uint32(t.round), lastErr: "reported, but still undone in the log"}
 	r.tries[it] = retry
 	r.parkLocked(it, retry, now+r.retries.full(int(t.round)))
 }
@@ -262,5 +268,14 @@ func (r *Recovery) nextLocked(now time.Duration) (wait time.Duration, again bool
 	if r.refused && r.inPool == 0 {
 		next = min(next, now+refusedWait)
 	}
+	r.sleeps = next
 	return max(0, next-now), next <= now
+}
+
+// wakeByLocked sees to it that the loop looks again at a time, and does not disturb
+// it if it will anyway; mu is held.
+func (r *Recovery) wakeByLocked(at time.Duration) {
+	if at < r.sleeps {
+		r.wake()
+	}
 }

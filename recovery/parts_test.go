@@ -120,26 +120,52 @@ func TestFIFO(t *testing.T) {
 	})
 }
 
+// TestTimers checks order, completeness, cancelling, and both bounds of the wait,
+// against a list.
 func TestTimers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var q timers
-		var twin []time.Duration
+		q, now := newTimers(), time.Duration(0)
+		type waiting struct {
+			*timer
+			at time.Duration
+		}
+		var twin []waiting
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
-			at := time.Duration(rapid.IntRange(0, 50).Draw(t, "at"))
-			if rapid.Bool().Draw(t, "push") {
-				q.push(at, item{})
-				twin = append(twin, at)
-				continue
+			switch rapid.SampledFrom([]string{"set", "set", "cancel", "due"}).Draw(t, "do") {
+			case "set":
+				w := waiting{new(timer), now + time.Duration(rapid.Int64Range(-1e6, 1e10).Draw(t, "ns"))}
+				q.set(w.timer, w.at)
+				twin = append(twin, w)
+			case "cancel":
+				if n := len(twin); n > 0 {
+					i := rapid.IntRange(0, n-1).Draw(t, "which")
+					q.cancel(twin[i].timer)
+					twin = slices.Delete(twin, i, i+1)
+				}
+			case "due":
+				now += time.Duration(rapid.Int64Range(0, 3e9).Draw(t, "ns"))
+				last := time.Duration(0)
+				for w := q.due(now); w != nil; w = q.due(now) {
+					i := slices.IndexFunc(twin, func(o waiting) bool { return o.timer == w })
+					switch {
+					case i < 0:
+						t.Fatalf("due, and does not wait: %v", until(w))
+					case twin[i].at > now, until(w) < last:
+						t.Fatalf("now %v: got %v after %v, which waits for %v", now, until(w), last, twin[i].at)
+					}
+					last, twin = until(w), slices.Delete(twin, i, i+1)
+				}
+				for _, w := range twin {
+					if w.at+instant <= now {
+						t.Fatalf("now %v: %v was left", now, w.at)
+					}
+				}
 			}
-			slices.Sort(twin)
-			a, ok := q.due(at)
-			switch want := len(twin) > 0 && twin[0] <= at; {
-			case ok != want:
-				t.Fatalf("due(%v) = %v, %v; twin %v", at, a.at, ok, twin)
-			case ok && a.at != twin[0]:
-				t.Fatalf("due(%v) = %v, want %v", at, a.at, twin[0])
-			case ok:
-				twin = twin[1:]
+			if q.len() != len(twin) {
+				t.Fatalf("%d wait, want %d", q.len(), len(twin))
+			}
+			if next, ok := q.next(); ok != (len(twin) > 0) || slices.ContainsFunc(twin, func(w waiting) bool { return ok && max(w.at, now)+instant <= next }) {
+				t.Fatalf("next at %v, %v; waiting: %v", next, ok, twin)
 			}
 		}
 	})

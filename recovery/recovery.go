@@ -41,9 +41,10 @@ type Config struct {
 	// BreakerMax is the longest time between two probes of a participant whose
 	// breaker is open. Defaults to 5s.
 	BreakerMax time.Duration
-	// SweepEvery is the time between two sweeps of a participant, give or take a
-	// fifth. Negative means that nothing is swept or tidied unasked, which is right
-	// for a log that was restored from a backup. Defaults to 5s.
+	// SweepEvery is the time between two visits to a participant: it is swept, tidied,
+	// and probed if nothing was heard of it for two and a half times as long. Negative
+	// means that nothing of this is done unasked, which is right for a log that was
+	// restored from a backup. Defaults to 5s.
 	SweepEvery time.Duration
 	// SweepLimit is how many branches one sweep acts on, and how many findings it
 	// returns of those that it leaves. Defaults to 1,000.
@@ -105,6 +106,8 @@ type Recovery struct {
 	wg     sync.WaitGroup // everything that Stop waits for
 	bell   chan struct{}  // tells the loop to look again
 
+	probing chan struct{} // holds the probes under way
+
 	mu      sync.Mutex // guards everything below, and what is reached from there
 	state   runState
 	inbox   fifo[txn.ID]     // to be planned
@@ -115,6 +118,8 @@ type Recovery struct {
 	lanes   map[string]*lane // by participant
 	active  []*lane          // those with something queued
 	timers  timers           // of what is parked
+	sleeps  time.Duration    // until when the loop sleeps; zero while it looks
+	looks   uint64           // how often the loop has looked
 	outbox  outbox           // to be reported
 	past    past             // what was tried
 	cursor  int              // where the next turn between lanes begins
@@ -154,8 +159,10 @@ func New(cfg Config, log Log) *Recovery {
 		probes:    backoff{min(time.Second, cfg.BreakerMax), cfg.BreakerMax, cfg.Rand},
 		rereports: backoff{cfg.BackoffBase, min(2*time.Second, cfg.BackoffMax), cfg.Rand},
 		bell:      make(chan struct{}, 1),
+		probing:   make(chan struct{}, probesAtOnce),
 		tasks:     make(map[txn.ID]task),
 		tries:     make(map[item]*try),
+		timers:    newTimers(),
 		lanes:     make(map[string]*lane),
 	}
 	r.graces.wait = max(0, cfg.Grace)
@@ -176,7 +183,7 @@ func (r *Recovery) Start() {
 	r.wake()
 	r.wg.Go(r.loop)
 	if r.cfg.SweepEvery > 0 && txn.ValidCluster(r.cfg.Cluster) {
-		r.wg.Go(r.superviseSweeps)
+		r.wg.Go(r.makeRounds)
 	}
 }
 
@@ -273,6 +280,7 @@ func (r *Recovery) enqueueLocked(id txn.ID, graced txn.State) {
 
 // requeueLocked lets a parked report be sent again; mu is held.
 func (r *Recovery) requeueLocked(id txn.ID, b *bundle) {
+	r.timers.cancel(&b.timer)
 	b.state = bundleQueued
 	r.outbox.queue.push(id)
 }

@@ -25,7 +25,7 @@ type bundle struct {
 	entries []entry
 	state   bundleState
 	fails   int
-	next    time.Duration // when parked
+	timer   timer // when parked: waits for the next report
 }
 
 type bundleState uint8
@@ -153,10 +153,9 @@ func (r *Recovery) reported(id txn.ID, probe bool, done, rest []entry, err error
 		o.queue.push(id)
 	default:
 		b.fails++
-		b.state, b.next = bundleParked, now+r.rereports.full(b.fails)
-		r.timers.push(b.next, item{Key: Key{TX: id}})
+		b.state = bundleParked
+		r.waitLocked(&b.timer, item{Key: Key{TX: id}}, now+r.rereports.full(b.fails))
 		r.noteUnreportedLocked(rest, err)
-		r.wake()
 	}
 	r.dispatchLocked(now)
 }

@@ -29,8 +29,7 @@ func (r *Recovery) Survey(ctx context.Context, name string) ([]txn.Finding, erro
 	defer leave()
 	// First the wider look: what the sweep does not see after it is gone.
 	held, beyond := r.survey(ctx, name)
-	jobs, left, err := r.look(ctx, name)
-	r.noteSweep(name, len(jobs), err)
+	jobs, left, err := r.lookAndNote(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("survey %s: %w", name, err)
 	}

@@ -47,8 +47,7 @@ func (r *Recovery) Sweep(ctx context.Context, name string, apply bool) ([]txn.Fi
 		return nil, fmt.Errorf("sweep %s: %w", name, err)
 	}
 	defer leave()
-	jobs, left, err := r.look(ctx, name)
-	r.noteSweep(name, len(jobs), err)
+	jobs, left, err := r.lookAndNote(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("sweep %s: %w", name, err)
 	}
@@ -105,6 +104,14 @@ var errHeld = fmt.Errorf("%w: the coordinator was restored from a backup, and to
 
 // errBlind marks the failures that are the participant's.
 var errBlind = errors.New("see what is prepared there")
+
+// lookAndNote looks, and makes visible how that went.
+func (r *Recovery) lookAndNote(ctx context.Context, name string) (jobs []*job, left []txn.Finding, err error) {
+	begun := time.Now()
+	jobs, left, err = r.look(ctx, name)
+	r.noteSweep(name, len(jobs), time.Since(begun), err)
+	return jobs, left, err
+}
 
 // look finds what is to be done. The order of its three readings is what makes
 // it safe beside live transactions: see the package's invariant 5.
@@ -256,7 +263,7 @@ func judgeKnown(k Known, age, begun time.Duration) Verb {
 // noteSweep makes visible how a sweep went. One that could look is a sign of life,
 // and when it found nothing to do, and nothing else is to be done there, nothing is
 // left that fails.
-func (r *Recovery) noteSweep(name string, found int, err error) {
+func (r *Recovery) noteSweep(name string, found int, took time.Duration, err error) {
 	now := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -265,54 +272,19 @@ func (r *Recovery) noteSweep(name string, found int, err error) {
 	case r.ctx.Err() != nil:
 	case err != nil:
 		l.blind, l.swept = errors.Is(err, errBlind), plain("sweep: "+err.Error())
+		if l.blind {
+			l.took = took
+			l.hearLocked()
+		}
 	default:
 		l.blind, l.swept = false, ""
 		l.br.hint(now)
 		if found == 0 && l.idle() {
-			l.praiseLocked()
+			l.clearLocked()
 		}
+		l.judgeLocked()
 		r.dispatchLocked(now)
 		r.wake()
-	}
-}
-
-// superviseSweeps keeps one periodic sweep for every registered participant.
-func (r *Recovery) superviseSweeps() {
-	ends := make(map[string]context.CancelFunc)
-	for {
-		registered := make(map[string]bool)
-		for _, name := range r.log.Participants() {
-			registered[name] = true
-			if ends[name] == nil {
-				ctx, cancel := context.WithCancel(r.ctx)
-				ends[name] = cancel
-				r.wg.Go(func() { r.sweepForEver(ctx, name) })
-			}
-		}
-		for name, end := range ends {
-			if !registered[name] {
-				end()
-				delete(ends, name)
-			}
-		}
-		r.mu.Lock()
-		r.dropLanesLocked(registered)
-		r.mu.Unlock()
-		if !sleep(r.ctx, r.cfg.SweepEvery) {
-			return
-		}
-	}
-}
-
-// sweepForEver sweeps one participant, and tidies up there, until ctx ends. On a
-// goroutine of its own: it waits for workers, and so must not be one.
-func (r *Recovery) sweepForEver(ctx context.Context, name string) {
-	pause := time.Duration(r.cfg.Rand() * float64(r.cfg.SweepEvery))
-	for sleep(ctx, pause) {
-		pause = time.Duration((0.8 + 0.4*r.cfg.Rand()) * float64(r.cfg.SweepEvery))
-		if !r.log.Held() && r.sweepOnce(ctx, name) {
-			pause -= r.tidyFor(ctx, name, pause)
-		}
 	}
 }
 

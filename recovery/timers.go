@@ -1,64 +1,54 @@
 package recovery
 
-import "time"
+import (
+	"time"
 
-// timers orders items by the time at which they are to be looked at again. An
-// item that was dealt with in the meantime is not taken out: whoever pops it
-// finds that its time is not the one it was parked for. A binary heap.
-type timers struct{ heap []alarm }
+	"github.com/txmgr/txmgr/timeout"
+	"github.com/txmgr/txmgr/timeout/wheel"
+)
 
-type alarm struct {
-	at time.Duration
-	it item
+// instant is a tick of the wheel: what waits is late by less than that, and what
+// comes within one is dealt with at one awakening.
+const instant = time.Millisecond
+
+// timer is the place of an item on the wheel. It is part of what waits, and costs
+// nothing of its own. The zero timer does not wait.
+type timer = wheel.Task[item]
+
+// timers has what is to be looked at again at a time. Putting in and taking out
+// takes the same few steps however much waits: when a participant is down, each of
+// its branches waits, and when it is back a person may not.
+type timers struct{ wheel *wheel.Wheel[item] }
+
+func newTimers() timers { return timers{wheel.New[item](0, wheel.DefaultSize)} }
+
+// set makes the timer, which does not wait, wait until a time on recovery's scale:
+// never less, and less than an instant more.
+func (t *timers) set(w *timer, at time.Duration) {
+	end := max(0, at) / instant
+	if end*instant < at {
+		end++
+	}
+	t.wheel.Add(w, timeout.Tick(end))
 }
 
-func (t *timers) push(at time.Duration, it item) {
-	h := append(t.heap, alarm{at, it})
-	for i := len(h) - 1; i > 0; {
-		up := (i - 1) / 2
-		if h[up].at <= h[i].at {
-			break
-		}
-		h[up], h[i] = h[i], h[up]
-		i = up
-	}
-	t.heap = h
+// cancel makes the timer wait no more, if it does.
+func (t *timers) cancel(w *timer) { t.wheel.Cancel(w) }
+
+// due takes a timer whose time has come; nil when there is none.
+func (t *timers) due(now time.Duration) *timer {
+	t.wheel.Advance(timeout.Tick(now / instant))
+	return t.wheel.Pop()
 }
 
-// due takes one item whose time has come.
-func (t *timers) due(now time.Duration) (alarm, bool) {
-	if len(t.heap) == 0 || t.heap[0].at > now {
-		return alarm{}, false
-	}
-	h := t.heap
-	top, last := h[0], len(h)-1
-	h[0] = h[last]
-	h = h[:last]
-	for i := 0; ; {
-		down := 2*i + 1
-		if down >= last {
-			break
-		}
-		if down+1 < last && h[down+1].at < h[down].at {
-			down++
-		}
-		if h[i].at <= h[down].at {
-			break
-		}
-		h[i], h[down] = h[down], h[i]
-		i = down
-	}
-	t.heap = h
-	if last == 0 {
-		t.heap = nil // a storm is over: give its memory back
-	}
-	return top, true
-}
-
-// next is when the first item is due; false when there is none.
+// next is when to ask again what is due; false when nothing waits.
 func (t *timers) next() (time.Duration, bool) {
-	if len(t.heap) == 0 {
-		return 0, false
-	}
-	return t.heap[0].at, true
+	at, ok := t.wheel.Next()
+	return time.Duration(at) * instant, ok
 }
+
+// len is how many wait.
+func (t *timers) len() int { return t.wheel.Len() }
+
+// until is the time for which a timer waits.
+func until(w *timer) time.Duration { return time.Duration(w.End()) * instant }

@@ -35,7 +35,7 @@ var arrows = []arrow{
 
 	{"participant", []string{"txn"}, "the contract of a resource, in the words of txn"},
 	{"participant/...", []string{"participant", "txn"}, "one resource each: they do not know each other, nor who drives them"},
-	{"recovery", []string{"adaptive", "participant", "timeout/wheel", "timeout/heap", "txn", "internal/failpoint"}, "it drives branches to a decision that it did not make"},
+	{"recovery", []string{"adaptive", "participant", "timeout", "timeout/wheel", "timeout/heap", "timeout/hashbelt", "txn", "internal/failpoint"}, "it drives branches to a decision that it did not make"},
 
 	{"raftfsm/logstore", []string{"internal/failpoint"}, "a log of bytes: it does not know what they say"},
 	{"raftfsm", []string{"raftfsm/logstore", "txn/machine", "timeout/survival", "txn", "internal/failpoint"}, "a thin shell that knows an entry's tick and commands: the decisions are in the machine"},
