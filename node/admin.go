@@ -31,6 +31,7 @@ func (n *Node) Participants(ctx context.Context) ([]txn.ParticipantStatus, error
 			h := r.Health(out[i].Name)
 			out[i].Healthy, out[i].LastError, out[i].NextTry = h.Healthy, h.LastError, txn.Duration(h.NextTry)
 			out[i].Queued, out[i].Running = h.Queued, h.Running
+			out[i].Since, out[i].ProbeTook = h.Since.UTC(), txn.Duration(h.Took)
 		}
 	}
 	return out, nil

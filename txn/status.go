@@ -50,6 +50,10 @@ type ParticipantStatus struct {
 	NextTry   Duration `json:"next_try_in"`
 	Queued    int      `json:"queued"`  // branches that wait for a worker
 	Running   int      `json:"running"` // branches being driven now
+	// Since is when it became as healthy as it is; zero when nothing was heard of it yet.
+	Since time.Time `json:"since,omitzero"`
+	// ProbeTook is how long the last probe took.
+	ProbeTook Duration `json:"probe_took"`
 }
 
 // Finding is one branch that a sweep found prepared at a participant.

@@ -61,6 +61,7 @@ func FromParticipants(ps []txn.ParticipantStatus) []*txmgrv1.ParticipantStatus {
 			Name: Text(p.Name), Kind: Text(p.Kind), Settings: TextMap(p.Settings), CoordinatorPrepares: p.CoordinatorPrepares,
 			Healthy: p.Healthy, LastError: Text(p.LastError), NextTryIn: formatDuration(time.Duration(p.NextTry)),
 			Queued: int64(p.Queued), Running: int64(p.Running),
+			Since: optional(formatTime(p.Since)), ProbeTook: formatDuration(time.Duration(p.ProbeTook)),
 		}
 	}
 	return ms
@@ -82,6 +83,7 @@ func (r *reader) participants(ms []*txmgrv1.ParticipantStatus) []txn.Participant
 			},
 			Healthy: m.GetHealthy(), LastError: m.GetLastError(), NextTry: r.duration("participants.next_try_in", m.GetNextTryIn()),
 			Queued: int(m.GetQueued()), Running: int(m.GetRunning()),
+			Since: r.time("participants.since", m.GetSince()), ProbeTook: r.duration("participants.probe_took", m.GetProbeTook()),
 		}
 	}
 	return ps

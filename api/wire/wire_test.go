@@ -118,6 +118,7 @@ func TestRoundTrips(t *testing.T) {
 			Participant: txn.Participant{Name: text.Draw(t, "name"), Kind: text.Draw(t, "kind"), Settings: texts.Draw(t, "settings"), CoordinatorPrepares: rapid.Bool().Draw(t, "prepares")},
 			Healthy:     rapid.Bool().Draw(t, "healthy"), LastError: text.Draw(t, "error"), NextTry: duration.Draw(t, "next"),
 			Queued: rapid.IntMin(0).Draw(t, "queued"), Running: rapid.IntMin(0).Draw(t, "running"),
+			Since: orNever.Draw(t, "since"), ProbeTook: duration.Draw(t, "took"),
 		}
 	})
 	for name, check := range map[string]func(*rapid.T){

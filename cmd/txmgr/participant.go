@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -34,7 +35,7 @@ func participantListCommand(a *app) *cobra.Command {
 		Use:               "list",
 		Aliases:           []string{"ls"},
 		Short:             "List the participants and their health",
-		Long:              "List the participants, and their health as the server sees it. With -o wide also the\nsettings.",
+		Long:              "List the participants, and their health as the server sees it: since when, and how long\nthe last probe took. A participant that no transaction needs is probed every 15\nseconds. With -o wide also the settings.",
 		Example:           "  txmgr participant list -o wide",
 		Args:              nothing(),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -54,6 +55,8 @@ func participantTable(all []txn.ParticipantStatus) output.Table {
 		{Name: "PARTICIPANT"},
 		{Name: "KIND"},
 		{Name: "HEALTHY", State: true},
+		{Name: "SINCE"},
+		{Name: "PROBE TOOK"},
 		{Name: "RUNNING"},
 		{Name: "QUEUED"},
 		{Name: "NEXT TRY"},
@@ -65,9 +68,17 @@ func participantTable(all []txn.ParticipantStatus) output.Table {
 		if p.Healthy {
 			healthy = "yes"
 		}
-		t.Add(p.Name, p.Kind, healthy, count(p.Running), count(p.Queued), span(p.NextTry), p.LastError, labelText(p.Settings))
+		t.Add(p.Name, p.Kind, healthy, ago(p.Since), brief(p.ProbeTook), count(p.Running), count(p.Queued), span(p.NextTry), p.LastError, labelText(p.Settings))
 	}
 	return t
+}
+
+// brief is span for what may take less than a millisecond.
+func brief(d txn.Duration) string {
+	if 0 < d && d < txn.Duration(time.Millisecond) {
+		return time.Duration(d).Round(time.Microsecond).String()
+	}
+	return span(d)
 }
 
 func (a *app) printParticipants(all []txn.ParticipantStatus) error {

@@ -222,7 +222,12 @@ type ParticipantStatus struct {
 	// Branches that wait for a worker.
 	Queued int64 `protobuf:"varint,8,opt,name=queued,proto3" json:"queued,omitempty"`
 	// Branches being driven now.
-	Running       int64 `protobuf:"varint,9,opt,name=running,proto3" json:"running,omitempty"`
+	Running int64 `protobuf:"varint,9,opt,name=running,proto3" json:"running,omitempty"`
+	// From when on it is as healthy as it is: RFC 3339. Absent when nothing was
+	// heard of it yet.
+	Since *string `protobuf:"bytes,10,opt,name=since,proto3,oneof" json:"since,omitempty"`
+	// How long the last probe took.
+	ProbeTook     string `protobuf:"bytes,11,opt,name=probe_took,proto3" json:"probe_took,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -318,6 +323,20 @@ func (x *ParticipantStatus) GetRunning() int64 {
 		return x.Running
 	}
 	return 0
+}
+
+func (x *ParticipantStatus) GetSince() string {
+	if x != nil && x.Since != nil {
+		return *x.Since
+	}
+	return ""
+}
+
+func (x *ParticipantStatus) GetProbeTook() string {
+	if x != nil {
+		return x.ProbeTook
+	}
+	return ""
 }
 
 type TestRequest struct {
@@ -496,7 +515,7 @@ const file_txmgr_v1_participant_proto_rawDesc = "" +
 	"\vAddResponse\"\x19\n" +
 	"\x17ListParticipantsRequest\"[\n" +
 	"\x18ListParticipantsResponse\x12?\n" +
-	"\fparticipants\x18\x01 \x03(\v2\x1b.txmgr.v1.ParticipantStatusR\fparticipants\"\x81\x03\n" +
+	"\fparticipants\x18\x01 \x03(\v2\x1b.txmgr.v1.ParticipantStatusR\fparticipants\"\xc6\x03\n" +
 	"\x11ParticipantStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12E\n" +
@@ -508,10 +527,16 @@ const file_txmgr_v1_participant_proto_rawDesc = "" +
 	"last_error\x12 \n" +
 	"\vnext_try_in\x18\a \x01(\tR\vnext_try_in\x12\x16\n" +
 	"\x06queued\x18\b \x01(\x03R\x06queued\x12\x18\n" +
-	"\arunning\x18\t \x01(\x03R\arunning\x1a;\n" +
+	"\arunning\x18\t \x01(\x03R\arunning\x12\x19\n" +
+	"\x05since\x18\n" +
+	" \x01(\tH\x00R\x05since\x88\x01\x01\x12\x1e\n" +
+	"\n" +
+	"probe_took\x18\v \x01(\tR\n" +
+	"probe_took\x1a;\n" +
 	"\rSettingsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"!\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\b\n" +
+	"\x06_since\"!\n" +
 	"\vTestRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x0e\n" +
 	"\fTestResponse\"#\n" +
@@ -574,6 +599,7 @@ func file_txmgr_v1_participant_proto_init() {
 	if File_txmgr_v1_participant_proto != nil {
 		return
 	}
+	file_txmgr_v1_participant_proto_msgTypes[4].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
