@@ -79,9 +79,10 @@
 //     they hang. There is one after a decision to commit, and after one to roll back
 //     by the application or a vote, but not by the clock or a person; and a retry
 //     that a person asks for after the decision ends it. Hints change nothing.
-//  10. How a participant does is one verdict, in its lane: calls, probes and sweeps
-//     tell it, and each takes back only what it has said itself. No probe is made of one
-//     that a call or probe has told of within two and a half Config.SweepEvery, unless
+//  10. How a participant does is one verdict, in its lane. What a probe has found the
+//     next probe takes back, what a sweep has found the next sweep; failures of calls end
+//     with an answer, or a sweep that finds nothing left to be done. No probe is made of
+//     one that a call or probe has told of within two and a half Config.SweepEvery, unless
 //     it failed the last one; at most 16 are under way, each at most Config.CallTimeout.
 //
 // While the log is held ([Log].Held), because it was restored from a backup, nothing is
