@@ -216,7 +216,7 @@ func benchMeasureCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:               "measure STRUCTURE SIZE LOAD",
 		Short:             "Measure one structure once, in this process",
-		Long:              "Measure one structure once, in this process, and print the figures as JSON: txmgr bench timeouts runs it.",
+		Long:              "Measure one structure once, in this process, and print the figures as JSON. txmgr bench timeouts\nruns it.",
 		Example:           "  txmgr bench measure survival 10000 uniform",
 		Args:              takes(3, 3, "STRUCTURE SIZE LOAD"),
 		ValidArgsFunction: cobra.NoFileCompletions,

@@ -151,14 +151,14 @@ func managerNames() []string {
 func survivalTable(rows []survivalRowView) output.Table {
 	t := output.Table{Columns: output.Columns("PENDING", "LOOKS AT", "ELAPSED", "WAITED P99", "MOST", "INVOCATION", "MOST", "TIMEOUTS")}
 	for _, r := range rows {
-		t.Add(timeoutbench.Count(r.Pending), r.Manager, brief(r.Elapsed), brief(r.Waited), brief(r.WaitedMax),
-			brief(r.Invocation), brief(r.InvocationMax), strconv.Itoa(r.Timeouts))
+		t.Add(timeoutbench.Count(r.Pending), r.Manager, threeDigits(r.Elapsed), threeDigits(r.Waited), threeDigits(r.WaitedMax),
+			threeDigits(r.Invocation), threeDigits(r.InvocationMax), strconv.Itoa(r.Timeouts))
 	}
 	return t
 }
 
-// brief keeps three digits of a duration.
-func brief(d time.Duration) string {
+// threeDigits keeps three digits of a duration.
+func threeDigits(d time.Duration) string {
 	unit := time.Duration(1)
 	for d/unit >= 1000 {
 		unit *= 10
