@@ -18,40 +18,25 @@ func (n *Node) Attach(ctx context.Context, id txn.ID) (*txn.Tx, error) {
 // Commit implements [txn.Manager]. While the coordinator collects the votes that
 // are missing it waits, at most until the transaction's deadline.
 func (n *Node) Commit(ctx context.Context, id txn.ID, c txn.Commitment) (txn.Outcome, error) {
-	res, err := n.call(ctx, "commit", id, machine.Commit{ID: id, Votes: c.Votes, OwnPhaseTwo: c.OwnPhaseTwo})
-	switch {
-	case res.Code == machine.Decided:
-		return outcomeOf(res), n.withReason(err)
-	case err != nil || res.State != txn.Preparing:
-		return outcomeOf(res), err
+	o, missing, err := n.askCommit(ctx, id, c)
+	if !missing {
+		return o, err
 	}
-	return n.awaitVotes(ctx, id)
+	v := &verdict{n: n, id: id}
+	if v.look() {
+		return v.answer(ctx, nil)
+	}
+	return v.answer(ctx, n.hub.waits.wait(ctx, id, v.look))
 }
 
-// awaitVotes returns when the transaction, which is preparing, is decided.
-func (n *Node) awaitVotes(ctx context.Context, id txn.ID) (txn.Outcome, error) {
-	w := n.hub.park(id)
-	defer n.hub.leave(id, w)
-	for {
-		o, err := n.standing(id)
-		switch {
-		case err != nil:
-			return o, err
-		case o.State.Commits():
-			return o, nil
-		case o.State.Decided():
-			return o, n.withReason(machine.Result{Code: machine.Decided, State: o.State, Cause: o.Cause}.Refusal("commit", id))
-		}
-		select {
-		case <-w.poke:
-		case <-n.closing:
-			return o, undecided(id, o, "the coordinator is stopping")
-		case <-ctx.Done():
-			e := txn.Wrap("commit", id, fmt.Errorf("%w: %w while the coordinator collects the votes that are missing", txn.ErrInDoubt, context.Cause(ctx)))
-			e.State = o.State
-			return o, e
-		}
+// askCommit proposes the commit, and reports whether votes are missing: then nothing is
+// decided yet.
+func (n *Node) askCommit(ctx context.Context, id txn.ID, c txn.Commitment) (o txn.Outcome, missing bool, err error) {
+	res, err := n.call(ctx, "commit", id, machine.Commit{ID: id, Votes: c.Votes, OwnPhaseTwo: c.OwnPhaseTwo})
+	if res.Code == machine.Decided {
+		err = n.withReason(err)
 	}
+	return outcomeOf(res), err == nil && res.State == txn.Preparing, err
 }
 
 // standing is where a transaction is whose commit was asked for.

@@ -6,23 +6,19 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
 // hub tells those that wait for one transaction, or watch all of them, that
-// something has changed. It costs an applied entry nothing while nobody waits.
+// something has changed. It costs an applied entry nothing while nobody does.
 type hub struct {
-	parked  atomic.Int64    // waiters and watchers
-	closing <-chan struct{} // ends every watch
+	waits    *waits
+	watching atomic.Int64
+	closing  <-chan struct{} // ends every watch
 
 	mu       sync.Mutex
-	waiters  map[txn.ID]map[*waiter]struct{} // guarded by mu
-	watchers map[*watcher]struct{}           // guarded by mu
+	watchers map[*watcher]struct{} // guarded by mu
 }
-
-// waiter is poked when its transaction has changed.
-type waiter struct{ poke chan struct{} } // capacity 1
 
 // watcher receives every change; one that does not keep up is cut off.
 type watcher struct {
@@ -33,20 +29,22 @@ type watcher struct {
 // watchBuffer is how far a watcher may fall behind.
 const watchBuffer = 4096
 
-func newHub(closing <-chan struct{}) *hub {
-	return &hub{closing: closing, waiters: make(map[txn.ID]map[*waiter]struct{}), watchers: make(map[*watcher]struct{})}
+func newHub(closing <-chan struct{}) (*hub, error) {
+	w, err := newWaits()
+	if err != nil {
+		return nil, err
+	}
+	return &hub{waits: w, closing: closing, watchers: make(map[*watcher]struct{})}, nil
 }
 
 func (h *hub) publish(changes []machine.Change) {
-	if h.parked.Load() == 0 || len(changes) == 0 {
+	h.waits.note(changes)
+	if h.watching.Load() == 0 || len(changes) == 0 {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, c := range changes {
-		for w := range h.waiters[c.ID] {
-			w.nudge()
-		}
 		for w := range h.watchers {
 			select {
 			case w.changes <- c:
@@ -60,7 +58,7 @@ func (h *hub) publish(changes []machine.Change) {
 // replaced is told that the state was replaced as a whole: waiters look again, and watchers,
 // who have missed changes, are cut off.
 func (h *hub) replaced() {
-	h.rouse()
+	h.waits.rouse()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for w := range h.watchers {
@@ -75,54 +73,13 @@ func (h *hub) cutLocked(w *watcher) {
 	close(w.changes)
 }
 
-// rouse pokes every waiter, when it is not a transaction that has changed but the
-// node.
-func (h *hub) rouse() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, ws := range h.waiters {
-		for w := range ws {
-			w.nudge()
-		}
-	}
-}
-
-func (w *waiter) nudge() {
-	select {
-	case w.poke <- struct{}{}:
-	default:
-	}
-}
-
-func (h *hub) park(id txn.ID) *waiter {
-	w := &waiter{poke: make(chan struct{}, 1)}
-	h.parked.Add(1)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.waiters[id] == nil {
-		h.waiters[id] = make(map[*waiter]struct{})
-	}
-	h.waiters[id][w] = struct{}{}
-	return w
-}
-
-func (h *hub) leave(id txn.ID, w *waiter) {
-	h.parked.Add(-1)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.waiters[id], w)
-	if len(h.waiters[id]) == 0 {
-		delete(h.waiters, id)
-	}
-}
-
 // watch yields changes until ctx ends, the node stops, or the consumer has fallen too far behind,
 // which is an error.
 func (h *hub) watch(ctx context.Context) iter.Seq2[machine.Change, error] {
 	return func(yield func(machine.Change, error) bool) {
 		w := &watcher{changes: make(chan machine.Change, watchBuffer)}
-		h.parked.Add(1)
-		defer h.parked.Add(-1)
+		h.watching.Add(1)
+		defer h.watching.Add(-1)
 		h.mu.Lock()
 		h.watchers[w] = struct{}{}
 		h.mu.Unlock()

@@ -147,7 +147,7 @@ func (l *leadership) end() {
 	n := l.node
 	n.leading.Store(false)
 	n.pulse.Store(nil)
-	n.hub.rouse()
+	n.hub.waits.rouse()
 	n.batcher.lead(0)
 	l.stop()
 	n.done.Go(n.recovery.Swap(nil).Stop)

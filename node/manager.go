@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	crand "crypto/rand"
 
+	"github.com/txmgr/txmgr/timeout/purgatory"
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/machine"
@@ -159,23 +161,43 @@ func (n *Node) Done(ctx context.Context, id txn.ID, acks ...txn.Ack) error {
 	return err
 }
 
-// Wait implements [txn.Manager].
+// Wait implements [txn.Manager]. What is parked only says when it is worth to look:
+// the answer is always that of a Get.
 func (n *Node) Wait(ctx context.Context, id txn.ID, goal txn.Goal) (txn.Info, error) {
-	w := n.hub.park(id)
-	defer n.hub.leave(id, w)
 	for {
 		info, err := n.Get(ctx, id)
-		if err != nil || info.State.Finished() || goal == txn.DecidedGoal && info.State.Decided() {
+		if err != nil || reached(info.State, goal) {
 			return info, err
 		}
-		select {
-		case <-w.poke:
-		case <-n.closing:
-			return info, &txn.Error{Op: "wait", ID: id, State: info.State, Err: txn.ErrUnavailable, Detail: "the coordinator is stopping"}
-		case <-ctx.Done():
-			return info, &txn.Error{Op: "wait", ID: id, State: info.State, Err: txn.ErrWaitTimeout, Detail: "the transaction goes on"}
+		err = n.hub.waits.wait(ctx, id, func() bool { return n.overFor(ctx, id, goal) })
+		if err == nil {
+			continue
 		}
+		n.fsm.View(func(m *machine.Machine) {
+			if t, ok := m.Get(id); ok {
+				info = n.info(&t, true)
+			}
+		})
+		if errors.Is(err, purgatory.ErrStopped) {
+			return info, &txn.Error{Op: "wait", ID: id, State: info.State, Err: txn.ErrUnavailable, Detail: "the coordinator is stopping"}
+		}
+		return info, &txn.Error{Op: "wait", ID: id, State: info.State, Err: txn.ErrWaitTimeout, Detail: "the transaction goes on"}
 	}
+}
+
+func reached(s txn.State, goal txn.Goal) bool {
+	return s.Finished() || goal == txn.DecidedGoal && s.Decided()
+}
+
+// overFor reports whether a wait has reached its goal, or cannot reach it here.
+func (n *Node) overFor(ctx context.Context, id txn.ID, goal txn.Goal) bool {
+	if n.failed.Load() != nil || !txn.StaleAllowed(ctx) && !n.leads() {
+		return true
+	}
+	var o txn.Outcome
+	var known bool
+	n.fsm.View(func(m *machine.Machine) { o, known = m.Lookup(id) })
+	return !known || reached(o.State, goal)
 }
 
 func outcomeOf(r machine.Result) txn.Outcome {

@@ -92,10 +92,14 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 	n.life, n.die = context.WithCancel(context.Background())
 	n.moves.configured = n.addressOf
 	n.close = sync.OnceValue(n.shutdown)
-	n.hub = newHub(n.closing)
+	if n.hub, err = newHub(n.closing); err != nil {
+		n.die()
+		return nil, err
+	}
 	n.members = newMembers(conf, n.cluster, n.registration)
 	if n.storage, err = n.stand(); err != nil {
 		n.die()
+		n.hub.waits.close()
 		return nil, err
 	}
 	n.fsm = raftfsm.New(raftfsm.Config{OnApply: n.onApply, OnRestore: n.onRestore, OnFailure: n.fail})
@@ -103,6 +107,7 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 	n.storage.transport = watchTransport(n.storage.transport, n.stuck, &n.contacts)
 	if n.raft, err = startRaft(n.storage, n.fsm, conf.trailing, n.logger); err != nil {
 		n.die()
+		n.hub.waits.close()
 		return nil, errors.Join(err, n.closePort(), n.storage.log.Close())
 	}
 	n.reads = &verifier{ask: n.verifyLeader}
@@ -166,7 +171,7 @@ func (n *Node) fail(err error) {
 	n.failOnce.Do(func() {
 		n.failed.Store(&err)
 		n.leading.Store(false)
-		n.hub.rouse()
+		n.hub.waits.rouse()
 		n.conf.OnFailure(err)
 	})
 }
@@ -181,6 +186,7 @@ func (n *Node) shutdown() error {
 	close(n.closing)
 	n.mu.Unlock()
 	n.die()
+	n.hub.waits.close()
 	n.done.Wait() // lays leadership down first
 	n.batcher.close()
 	n.reads.close() // raft does not answer questions that it is asked while it stops
