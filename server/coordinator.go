@@ -88,3 +88,10 @@ type Coordinator interface {
 	// that is unknown or has expired. It is called for every request.
 	Bearer(secret string) (txn.Token, bool)
 }
+
+// parking is a [Coordinator] that needs no goroutine for a commit that waits for votes.
+type parking interface {
+	// CommitThen calls then, once, with what Commit would return: before it returns, or
+	// later, on a goroutine that then must not hold up.
+	CommitThen(ctx context.Context, id txn.ID, c txn.Commitment, then func(txn.Outcome, error))
+}

@@ -12,14 +12,13 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
-	"github.com/txmgr/txmgr/api/wire"
 	"github.com/txmgr/txmgr/txn"
 )
 
 // pipe is one stream of command batches. Three kinds of goroutines share it: the
 // stream's own reads batches, one for each command in flight carries it out, and
-// one writes whatever replies are ready. No linger: while a message is on its way, the
-// replies of the next one gather.
+// one writes whatever replies are ready. A commit that waits for votes has none. No
+// linger: while a message is on its way, the replies of the next one gather.
 type pipe struct {
 	s      *Server
 	bearer *bearer
@@ -122,7 +121,7 @@ func (p *pipe) start(j job) {
 // stack of a new one has to grow to what a command needs.
 func (p *pipe) work(j job) {
 	for more := true; more; {
-		p.run(j.ctx, j.command, j.started)
+		p.run(j)
 		if p.s.waiting.Add(1) > maxWaiting {
 			p.s.waiting.Add(-1)
 			return
@@ -153,25 +152,13 @@ func (p *pipe) admit(n int) int {
 	return n
 }
 
-// run carries one command out and hands its reply over.
-func (p *pipe) run(ctx context.Context, c *txmgrv1.Command, started time.Time) {
-	reply := &txmgrv1.Reply{Seq: c.GetSeq()}
-	procedure, err := p.carryOut(ctx, c, reply)
-	o := observation{procedure: procedure, code: txn.CodeOK, took: time.Since(started)}
-	if err != nil {
-		o.id, _ = wire.PipeID(c.GetId())
-		f := wire.FromError(err, procedure.op, o.id)
-		reply.Result = &txmgrv1.Reply_Failure{Failure: f}
-		o.code, o.err = txn.Code(f.GetCode()), err
+// run carries one command out. One that is parked is not done yet.
+func (p *pipe) run(j job) {
+	t := &task{job: j, pipe: p, procedure: p.s.commandOf(j.command)}
+	t.reply.Seq = j.command.GetSeq()
+	if err := t.carryOut(); err != errParked {
+		t.end(err)
 	}
-	p.s.observe(o)
-
-	p.mu.Lock()
-	p.replies = append(p.replies, reply)
-	if len(p.replies) == 1 {
-		p.changed.Broadcast()
-	}
-	p.mu.Unlock()
 }
 
 // write sends replies until the last command has its own. When one cannot be

@@ -20,6 +20,7 @@ import (
 type Server struct {
 	cfg     Config
 	c       Coordinator
+	parking parking // the same; nil if it cannot
 	log     *slog.Logger
 	handler http.Handler
 	http    *http.Server
@@ -79,6 +80,7 @@ func New(cfg Config, c Coordinator) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, c: c, log: cfg.Log, failing: newQuota(100), down: make(chan struct{})}
 	s.draining, s.drain = context.WithCancelCause(context.Background())
+	s.parking, _ = c.(parking)
 	s.metrics = newMetrics(s)
 	s.vigil = vigil{s: s, watched: make(map[*watched]struct{})}
 	s.auth = auth{s: s, on: cfg.auth(), mutual: cfg.TLS.ClientCAFile != "", warn: newQuota(10)}
