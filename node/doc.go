@@ -52,7 +52,14 @@
 // [Node.Resolve], [Node.Retry] and [Node.Forget] do it, and [Node.Audit] shows who
 // did. [Node.Doctor] looks for what is known to go wrong, before it does.
 //
+// # Waiting
+//
+// Whoever waits for a transaction, in [Node.Wait] or in a commit whose votes are missing, is
+// parked in a purgatory under its id. An applied entry only notes what has changed; one
+// goroutine then tries those whom it concerns, or everybody when it is the node that has
+// changed. [Node.CommitThen] waits without a goroutine.
+//
 // # Concurrency
 //
-// A [Node] is safe for concurrent use. Close waits for its goroutines.
+// A [Node] is safe for concurrent use. Close waits for its goroutines, and ends every wait.
 package node

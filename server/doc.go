@@ -52,7 +52,8 @@
 //
 // A [Server] serves one listener and may be used from several goroutines. The
 // commands of a Pipe run concurrently, in no order; the replies that are ready
-// together leave in one message.
+// together leave in one message. A commit that waits for votes holds no goroutine, if
+// the Coordinator has a CommitThen as a node has.
 //
 // # Time
 //
