@@ -27,6 +27,7 @@ type Client struct {
 	unary, streams *http.Transport
 	pipe           *pipe
 	beating        sync.WaitGroup // sessions
+	opening        sync.Mutex     // held while one is added to these, and while the client is closed: then none is
 	secret         *secret
 
 	ctx   context.Context // ends with Close
@@ -146,7 +147,9 @@ func nowhere(*http.Request, []*http.Request) error { return http.ErrUseLastRespo
 // longer: close them before, or they expire. Calls that come
 // later fail with [txn.ErrUnavailable]. It may be called again.
 func (c *Client) Close() error {
+	c.opening.Lock()
 	c.close()
+	c.opening.Unlock()
 	c.beating.Wait()
 	c.pipe.close()
 	c.conns.close()

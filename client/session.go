@@ -37,6 +37,11 @@ func (c *Client) OpenSession(ctx context.Context, o SessionOptions) (*Session, e
 	if err != nil {
 		return nil, err
 	}
+	c.opening.Lock()
+	defer c.opening.Unlock()
+	if c.ctx.Err() != nil {
+		return nil, newError("open session", txn.ID{}, errClosed) // nobody would keep it alive
+	}
 	s := &Session{c: c, id: opened.ID, ttl: time.Duration(opened.TTL), done: make(chan struct{})}
 	beating, stop := context.WithCancel(c.ctx)
 	s.stop = stop
@@ -74,6 +79,9 @@ func (s *Session) Close(ctx context.Context) error {
 		return s.Err()
 	}
 	err := s.c.CloseSession(ctx, s.id)
+	if errors.Is(err, txn.ErrNotFound) {
+		s.over(err)
+	}
 	s.over(&txn.Error{Op: "session", Err: txn.ErrNotActive, Detail: s.id.String() + " was closed"})
 	return err
 }
@@ -114,14 +122,14 @@ func (s *Session) beat(ctx context.Context) {
 type sessionKey struct{}
 
 // WithSession makes what the session's client begins with the context part of the session, be it by [Client.Begin] or
-// [txn.Run], unless [txn.Options] name another.
+// [txn.Run], unless [txn.Options] name another. With nil it is part of none.
 func WithSession(ctx context.Context, s *Session) context.Context {
 	return context.WithValue(ctx, sessionKey{}, s)
 }
 
 // sessionFrom gives the session of c that the context carries; nil when it carries none.
 func sessionFrom(ctx context.Context, c *Client) *Session {
-	if s, ok := ctx.Value(sessionKey{}).(*Session); ok && s.c == c {
+	if s, _ := ctx.Value(sessionKey{}).(*Session); s != nil && s.c == c {
 		return s
 	}
 	return nil
