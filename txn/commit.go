@@ -159,8 +159,8 @@ func (tx *Tx) refuse(ctx context.Context, op string, c Cause, no Ballot, why err
 		// No branch of ours is there that would be missed: who began it may commit.
 		return fmt.Errorf("%w; and the transaction could not be rolled back: %w", why, err)
 	}
-	if out.Cause == CauseTimeout {
-		c = CauseTimeout
+	if out.Cause == CauseTimeout || out.Cause == CauseSessionExpired {
+		c = out.Cause // it was over before anything failed here
 	}
 	return fmt.Errorf("%w: %w", tx.rolledBack(op, c), why)
 }
