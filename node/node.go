@@ -297,8 +297,9 @@ func (n *Node) onApply(at raftfsm.Position, fx *machine.Effects, tick survival.T
 	})
 	n.clock.observe(tick, boot.Interval, at.Term, at.Term == n.term.Load(), at.Term < n.currentTerm())
 	n.hub.publish(fx.Changes)
-	if p := n.pulse.Load(); p != nil && len(fx.Opened) > 0 {
+	if p := n.pulse.Load(); p != nil && len(fx.Opened)+len(fx.Closed) > 0 {
 		p.admit(fx.Opened)
+		p.forget(fx.Closed)
 	}
 	r := n.recovery.Load()
 	if r == nil {

@@ -106,8 +106,13 @@ func (p *pulse) heard(id txn.SessionID, ttl time.Duration) bool {
 	return !p.fed
 }
 
-// forget listens no longer.
-func (p *pulse) forget(id txn.SessionID, ttl time.Duration) { p.group(ttl).belt.Remove(id) }
+// forget listens to sessions no longer. It is told by the log, whoever had them closed and whether he got an answer: what
+// stayed on a belt would end the next session of that id.
+func (p *pulse) forget(closed []machine.Opened) {
+	for _, c := range closed {
+		p.group(c.TTL).belt.Remove(c.ID)
+	}
+}
 
 // run feeds the belts and rotates them, until ctx ends. It goes in steps, so that the log goes on.
 func (p *pulse) run(ctx context.Context) {

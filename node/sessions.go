@@ -115,10 +115,6 @@ func (n *Node) CloseSession(ctx context.Context, id txn.SessionID) error {
 	if _, err := n.order(ctx, op, machine.CloseSession{ID: id}, nil); err != nil {
 		return aboutSession(err, id)
 	}
-	if p := n.pulse.Load(); p != nil {
-		_, s := n.lodger(id)
-		p.forget(id, s.TTL)
-	}
 	return nil
 }
 

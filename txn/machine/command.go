@@ -318,9 +318,12 @@ type Effects struct {
 	// Opened are the sessions that were opened: whoever hears clients has to listen
 	// for these from now on.
 	Opened []Opened
+	// Closed are those that their clients have closed, some of them perhaps in the
+	// entry that opened them: nobody has to listen for these any more.
+	Closed []Opened
 }
 
-// Opened is a client's session that is open, and how long its client may be silent.
+// Opened is a client's session that is, or was, open, and how long its client may be silent.
 type Opened struct {
 	ID  txn.SessionID
 	TTL time.Duration

@@ -59,6 +59,7 @@ func (m *Machine) closeSession(c CloseSession) Result {
 		return m.sessionOver(k)
 	case m.sessions.slab.at(k).state == txn.SessionOpen:
 		m.endSession(k, txn.SessionClosed)
+		m.fx.Closed = append(m.fx.Closed, Opened{c.ID, m.sessions.slab.at(k).ttl})
 	}
 	return Result{}
 }
