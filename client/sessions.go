@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	crand "crypto/rand"
@@ -14,9 +15,19 @@ import (
 // CreateSession opens a session that somebody else keeps alive, by [Client.KeepAlive]. [Client.OpenSession] is the one that
 // keeps itself alive.
 func (c *Client) CreateSession(ctx context.Context, o txn.SessionOptions) (txn.ClientSession, error) {
-	if o.ID.IsZero() { // so that the call can be repeated
-		o.ID = newSessionID()
+	if !o.ID.IsZero() {
+		return c.createSession(ctx, o)
 	}
+	o.ID = newSessionID() // so that the call can be repeated
+	s, err := c.createSession(ctx, o)
+	if errors.Is(err, txn.ErrSessionExpired) { // between two tries: nobody has had that one
+		o.ID = newSessionID()
+		s, err = c.createSession(ctx, o)
+	}
+	return s, err
+}
+
+func (c *Client) createSession(ctx context.Context, o txn.SessionOptions) (txn.ClientSession, error) {
 	return c.sessionCall(ctx, "open session", func(ctx context.Context, e *endpoint) (*txmgrv1.Session, error) {
 		return e.sessions.Open(ctx, wire.FromSessionOptions(o))
 	})
