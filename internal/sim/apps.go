@@ -21,11 +21,14 @@ type record struct {
 
 // work is one application process after another, until the faults are over.
 func (w *World) work(n int, until time.Duration) {
-	d := newDice(w.plan.Seed, 1000+uint64(n))
+	d, of := newDice(w.plan.Seed, 1000+uint64(n)), newDice(w.plan.Seed, 3000+uint64(n))
 	for w.now() < until {
 		a := &app{w: w, n: n, dice: d, over: make(chan struct{}), steps: -1}
 		if d.one(5) {
 			a.steps, a.hangs = d.n(30), d.one(3)
+		}
+		if of.one(3) {
+			a.guest = w.lodge(a, newDice(w.plan.Seed, uint64(of.n(1<<30))))
 		}
 		for i := 0; i < 5 && w.now() < until; i++ {
 			a.one()
@@ -34,6 +37,7 @@ func (w *World) work(n int, until time.Duration) {
 			}
 			rest(d.between(0, 300*time.Millisecond))
 		}
+		a.guest.leave()
 	}
 }
 
@@ -53,6 +57,7 @@ func (a *app) one() {
 	if d.one(3) {
 		o.Timeout = 10 * time.Second
 	}
+	o.Session = a.guest.session()
 	r := &record{id: o.ID, options: o, quiet: map[string]bool{}}
 	a.w.mu.Lock()
 	a.w.apps[o.ID] = r

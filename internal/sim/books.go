@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,6 +20,7 @@ type books struct {
 	mu      sync.Mutex // guards all below
 	entries map[place]*written
 	images  map[place]*image
+	twins   map[place][]*image // those of other nodes that are written otherwise
 	faults  []string
 }
 
@@ -33,7 +35,7 @@ type written struct {
 }
 
 func newBooks() *books {
-	return &books{entries: map[place]*written{}, images: map[place]*image{}}
+	return &books{entries: map[place]*written{}, images: map[place]*image{}, twins: map[place][]*image{}}
 }
 
 // note is called with the lock of the disk held.
@@ -74,9 +76,19 @@ func (b *books) keep(i *image) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p := place{i.meta.Index, i.meta.Term}
-	if b.images[p] == nil {
+	switch first := b.images[p]; {
+	case first == nil:
 		b.images[p] = i
+	case !bytes.Equal(first.body, i.body):
+		b.twins[p] = append(b.twins[p], i)
 	}
+}
+
+// likenesses gives the snapshots of the same state that other nodes have written otherwise.
+func (b *books) likenesses(p place) []*image {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.twins[p])
 }
 
 // chain gives the log that ends with the given entry, from its beginning.

@@ -37,6 +37,7 @@ func busy(t *testing.T, runs int, total Outcome) {
 		"message cut off", "message lost", "message twice", "answer lost", "client: answer lost",
 		"crash", "node stops: its disk failed", "snapshot cannot be written", "leader changed", "snapshot taken", "snapshot sent", "snapshot torn", "snapshot twice", "unacknowledged write kept",
 		"application dies", "application dawdles", "session fenced", "call forwarded", "timeout",
+		"session opened", "session closed", "session expired", "session kept alive through a leader change", "transaction ended by its session",
 		"bank hangs", "stock hangs", "post hangs", "bank answer lost", "stock answer lost", "post answer lost",
 		"bank out of reach", "stock out of reach", "post out of reach",
 		"bank: not there at commit", "stock: kept from beginning", "stock: listed again",

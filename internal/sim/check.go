@@ -28,6 +28,7 @@ type replay struct {
 	due    map[txn.ID]time.Duration
 	events map[txn.ID][]*event // calls that granted time
 	acts   map[txn.ID][]string // what the log did to it, for people
+	stays  *stays
 	steps  []*written
 	late   time.Duration
 	timed  int
@@ -94,7 +95,7 @@ func (w *World) agree(chain []*written) {
 
 // replay applies the log from its beginning, and compares each snapshot with it.
 func (w *World) replay(chain []*written, images map[place]*image) *replay {
-	r := &replay{w: w, end: map[txn.ID]txn.State{}, due: map[txn.ID]time.Duration{}, events: map[txn.ID][]*event{}, acts: map[txn.ID][]string{}}
+	r := &replay{w: w, end: map[txn.ID]txn.State{}, due: map[txn.ID]time.Duration{}, events: map[txn.ID][]*event{}, acts: map[txn.ID][]string{}, stays: newStays(w)}
 	for _, e := range w.past.events {
 		if e.op == opBegin || e.op == opExtend {
 			r.events[e.id] = append(r.events[e.id], e)
@@ -117,6 +118,9 @@ func (w *World) replay(chain []*written, images map[place]*image) *replay {
 		}
 		if img := wanted[place{uint64(i + 1), e.log.Term}]; img != nil {
 			r.compare(img)
+			for _, twin := range w.books.likenesses(place{uint64(i + 1), e.log.Term}) {
+				r.compare(twin)
+			}
 		}
 	}
 	r.fsm.View(func(m *machine.Machine) {
@@ -164,6 +168,7 @@ func (r *replay) step(e *written) {
 		r.w.violate("entry %d: %v", e.log.Index, err)
 		return
 	}
+	r.visit(e, entry)
 	for i, c := range entry.Commands {
 		code := r.fx.Results[i].Code
 		r.entered(e, c, r.fx.Results[i])
@@ -183,6 +188,9 @@ func (r *replay) step(e *written) {
 			continue
 		}
 		before, known := r.end[c.ID]
+		if !known {
+			r.blamed(e, c)
+		}
 		switch {
 		case known && before.Commits() != c.State.Commits():
 			r.w.violate("%v: decided twice: %v, and %v by entry %d", c.ID, before, c.State, e.log.Index)
@@ -265,6 +273,7 @@ func (w *World) judge(r *replay, o *Outcome) {
 			t, known := m.Get(id)
 			w.judgeOne(r, id, &t, known, o)
 		}
+		w.judgeStays(r, m)
 		c := m.Counts()
 		o.Committed, o.RolledBack = int(c.Committed), int(c.RolledBack)
 	})

@@ -45,6 +45,15 @@
 //  7. The calls about one transaction are linearizable.
 //  8. The state of every node, and every snapshot, is that of a replay of the log.
 //  9. Terminal answers do not change.
+//  10. A session expires no earlier than its TTL after it was opened, and after the last
+//     sign of life that was answered, by the simulation's own clock, since that had come
+//     to a node. When all is well, it expires a rotation and a commit after that at most;
+//     whatever was, none is open after the faults are over.
+//  11. What comes behind the end of a session in the log commits nothing of it, and what
+//     was undecided there is rolled back by that cause, unless its time was over before.
+//     What was delegated is not: its branch decides.
+//  12. Every node has the sessions of the log. A session that was said to have ended is
+//     not said to be open later.
 //
 // # How to read a failure
 //

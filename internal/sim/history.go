@@ -160,7 +160,7 @@ func (e *event) after(s int) []int {
 func (e *event) effect(s int) []int {
 	switch {
 	case e.op == opBegin && s == seenNothing:
-		return []int{seenActive}
+		return []int{seenActive, seenNothing} // its session may have ended
 	case e.op == opCollect && s == seenActive:
 		return []int{seenActive, seenPreparing}
 	case e.op == opCommit && s == seenActive:

@@ -19,6 +19,7 @@ type app struct {
 	dice  *dice
 	over  chan struct{} // closed when it has died
 	hangs bool          // it does not die then, but does nothing any more
+	guest *guest        // what it begins in is this session, while that is open; nil: none
 
 	mu    sync.Mutex
 	steps int // guarded by mu: until it dies; negative: never

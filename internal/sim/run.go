@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/txmgr/txmgr/txn"
@@ -125,6 +126,13 @@ func (w *World) unsettled() string {
 	if len(open) > 0 {
 		return fmt.Sprintf("%v is %v: %+v", open[0].ID, open[0].State, open[0].Branches)
 	}
+	guests, err := l.node.Sessions(ctx, txn.SessionFilter{Limit: 1})
+	if err != nil {
+		return fmt.Sprintf("the leader does not answer: %v", err)
+	}
+	if len(guests) > 0 {
+		return fmt.Sprintf("session %v is open: %+v", guests[0].ID, guests[0])
+	}
 	last := uint64(0)
 	for _, h := range w.hosts {
 		a := h.alive()
@@ -179,8 +187,11 @@ func (w *World) heldUp() string {
 	return ""
 }
 
-// probe looks whether timeouts come in time when all is well.
+// probe looks whether timeouts and ends of sessions come in time when all is well.
 func (w *World) probe() {
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	beside.Go(func() { w.probeStay(newDice(w.plan.Seed, 6)) })
 	d := newDice(w.plan.Seed, 4)
 	for range 3 {
 		l := w.leader()
@@ -224,6 +235,9 @@ const probeSlack = 50 * time.Millisecond
 
 // finish stops all nodes, waits for all that is under way, and checks everything.
 func (w *World) finish(o *Outcome) {
+	for until := w.now() + time.Second; w.wrong() == 0 && w.now() < until && w.anyStays(); {
+		rest(50 * time.Millisecond) // the end of the probe's is on its way to the followers
+	}
 	for _, h := range w.hosts {
 		if l := h.alive(); l != nil {
 			if err := l.node.Snapshot(); err != nil {

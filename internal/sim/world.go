@@ -41,6 +41,7 @@ type Bugs struct {
 	Forgetful bool // the service forgets what it has promised
 	Stale     bool // clients take what any node says for the truth
 	Impatient bool // an application commits a branch on its own before the decision
+	Unheard   bool // somebody on the way answers signs of life, and does not pass them on
 }
 
 // World is one run.
@@ -68,7 +69,8 @@ type World struct {
 	violations []string
 	apps       map[txn.ID]*record // what applications know
 	ids        []txn.ID           // of apps, in the order of their making
-	notes      map[txn.ID][]line  // what participants did
+	guests     []*guest
+	notes      map[txn.ID][]line // what participants did
 }
 
 type line struct {
