@@ -77,10 +77,9 @@ func (n *Node) alive(ctx context.Context, op string, id txn.SessionID) (txn.Clie
 	case !heard && (p == nil || p != n.pulse.Load()):
 		return failed(fmt.Errorf("%w: this node has just been elected", txn.ErrUnavailable))
 	case !heard:
-		return txn.ClientSession{}, &txn.Error{
-			Op: op, Cause: txn.CauseSessionExpired, Err: txn.ErrNotFound,
-			Detail: fmt.Sprintf("session %v expires at this moment, after %v without a sign of life: open another", id, res.Timeout),
-		}
+		// It is on no belt: the entry that ends it is on its way, and may be lost with this leader; or the one that opens it
+		// has just been applied. Only the log says that it has ended.
+		return failed(fmt.Errorf("%w: session %v is being opened or expired at this moment", txn.ErrUnavailable, id))
 	}
 	return session.Show(), nil
 }

@@ -105,6 +105,25 @@ func TestNothingSilentNothingWritten(t *testing.T) {
 	})
 }
 
+// TestOnlyTheLogSaysThatASessionHasExpired: as long as its end is on its way, which the next leader may never hear of, nobody
+// is told that it has come.
+func TestOnlyTheLogSaysThatASessionHasExpired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := open(t, t.TempDir(), slow)
+		s := openSession(t, n, time.Second)
+		n.pulse.Load().forget([]machine.Opened{{ID: s.ID, TTL: time.Second}}) // it has fallen off, and the log has not heard of it
+		if _, err := n.KeepAlive(t.Context(), s.ID); !errors.Is(err, txn.ErrUnavailable) || errors.Is(err, txn.ErrNotFound) {
+			t.Errorf("while its end is on its way: %v", err)
+		}
+		if _, err := n.order(t.Context(), "expire", machine.ExpireSessions{IDs: []txn.SessionID{s.ID}}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := n.KeepAlive(t.Context(), s.ID); !errors.Is(err, txn.ErrSessionExpired) || errors.Is(err, txn.ErrUnavailable) {
+			t.Errorf("after its end: %v", err)
+		}
+	})
+}
+
 // TestCloseSession: it ends what is undecided at once, and may be repeated.
 func TestCloseSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
