@@ -20,6 +20,14 @@ var forTheSimulation = []plant{
 		pkg:    "internal/sim", test: "TestSim", says: "violates", env: someSeeds,
 	},
 	{
+		name:   "sessions are heard for half their time",
+		breaks: "no session expires early",
+		file:   "node/pulse.go",
+		old:    "every := g.ttl / silences",
+		bug:    "every := g.ttl / silences / 2",
+		pkg:    "internal/sim", test: "TestSim", says: "violates", env: someSeeds,
+	},
+	{
 		name:   "an entry that was lost with its leader counts as done",
 		breaks: "what was acknowledged stays",
 		file:   "node/batch.go",
