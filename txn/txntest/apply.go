@@ -140,6 +140,9 @@ func (m *Manager) await(ctx context.Context, op string, id txn.ID, reached func(
 		case <-m.ctx.Done():
 			return info, over(op, id)
 		case <-ctx.Done():
+			if newest, _, err := m.look(id); err == nil {
+				info = newest // what a node shows, too
+			}
 			return info, context.Cause(ctx)
 		}
 	}
