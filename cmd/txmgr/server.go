@@ -98,7 +98,7 @@ func (o *serverOptions) flags(f *pflag.FlagSet) {
 	f.DurationVar(&o.retention, "retention", 0, "how long finished transactions are kept, fixed when the data directory is new (default 1h)")
 	f.DurationVar(&o.defaultTimeout, "default-timeout", 0, "of transactions that name none (default 30s)")
 	f.DurationVar(&o.maxTimeout, "max-timeout", 0, "the longest that a transaction may ask for (default 24h)")
-	f.DurationVar(&o.sweepInterval, "sweep-interval", 0, "how often participants are searched for what is left behind (default 5s)")
+	f.DurationVar(&o.sweepInterval, "sweep-interval", 0, "how often participants are searched for what is left behind; negative: never (default 5s)")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.Uint64Var(&o.snapshotBytes, "snapshot-bytes", 0, "how much log a restart may have to replay before a snapshot is taken (default 64 MiB)")
 	f.StringVar(&o.logFormat, "log-format", "text", "text or json")
@@ -133,11 +133,13 @@ func (a *app) announce(value any, text string) error {
 
 // nodeConfig is what a server and a throw-away one have in common.
 func (o *serverOptions) nodeConfig(log *slog.Logger) node.Config {
-	return node.Config{
+	c := node.Config{
 		DataDir: o.dataDir, Interval: o.interval, Retention: o.retention,
 		DefaultTimeout: o.defaultTimeout, MaxTimeout: o.maxTimeout,
 		SnapshotBytes: o.snapshotBytes, Openers: openers(), Logger: log,
 	}
+	c.Recovery.SweepEvery = o.sweepInterval
+	return c
 }
 
 func (o *serverOptions) serverConfig(log *slog.Logger) server.Config {
