@@ -112,9 +112,13 @@ func TestSessionsAnswerAsThoseOfANode(t *testing.T) {
 	for i := range 3 {
 		s.get(id(i + 1))
 	}
+	// The belt of the one that was closed has stopped meanwhile, and begins anew.
+	s.open(txn.SessionOptions{ID: session(5), TTL: 4 * time.Second})
+	s.begin(txn.Options{ID: id(7), Timeout: time.Hour, Session: session(5)})
 	s.pause(5 * time.Second)
+	s.get(id(7))
 	s.get(id(1))
-	// The belt stands still for some time, and begins anew.
+	// So does that of those who have expired.
 	s.open(txn.SessionOptions{ID: session(4), TTL: time.Second})
 	s.begin(txn.Options{ID: id(6), Timeout: time.Hour, Session: session(4)})
 	s.pause(1120 * time.Millisecond)
