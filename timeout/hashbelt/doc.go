@@ -60,7 +60,8 @@
 //  5. Len is exact, and no longer counts what has fallen off, though the handler may not have seen it yet.
 //  6. A rotation asks nothing of any container, and allocates nothing.
 //  7. A container on the ring holds something. The index leads to every object on the ring. It holds no key that was
-//     removed, or joined a container more than two turns of the belt ago.
+//     removed, or joined a container more than two turns of the belt ago. When containers are taken off before their end,
+//     it holds about twice as many keys as there are objects, or fewer.
 //  8. The same calls of a ring in the same order have the same results in every process, also after it was rebuilt.
 //
 // # What the source does wrong

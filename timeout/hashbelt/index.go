@@ -13,11 +13,12 @@ const (
 // index says in which container a key is, by the end of that container, and in which place. The container has the last
 // word: what fell off or was taken off with its container is not looked up here, so it is not forgotten here either.
 //
-// It is a belt itself, of two maps. The young one has what joined a container since Now was last a multiple of span, the
-// old one what joined in the span before. Nothing ends later than span rotations after it joined, so when the young map
-// becomes the old one, all in the map that was old until then has ended, and it is dropped whole.
+// It is a belt itself, of two maps. What joins a container joins the young one. Nothing that is in the old one ends later than
+// at border: when all containers up to there have left the belt, by their end or before it, the old map is dropped whole, and
+// the young one becomes the old one.
 type index[K comparable] struct {
-	span timeout.Tick // the number of containers
+	span   timeout.Tick // the number of containers
+	border timeout.Tick
 	// Each is nil until there is something in it, so that a rotation need not allocate.
 	young, old map[K]uint64
 }
@@ -51,13 +52,14 @@ func (x *index[K]) remove(key K) {
 	delete(x.old, key)
 }
 
-// turn follows Now from one tick to a later one.
-func (x *index[K]) turn(from, to timeout.Tick) {
-	switch to/x.span - from/x.span {
-	case 0:
-	case 1:
-		x.old, x.young = x.young, nil
-	default:
-		x.old, x.young = nil, nil
+// turn follows the belt, of whose containers none is left that ends before first, and the last that has ever held
+// something ends no later than last.
+func (x *index[K]) turn(first, last timeout.Tick) {
+	if first <= x.border {
+		return
+	}
+	x.old, x.young, x.border = x.young, nil, last
+	if first > last {
+		x.old = nil
 	}
 }

@@ -222,8 +222,9 @@ func (r *Ring[K, V]) Advance(to timeout.Tick) Container[K, V] {
 }
 
 func (r *Ring[K, V]) turn(to timeout.Tick) {
-	r.index.turn(r.now, to)
+	last := r.Front()
 	r.now = to
+	r.index.turn(r.end(1), last)
 }
 
 // TakeFirst takes off the container that ends first, before its time, and returns it; nil if nothing but the front one
@@ -233,7 +234,13 @@ func (r *Ring[K, V]) TakeFirst() Container[K, V] {
 	if !ok || next == r.Front() {
 		return nil
 	}
-	return r.off(next)
+	gone := r.off(next)
+	first, ok := r.next(next)
+	if !ok {
+		first = r.Front()
+	}
+	r.index.turn(first, r.Front())
+	return gone
 }
 
 // off takes a whole container off the ring, which knows how much is in it: the container is not even asked.

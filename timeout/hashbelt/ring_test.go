@@ -221,6 +221,34 @@ func TestRingYear(t *testing.T) {
 	}
 }
 
+// TestIndexForgetsWhatIsTaken: an owner who keeps no more than a number of objects has an index of about as many, however
+// long the belt is.
+func TestIndexForgetsWhatIsTaken(t *testing.T) {
+	const containers, each, kept = 10_000, 10, 100
+	r := newRing(t, containers, 0, NewMapSlice[int, int])
+	most := 0
+	for k := range containers * each / 2 {
+		if k%each == 0 {
+			r.Rotate()
+		}
+		if err := r.Add(k, k, r.Front()); err != nil {
+			t.Fatal(err)
+		}
+		for r.Len() > kept && r.TakeFirst() != nil {
+		}
+		most = max(most, len(r.index.young)+len(r.index.old))
+		if _, _, ok := r.Get(max(k-kept/2, 0)); !ok {
+			t.Fatalf("%d is gone, of %d", k-kept/2, r.Len())
+		}
+	}
+	if err := r.check(); err != nil {
+		t.Error(err)
+	}
+	if most > 2*(kept+each) {
+		t.Errorf("the index held %d keys, of %d objects", most, kept)
+	}
+}
+
 // TestRingTakeFirst: containers come off before their time, but for the front one, and what was in them can be added again.
 func TestRingTakeFirst(t *testing.T) {
 	r := newRing(t, 4, 10, nil)
