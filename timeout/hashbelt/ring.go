@@ -87,6 +87,16 @@ func (r *Ring[K, V]) Add(key K, value V, end timeout.Tick) error {
 	return r.add(key, value, end)
 }
 
+// AddNew is Add for an owner who knows that the key is not on the ring, and need not wait for a look into a large map. If the
+// key is there after all, the ring holds two objects, of which it finds the later one. The error is [ErrFull], or wraps
+// [ErrKey] or [ErrEnd]; the ring is unchanged then.
+func (r *Ring[K, V]) AddNew(key K, value V, end timeout.Tick) error {
+	if err := r.accepts(key, end); err != nil {
+		return err
+	}
+	return r.add(key, value, end)
+}
+
 // Put puts an object into the container that ends at end, behind the others there, and replaces the object that is on the
 // ring under the key, if there is one. The error is [ErrFull], or wraps [ErrKey] or [ErrEnd]; the ring is unchanged then.
 func (r *Ring[K, V]) Put(key K, value V, end timeout.Tick) error {

@@ -102,6 +102,19 @@ func rebuildHistory(t *rapid.T) {
 			value++
 			alike(func(r *Ring[int, int]) any { return r.Add(k, value, e) == nil })
 		},
+		"add new": func(t *rapid.T) {
+			k, e := key.Draw(t, "key"), end.Draw(t, "end")
+			if _, _, ok := rings[2].Get(k); ok {
+				return
+			}
+			value++
+			alike(func(r *Ring[int, int]) any {
+				if r == rings[2] {
+					return r.Add(k, value, e) == nil
+				}
+				return r.AddNew(k, value, e) == nil
+			})
+		},
 		"put": func(t *rapid.T) {
 			k, e := key.Draw(t, "key"), end.Draw(t, "end")
 			value++
@@ -164,6 +177,9 @@ func TestRingEnds(t *testing.T) {
 		for _, end := range []timeout.Tick{0, start, start + containers + 1, math.MaxUint64} {
 			if err := r.Add(0, 0, end); !errors.Is(err, ErrEnd) {
 				t.Errorf("Add with end %d at %d: %v, want ErrEnd", end, start, err)
+			}
+			if err := r.AddNew(0, 0, end); !errors.Is(err, ErrEnd) || r.Len() != containers {
+				t.Errorf("AddNew with end %d at %d: %v, want ErrEnd", end, start, err)
 			}
 		}
 		for end := range r.Containers() {
