@@ -22,8 +22,10 @@ type Config struct {
 	// for ever when the data directory is new; later it may be left zero and must
 	// otherwise be the same. From 1ms to 1m. Defaults to 100ms.
 	Interval time.Duration
-	// Retention is how long finished outcomes are kept, and Retain how many of
-	// them at most. Fixed as Interval is. Default to 1h and 1,000,000.
+	// Retention is how long finished outcomes are kept; up to 1/120 of it longer, since
+	// those fall off together that have finished in the same 240th of it, or in the same
+	// 15s if that is less. Of more than Retain the oldest are dropped before, as long as
+	// Retain are left. Fixed as Interval is. Default to 1h and 1,000,000.
 	Retention time.Duration
 	Retain    uint64
 	// Checkpoint is the most time that a restart may lose to a deadline, apart

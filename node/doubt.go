@@ -42,7 +42,7 @@ func (n *Node) Doubts(ctx context.Context) ([]txn.Doubt, error) {
 // doubtful finds the transactions of [Node.Doubts].
 func (n *Node) doubtful() (found []machine.Transaction) {
 	s := n.suspicion()
-	for from := uint32(0); ; {
+	for from := (machine.Cursor{}); ; {
 		var part []machine.Transaction
 		n.fsm.View(func(m *machine.Machine) {
 			part, from = m.Scan(from, scanStep, s.maybe)
@@ -52,11 +52,11 @@ func (n *Node) doubtful() (found []machine.Transaction) {
 				found = append(found, part[i])
 			}
 		}
-		if len(found) > 2*maxDoubts || from == 0 {
+		if len(found) > 2*maxDoubts || from == (machine.Cursor{}) {
 			slices.SortFunc(found, func(a, b machine.Transaction) int { return since(&a).Compare(since(&b)) })
 			found = found[:min(len(found), maxDoubts)]
 		}
-		if from == 0 {
+		if from == (machine.Cursor{}) {
 			return found
 		}
 	}

@@ -51,7 +51,7 @@ func TestMemory(t *testing.T) {
 					t.Errorf("an outcome is forgotten after %v, and %v are said to be remembered", age, got)
 				}
 			}
-			if got <= 0 || i > 6 && (forgotten < i-5 || got > 15*time.Second) {
+			if got <= 0 || i > 6 && (forgotten < i-6 || got > 15*time.Second) {
 				t.Errorf("outcome %d: %v are said to be remembered, %d are forgotten", i, got, forgotten)
 			}
 			least = min(least, got)

@@ -94,7 +94,7 @@ func (n *Node) List(ctx context.Context, f txn.Filter) ([]txn.Info, error) {
 	limit = min(limit, maxLimit)
 	match := n.matcher(f)
 	var found []machine.Transaction
-	for from := uint32(0); ; {
+	for from := (machine.Cursor{}); ; {
 		var part []machine.Transaction
 		n.fsm.View(func(m *machine.Machine) { part, from = m.Scan(from, scanStep, match) })
 		for i := range part {
@@ -102,11 +102,11 @@ func (n *Node) List(ctx context.Context, f txn.Filter) ([]txn.Info, error) {
 				found = append(found, part[i])
 			}
 		}
-		if len(found) > 2*limit || from == 0 {
-			slices.SortFunc(found, func(a, b machine.Transaction) int { return a.ID.Compare(b.ID) })
+		if len(found) > 2*limit || from == (machine.Cursor{}) {
+			found = eachOnce(found)
 			found = found[max(len(found)-limit, 0):]
 		}
-		if from == 0 {
+		if from == (machine.Cursor{}) {
 			break
 		}
 	}
@@ -115,6 +115,13 @@ func (n *Node) List(ctx context.Context, f txn.Filter) ([]txn.Info, error) {
 		out[i] = n.info(&found[i], true)
 	}
 	return out, nil
+}
+
+// eachOnce sorts by id. One that finished during the scan was found twice: what was found later holds.
+func eachOnce(found []machine.Transaction) []machine.Transaction {
+	slices.SortStableFunc(found, func(a, b machine.Transaction) int { return b.ID.Compare(a.ID) })
+	slices.Reverse(found) // and so the later of two is the first
+	return slices.CompactFunc(found, func(a, b machine.Transaction) bool { return a.ID == b.ID })
 }
 
 // matcher tests what can be tested without spreading a transaction out.

@@ -49,6 +49,9 @@ func (m *Machine) Check() error {
 			return fmt.Errorf("%v: %w", r.id, err)
 		}
 	}
+	if err := a.checkKept(m); err != nil {
+		return err
+	}
 	return a.compare(m)
 }
 
@@ -98,7 +101,7 @@ func (a *audit) add(m *Machine, i uint32, t *Transaction) error {
 	case !t.State.Finished():
 		a.undone++
 	case t.Hazard == 0:
-		a.kept++
+		return errors.New("finished without a hazard, and has a record")
 	}
 	if t.Hazard != 0 {
 		a.hazards++
@@ -127,8 +130,8 @@ func (a *audit) compare(m *Machine) error {
 	if a.txs != m.txs.len() || a.txs != len(m.index) || a.branches != m.branches.len() {
 		return fmt.Errorf("%d transactions and %d branches in the slabs, %d in the index, counted %d and %d", m.txs.len(), m.branches.len(), len(m.index), a.txs, a.branches)
 	}
-	if a.timed != c.Open || a.undone != c.Undone || a.hazards != c.Hazards || a.kept != int(m.kept.count) {
-		return fmt.Errorf("counts %+v, kept %d; counted %+v", c, m.kept.count, *a)
+	if a.timed != c.Open || a.undone != c.Undone || a.hazards != c.Hazards || a.kept != m.kept.ring.Len() {
+		return fmt.Errorf("counts %+v, kept %d; counted %+v", c, m.kept.ring.Len(), *a)
 	}
 	for p, n := range a.open {
 		if m.parts.list[p].open != n {
@@ -138,11 +141,11 @@ func (a *audit) compare(m *Machine) error {
 	if err := errors.Join(new(trail).restore(m.trail.records), m.nodes.check(), m.tokens.check()); err != nil {
 		return err
 	}
-	return errors.Join(m.checkQueues(), m.checkSessions())
+	return errors.Join(m.checkDeadlines(), m.checkSessions())
 }
 
-// checkQueues walks the survival index and the retention queue.
-func (m *Machine) checkQueues() error {
+// checkDeadlines walks the survival index.
+func (m *Machine) checkDeadlines() error {
 	seen := 0
 	for id, end := range m.deadlines.All() {
 		r := m.txs.at(uint32(id))
@@ -153,19 +156,6 @@ func (m *Machine) checkQueues() error {
 	}
 	if seen != m.deadlines.Len() {
 		return fmt.Errorf("survival index has %d entries and says %d", seen, m.deadlines.Len())
-	}
-	var last uint64
-	n, before := uint64(0), uint32(0)
-	for i := m.kept.head; i != 0; i = m.txs.at(i).next {
-		r := m.txs.at(i)
-		if r.seq <= last || r.prev != before || !r.closed() {
-			return fmt.Errorf("%v in the retention queue: place %d after %d, state %v, hazard %q, behind slot %d instead of %d", r.id, r.seq, last, r.state, r.hazard, r.prev, before)
-		}
-		last, before = r.seq, i
-		n++
-	}
-	if n != m.kept.count || before != m.kept.tail {
-		return fmt.Errorf("retention queue has %d outcomes and says %d, ends with slot %d and says %d", n, m.kept.count, before, m.kept.tail)
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ type Bootstrap struct {
 	Cluster   string        // tag in every XID
 	Interval  time.Duration // between two invocations of the timeout thread
 	Retention time.Duration // how long finished outcomes are kept, in ticks of Interval
-	Retain    uint64        // at most so many finished outcomes are kept
+	Retain    uint64        // of more outcomes than these the oldest are dropped before their time, step by step
 }
 
 // Label is a key and its value.

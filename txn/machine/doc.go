@@ -24,9 +24,9 @@
 //  3. An undecided transaction is in the survival index, under its expiry, unless
 //     its decision is delegated; a decided one is not.
 //  4. A decided transaction is finished if and only if all its branches are.
-//  5. Finished outcomes are kept for the retention time, in the order of their
-//     finishing, those with a hazard until it is forgotten; unfinished ones
-//     are never dropped.
+//  5. Finished outcomes are kept for the retention time, on a belt, in the order of their
+//     finishing, or for less if enough younger ones are kept; those with a hazard until
+//     it is forgotten; unfinished ones are never dropped.
 //  6. A snapshot and the entries after it give the same state as all entries.
 //  7. Whatever a person did that changed something is in the audit trail, of which
 //     the newest [MaxAudit] records are kept.
@@ -56,6 +56,22 @@
 // command but the report of the branch's end is refused: whoever drives branches
 // asks the participant once the deadline has passed.
 //
+// # Retention
+//
+// What has finished without a hazard has no record. It is on a belt
+// ([github.com/txmgr/txmgr/timeout/hashbelt]), encoded, in an arena with all that finished
+// in the same step: a 240th of the retention, or 15 s if that is less, or a 60,000th if
+// that is more. The belt turns with the tick, and what finished in a step falls off as a
+// whole, with the first entry that comes when the retention is over for all of it: up to
+// two steps late, and never early. When an entry leaves too many, the oldest step goes, as long
+// as [Bootstrap].Retain outcomes are left without it; the present step always stays. So
+// the entry that drops a million outcomes is as short as any other.
+//
+// Which step an outcome is in follows from the tick at which it finished, and that is all that
+// a snapshot needs to hold. A command on an outcome gets a record for as long as it
+// takes. Only a late hazard changes one: it takes the outcome off the belt, and the record
+// stays until the hazard is forgotten.
+//
 // # What people say
 //
 // Proof is stronger than an acknowledgement: a Hazard that names a branch's true
@@ -77,8 +93,11 @@
 //
 // Records live in slabs without pointers, about 280 bytes an open transaction of
 // two branches with its entry in the index, and 156 a session, so that the garbage collector has
-// nothing to walk. A snapshot shares the slabs' blocks and makes later writes copy
-// a block once: it pauses the machine for microseconds, whatever is open.
+// nothing to walk. A kept outcome of that size is about 155 bytes with its entry in the
+// belt's index, or 180 while many go before their time. A snapshot shares the slabs' blocks and the chunks of the arenas, and makes
+// later writes copy a block once: it pauses the machine for microseconds, whatever is
+// open or kept. Arenas are given back when they fall off; slabs stay as large as they
+// have been.
 //
 // # Concurrency
 //

@@ -59,7 +59,7 @@ func TestDelegatedIsLeftToItsBranch(t *testing.T) {
 		if !x.Delegated() || x.Decided != 0 || x.DecidedTick != 0 || x.Branches[0].State != txn.BranchEnlisted {
 			t.Errorf("%s: %+v", name, x)
 		}
-		found, _ := m.Scan(0, 10, func(b Brief) bool { return b.Delegated })
+		found, _ := m.Scan(Cursor{}, 10, func(b Brief) bool { return b.Delegated })
 		if len(found) != 1 {
 			t.Errorf("%s: %d briefs say that they are delegated", name, len(found))
 		}
@@ -226,7 +226,7 @@ func TestResolveAgainIsNoOtherWord(t *testing.T) {
 	m := (world{make: []Command{begin}}).build(t)
 	word := said(0, txn.BranchRolledBack)
 	fx := do(t, m, word, word)
-	if o := outcome(t, m); o.State != txn.RollingBack || o.Cause != txn.CauseOperator || len(fx.Work) != 0 {
+	if o := outcomeOf(t, m); o.State != txn.RollingBack || o.Cause != txn.CauseOperator || len(fx.Work) != 0 {
 		t.Errorf("%+v, %+v", o, fx)
 	}
 	if n := len(m.Audit()); n != 4 { // three participants were registered
@@ -266,7 +266,7 @@ func TestAuditTellsWhatChanged(t *testing.T) {
 	m := New()
 	bank := AddParticipant{txn.Participant{Name: "bank", Kind: "ledger", Settings: map[string]string{"path": "a"}}}
 	moved := AddParticipant{txn.Participant{Name: "bank", Kind: "ledger", Settings: map[string]string{"path": "b"}}}
-	m.Apply(Entry{Commands: []Command{historyBoot}})
+	m.Apply(Entry{Commands: []Command{historyBoots[0]}})
 	for i, c := range []Command{
 		bank, bank, moved, moved,
 		AddParticipant{txn.Participant{Name: "bank", Kind: "web"}},

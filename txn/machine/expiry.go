@@ -8,10 +8,10 @@ import (
 // TimedOut gives the expiry tick of a transaction that the entry with the given index
 // rolled back because its time was over; false for any other.
 func (m *Machine) TimedOut(id txn.ID, index uint64) (expiry survival.Tick, ok bool) {
-	i, ok := m.index[id]
-	if !ok {
-		return 0, false
+	if i, ok := m.index[id]; ok {
+		r := m.txs.at(i)
+		return r.expiry, r.cause == txn.CauseTimeout && r.entry == index
 	}
-	r := m.txs.at(i)
-	return r.expiry, r.cause == txn.CauseTimeout && r.entry == index
+	t, ok := m.Get(id)
+	return t.Expiry, ok && t.Cause == txn.CauseTimeout && t.DecidedIndex == index
 }

@@ -1,7 +1,6 @@
 package machine
 
 import (
-	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -137,12 +136,8 @@ func (m *Machine) weigh(i uint32) {
 		m.finish(i)
 	case was != r.hazard:
 		m.changed(r)
-		switch {
-		case !r.state.Finished():
-		case r.hazard == 0:
-			m.keep(i)
-		case was == 0:
-			m.unqueue(i)
+		if r.closed() {
+			m.close(i)
 		}
 	}
 }
@@ -195,13 +190,13 @@ func (m *Machine) finish(i uint32) {
 	r.ended = m.tick
 	m.changed(r)
 	if r.hazard == 0 {
-		m.keep(i)
+		m.close(i)
 	}
 }
 
-// keep begins the retention of a finished outcome. What only the participants
+// close begins the retention of a finished outcome. What only the participants
 // needed, and may be large, is not kept.
-func (m *Machine) keep(i uint32) {
+func (m *Machine) close(i uint32) {
 	r := m.txs.edit(i)
 	r.seq, r.ended = m.nextSeq(), m.tick
 	for k := r.first; k != 0; {
@@ -211,36 +206,7 @@ func (m *Machine) keep(i uint32) {
 		b.payload, b.session = 0, 0
 		k = b.next
 	}
-	m.enqueue(i)
-}
-
-// enqueue puts a finished outcome at the rear of the retention queue.
-func (m *Machine) enqueue(i uint32) {
-	m.txs.edit(i).prev = m.kept.tail
-	if m.kept.tail == 0 {
-		m.kept.head = i
-	} else {
-		m.txs.edit(m.kept.tail).next = i
-	}
-	m.kept.tail = i
-	m.kept.count++
-}
-
-// unqueue takes an outcome out of the retention queue.
-func (m *Machine) unqueue(i uint32) {
-	r := m.txs.edit(i)
-	if r.prev == 0 {
-		m.kept.head = r.next
-	} else {
-		m.txs.edit(r.prev).next = r.next
-	}
-	if r.next == 0 {
-		m.kept.tail = r.prev
-	} else {
-		m.txs.edit(r.next).prev = r.prev
-	}
-	r.next, r.prev = 0, 0
-	m.kept.count--
+	m.closed = append(m.closed, i)
 }
 
 func (m *Machine) forget(c Forget) Result {
@@ -264,24 +230,8 @@ func (m *Machine) forget(c Forget) Result {
 	r.reason = putText(&m.texts, c.Reason)
 	m.note(AuditRecord{Action: ActionForget, ID: c.ID, By: c.By, Reason: c.Reason})
 	m.changed(r)
-	m.keep(i)
+	m.close(i)
 	return m.answer(i, OK)
-}
-
-// evict drops outcomes whose retention is over, at most evictBatch of them.
-func (m *Machine) evict() {
-	if m.boot.Interval == 0 {
-		return
-	}
-	retention := survival.Tick(m.boot.Retention / m.boot.Interval)
-	for range evictBatch {
-		i := m.kept.head
-		if i == 0 || m.kept.count <= m.boot.Retain && m.txs.at(i).ended+retention > m.tick {
-			return
-		}
-		m.unqueue(i)
-		m.drop(i)
-	}
 }
 
 func (m *Machine) drop(i uint32) {

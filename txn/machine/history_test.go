@@ -13,12 +13,21 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-var historyBoot = Bootstrap{Cluster: "c1", Interval: time.Second, Retention: 4 * time.Second, Retain: 3}
+// historyBoots are ways to keep outcomes: for so many ticks, in containers of a tick or of several, and so many of them.
+var historyBoots = []Bootstrap{
+	{Cluster: "c1", Interval: time.Second, Retention: 4 * time.Second, Retain: 3},
+	{Cluster: "c1", Interval: time.Second, Retention: 2000 * time.Second, Retain: 3},
+	{Cluster: "c1", Interval: time.Second, Retention: 730 * time.Second, Retain: 100},
+	{Cluster: "c1", Interval: time.Second, Retention: 3 * time.Second},
+	{Cluster: "c1", Interval: time.Second, Retain: 3},
+}
+
+func drawBoot(t *rapid.T) Bootstrap { return rapid.SampledFrom(historyBoots).Draw(t, "boot") }
 
 // setup is the first entry of every random history.
-func setup() Entry {
+func setup(boot Bootstrap) Entry {
 	return Entry{Commands: []Command{
-		historyBoot,
+		boot,
 		AddParticipant{txn.Participant{Name: "bank", Kind: "ledger"}},
 		AddParticipant{txn.Participant{Name: "web", Kind: "web", CoordinatorPrepares: true}},
 	}}
@@ -90,6 +99,9 @@ func drawVotes(t *rapid.T) (votes []txn.BranchVote) {
 // drawEntry makes an entry; its tick never falls behind.
 func drawEntry(t *rapid.T, tick survival.Tick) Entry {
 	e := Entry{Tick: tick + survival.Tick(rapid.IntRange(0, 2).Draw(t, "ticks")), Wall: rapid.Int64Range(1, 9).Draw(t, "wall"), Index: rapid.Uint64Range(1, 99).Draw(t, "index")}
+	if rapid.IntRange(0, 19).Draw(t, "pause") == 0 {
+		e.Tick += survival.Tick(rapid.IntRange(0, 2100).Draw(t, "paused"))
+	}
 	for range rapid.IntRange(0, 4).Draw(t, "commands") {
 		e.Commands = append(e.Commands, drawCommand(t, e.Tick))
 	}
@@ -99,8 +111,9 @@ func drawEntry(t *rapid.T, tick survival.Tick) Entry {
 // TestRandomHistories holds the machine against the slow and obvious model.
 func TestRandomHistories(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m, twin := New(), newModel(historyBoot, map[string]bool{"bank": false, "web": true})
-		m.Apply(setup())
+		boot := drawBoot(t)
+		m, twin := New(), newModel(boot, map[string]bool{"bank": false, "web": true})
+		m.Apply(setup(boot))
 		for _, p := range []string{"bank", "web"} {
 			twin.note(AuditRecord{Action: ActionAddParticipant, Subject: p})
 		}
@@ -118,6 +131,7 @@ func TestRandomHistories(t *testing.T) {
 				}
 			}
 			twin.over()
+			twin.trim()
 			if err := m.Check(); err != nil {
 				t.Fatal(err)
 			}
@@ -145,8 +159,8 @@ func compare(t *rapid.T, m *Machine, twin *model) {
 	}
 	compareCluster(t, m, twin)
 	compareSessions(t, m, twin)
-	if m.txs.len() != len(twin.txs) {
-		t.Fatalf("%d transactions; the model has %d", m.txs.len(), len(twin.txs))
+	if m.txs.len()+m.kept.ring.Len() != len(twin.txs) {
+		t.Fatalf("%d records and %d outcomes; the model has %d", m.txs.len(), m.kept.ring.Len(), len(twin.txs))
 	}
 	for id, want := range twin.txs {
 		got, ok := m.Get(id)
@@ -167,7 +181,7 @@ func compare(t *rapid.T, m *Machine, twin *model) {
 func TestSnapshotAndTail(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := New()
-		m.Apply(setup())
+		m.Apply(setup(drawBoot(t)))
 		var copies []*Machine
 		for range rapid.IntRange(1, 25).Draw(t, "entries") {
 			e := drawEntry(t, m.Tick())

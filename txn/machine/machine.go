@@ -8,10 +8,10 @@ import (
 )
 
 // DrainBatch is how many records of due transactions one entry moves, and
-// evictBatch how many outcomes past their retention one entry drops.
+// forgetBatch how many ended sessions one entry forgets.
 const (
-	DrainBatch = 4096
-	evictBatch = 4096
+	DrainBatch  = 4096
+	forgetBatch = 4096
 )
 
 // Machine is the state that the log drives. Make one with [New] or [Restore].
@@ -28,7 +28,7 @@ type Machine struct {
 	index     map[txn.ID]uint32 // looked up, never ranged over
 	deadlines *survival.Table   // of the undecided, by slot
 	parts     registry
-	kept      fifo // finished outcomes without hazard
+	kept      kept
 	sessions  sessions
 	trail     trail
 	nodes     nodes
@@ -45,17 +45,14 @@ type Machine struct {
 	timedOut  uint64
 
 	due     []uint64 // scratch of the drain
+	closed  []uint32 // records that are to go onto the belt, in this order, before the next command
+	thawed  uint32   // record of the outcome that the command is about, which is on the belt; 0 for none
+	ghost   Transaction
 	scratch []byte
 	// Of the entry that is being applied.
 	fx    *Effects
 	wall  int64
 	entry uint64
-}
-
-// fifo is a queue of records, linked through their next and prev fields.
-type fifo struct {
-	head, tail uint32
-	count      uint64
 }
 
 // New gives the state before the first entry.
@@ -72,6 +69,7 @@ func New() *Machine {
 		nodes:     newNodes(),
 		tokens:    newTokens(),
 		sessions:  newSessions(shared),
+		kept:      newKept(Bootstrap{}, 0, shared),
 		due:       make([]uint64, DrainBatch),
 	}
 }
@@ -83,14 +81,18 @@ func (m *Machine) Apply(e Entry) Effects {
 	if e.Tick > m.tick {
 		m.tick = e.Tick
 		m.deadlines.Advance(e.Tick)
+		m.kept.advance(e.Tick)
 	}
 	drained := m.drain()
-	m.evict()
+	m.settleKept()
 	m.forgetSessions()
 	for i, c := range e.Commands {
 		fx.Results[i] = m.command(c)
+		m.settleKept()
 	}
 	m.drainSessions(DrainBatch - drained)
+	m.settleKept()
+	m.kept.trim()
 	m.fx = nil
 	return fx
 }
@@ -155,6 +157,7 @@ func (m *Machine) bootstrap(b Bootstrap) Result {
 		return Result{Code: Malformed}
 	case m.boot.Cluster == "":
 		m.boot = b
+		m.kept = newKept(b, m.tick, m.shared)
 	case m.boot != b:
 		return Result{Code: Conflict}
 	}
@@ -162,15 +165,16 @@ func (m *Machine) bootstrap(b Bootstrap) Result {
 }
 
 // find gives the slot of a transaction, decided first if its time, or its session,
-// is over.
+// is over. That of a kept outcome is good for the command that is being carried out.
 func (m *Machine) find(id txn.ID) (uint32, bool) {
 	i, ok := m.index[id]
-	if ok {
-		if cause := m.over(m.txs.at(i)); cause != 0 {
-			m.expire(i, cause)
-		}
+	if !ok {
+		return m.thaw(id)
 	}
-	return i, ok
+	if cause := m.over(m.txs.at(i)); cause != 0 {
+		m.expire(i, cause)
+	}
+	return i, true
 }
 
 // answer is the result of a command on the transaction in slot i.

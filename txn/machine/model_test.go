@@ -2,6 +2,7 @@ package machine
 
 import (
 	"slices"
+	"time"
 
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
@@ -91,16 +92,46 @@ func (m *model) expire(id txn.ID) {
 	}
 }
 
+// evict drops what finished in one step when the retention is over for all of it.
 func (m *model) evict() {
-	retention := survival.Tick(m.boot.Retention / m.boot.Interval)
+	retention := max(survival.Tick(m.boot.Retention/m.boot.Interval), 1)
+	step := m.step()
+	m.finished = slices.DeleteFunc(m.finished, func(id txn.ID) bool {
+		late := m.txs[id].ended/step*step+step-1+retention <= m.tick-m.tick%step
+		if late {
+			delete(m.txs, id)
+		}
+		return late
+	})
+}
+
+// trim drops what finished in the first step, but not in the present one, as long as enough are left.
+func (m *model) trim() {
+	step := m.step()
 	for len(m.finished) > 0 {
-		id := m.finished[0]
-		if uint64(len(m.finished)) <= m.boot.Retain && m.txs[id].ended+retention > m.tick {
+		first := m.txs[m.finished[0]].ended / step
+		n := 0
+		for n < len(m.finished) && m.txs[m.finished[n]].ended/step == first {
+			n++
+		}
+		if first == m.tick/step || uint64(len(m.finished)-n) < m.boot.Retain {
 			return
 		}
-		delete(m.txs, id)
-		m.finished = m.finished[1:]
+		for _, id := range m.finished[:n] {
+			delete(m.txs, id)
+		}
+		m.finished = m.finished[n:]
 	}
+}
+
+// step is the number of ticks in which what finishes falls off together.
+func (m *model) step() survival.Tick {
+	retention := survival.Tick(m.boot.Retention / m.boot.Interval)
+	step := survival.Tick(1)
+	for step*240 < retention && time.Duration(step+1)*m.boot.Interval <= 15*time.Second || step*60_000 < retention {
+		step++
+	}
+	return step
 }
 
 // decide gives the one decision and ends the branches that need no phase two.

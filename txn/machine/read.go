@@ -39,7 +39,7 @@ type Counts struct {
 func (m *Machine) Counts() Counts {
 	open := m.deadlines.Len()
 	return Counts{
-		Open: open, Undone: m.undone, Finished: m.txs.len() - open - m.undone, Hazards: m.hazards,
+		Open: open, Undone: m.undone, Finished: m.txs.len() - open - m.undone + m.kept.ring.Len(), Hazards: m.hazards,
 		Committed: m.committed, RolledBack: m.rolled, TimedOut: m.timedOut,
 		Sessions: m.sessions.open, SessionsExpired: m.sessions.expired,
 	}
@@ -70,10 +70,11 @@ func (m *Machine) Open(participant string) int {
 // Oldest is when the outcome finished that will be dropped next; ok is false when
 // none is kept. What was dropped because there were too many finished no later.
 func (m *Machine) Oldest() (ended survival.Tick, ok bool) {
-	if m.kept.head == 0 {
+	o, ok := m.kept.oldest()
+	if !ok {
 		return 0, false
 	}
-	return m.txs.at(m.kept.head).ended, true
+	return o.ended(), true
 }
 
 // Audit gives what people did, oldest first, the newest [MaxAudit] of it. It must
@@ -83,13 +84,17 @@ func (m *Machine) Audit() []AuditRecord { return m.trail.all() }
 // Lookup says where a transaction is. A transaction that is timed out, or whose
 // session is over, but not drained yet is rolling back: that is what the next command on it would meet.
 func (m *Machine) Lookup(id txn.ID) (txn.Outcome, bool) {
-	i, ok := m.index[id]
+	if i, ok := m.index[id]; ok {
+		r := m.txs.at(i)
+		state, cause := m.effective(r)
+		return txn.Outcome{State: state, Cause: cause, Hazard: r.hazard}, true
+	}
+	o, _, ok := m.kept.ring.Get(id)
 	if !ok {
 		return txn.Outcome{}, false
 	}
-	r := m.txs.at(i)
-	state, cause := m.effective(r)
-	return txn.Outcome{State: state, Cause: cause, Hazard: r.hazard}, true
+	c := o.closing()
+	return txn.Outcome{State: c.state, Cause: c.cause}, true
 }
 
 func (m *Machine) effective(r *record) (txn.State, txn.Cause) {
@@ -104,53 +109,93 @@ func (m *Machine) effective(r *record) (txn.State, txn.Cause) {
 }
 
 // Get spreads a transaction out. Its state is as [Machine.Lookup] gives it.
-func (m *Machine) Get(id txn.ID) (Transaction, bool) {
-	i, ok := m.index[id]
-	if !ok {
-		return Transaction{}, false
-	}
-	var t Transaction
-	m.get(i, &t)
-	return t, true
-}
-
-func (m *Machine) get(i uint32, t *Transaction) {
+func (m *Machine) Get(id txn.ID) (t Transaction, ok bool) {
 	v := m.image()
-	v.spread(i, t)
-	t.State, t.Cause = m.effective(m.txs.at(i))
+	if i, open := m.index[id]; open {
+		v.spread(i, &t)
+		t.State, t.Cause = m.effective(m.txs.at(i))
+		return t, true
+	}
+	o, _, ok := m.kept.ring.Get(id)
+	if ok {
+		v.spreadOutcome(id, o, &t)
+	}
+	return t, ok
 }
 
 func (m *Machine) image() image {
 	return image{txs: m.txs.pages, branches: m.branches.pages, cells: m.texts.pages, participants: m.parts.shown}
 }
 
-// Scan gives transactions for which match holds, by slot, beginning at slot
-// from (0 for the start), until limit slots have been looked at. next is where
-// to go on; 0 when that was the end. In between the machine may apply entries:
-// a transaction that is there all the time is met once, unless it moves. The
+// Cursor is where a [Machine.Scan] goes on. The zero Cursor is the start, and the end.
+type Cursor struct {
+	slot  uint32
+	in    *arena        // nil: in the records, which come before the outcomes on the belt
+	end   survival.Tick // of the arena
+	place uint64        // in it
+}
+
+// Scan gives transactions for which match holds, beginning at a cursor, until
+// limit of them have been looked at. next is where to go on. In between the
+// machine may apply entries: a transaction that is there all the time is met
+// once, unless it moves. One that finishes, or whose hazard is forgotten, may be met
+// again, later and as it is then; one that gets a late hazard may be missed. The
 // pointer given to match is used again.
-func (m *Machine) Scan(from uint32, limit int, match func(Brief) bool) (found []Transaction, next uint32) {
+func (m *Machine) Scan(from Cursor, limit int, match func(Brief) bool) (found []Transaction, next Cursor) {
+	if from.in == nil {
+		i := max(from.slot, 1)
+		for ; i < m.txs.used && limit > 0; i++ {
+			limit--
+			found = m.scanRecord(found, i, match)
+		}
+		if i < m.txs.used {
+			return found, Cursor{slot: i}
+		}
+	}
+	return m.scanKept(found, from, limit, match)
+}
+
+func (m *Machine) scanRecord(found []Transaction, i uint32, match func(Brief) bool) []Transaction {
+	r := m.txs.at(i)
+	if r.id.IsZero() {
+		return found
+	}
+	state, cause := m.effective(r)
+	if !match(Brief{ID: r.id, State: state, Hazard: r.hazard, Expiry: r.expiry, Began: r.began, DecidedTick: r.at, Delegated: r.is(delegated)}) {
+		return found
+	}
 	v := m.image()
-	i := max(from, 1)
-	for ; i < m.txs.used && limit > 0; i++ {
-		limit--
-		r := m.txs.at(i)
-		if r.id.IsZero() {
+	var t Transaction
+	v.spread(i, &t)
+	t.State, t.Cause = state, cause
+	return append(found, t)
+}
+
+func (m *Machine) scanKept(found []Transaction, from Cursor, limit int, match func(Brief) bool) ([]Transaction, Cursor) {
+	v := m.image()
+	for end, c := range m.kept.ring.Containers() {
+		if end < from.end {
 			continue
 		}
-		state, cause := m.effective(r)
-		if !match(Brief{ID: r.id, State: state, Hazard: r.hazard, Expiry: r.expiry, Began: r.began, DecidedTick: r.at, Delegated: r.is(delegated)}) {
-			continue
+		at := Cursor{in: c.(*arena), end: end}
+		if at.in == from.in {
+			at.place = from.place // a place means nothing in another arena, though that may end at the same time
 		}
-		var t Transaction
-		v.spread(i, &t)
-		t.State, t.Cause = state, cause
-		found = append(found, t)
+		for s := range walk(at.in.chunks, at.place) {
+			if limit == 0 {
+				return found, at
+			}
+			limit--
+			at.place = s.next
+			if s.removed || !match(s.outcome.brief(s.id)) {
+				continue
+			}
+			var t Transaction
+			v.spreadOutcome(s.id, s.outcome, &t)
+			found = append(found, t)
+		}
 	}
-	if i >= m.txs.used {
-		return found, 0
-	}
-	return found, i
+	return found, Cursor{}
 }
 
 // Brief is what can be asked of a transaction cheaply.

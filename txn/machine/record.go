@@ -27,7 +27,7 @@ type record struct {
 	reason   text
 	first    uint32 // branches, in the order of their ids
 	last     uint32
-	next     uint32 // of the retention queue: the outcome that finished after this one; or in the list of a session
+	next     uint32 // in the list of a session: the one that joined after this one
 	prev     uint32 // and the one before
 	count    uint16 // branches
 	open     uint16 // branches that are not finished

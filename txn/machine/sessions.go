@@ -102,7 +102,7 @@ func (m *Machine) forgetSessions() {
 	}
 	g := &m.sessions
 	retention := survival.Tick(m.boot.Retention / m.boot.Interval)
-	for range evictBatch {
+	for range forgetBatch {
 		k := g.head
 		if k == 0 || k == g.draining || g.slab.len()-g.open <= MaxEndedSessions && g.slab.at(k).at+retention > m.tick {
 			return

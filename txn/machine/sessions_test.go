@@ -185,7 +185,7 @@ func TestRestoreRefusesSessionsThatCannotBe(t *testing.T) {
 	open := Session{ID: sessionID(1), TTL: time.Second, State: txn.SessionOpen}
 	one := Transaction{ID: testID(1), State: txn.Active, Expiry: 9, Seq: 1, Session: sessionID(1)}
 	restore := func(txs iter.Seq2[*Transaction, error], all ...*Session) error {
-		h := Header{Bootstrap: historyBoot, Tick: 5, Seq: 5, Sessions: len(all)}
+		h := Header{Bootstrap: historyBoots[0], Tick: 5, Seq: 5, Sessions: len(all)}
 		m, err := Restore(h, func(yield func(*Session, error) bool) {
 			for _, s := range all {
 				if !yield(s, nil) {

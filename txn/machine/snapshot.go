@@ -17,13 +17,14 @@ import (
 type Snapshot struct {
 	head  Header
 	image image
+	kept  []chunk // of all containers, in the order in which these fall off
 	held  pages[session]
 	count int
 	free  func()
 }
 
 // Snapshot takes the state as it is now, in a time that depends on the number
-// of blocks only: some ten microseconds for a million transactions.
+// of blocks and chunks only: some ten microseconds for a million transactions.
 func (m *Machine) Snapshot() *Snapshot {
 	m.shared.Add(1)
 	head := m.header()
@@ -33,8 +34,9 @@ func (m *Machine) Snapshot() *Snapshot {
 			txs: m.txs.share(), branches: m.branches.share(), cells: m.texts.share(),
 			participants: head.Participants,
 		},
+		kept:  m.kept.share(),
 		held:  m.sessions.slab.share(),
-		count: m.txs.len(),
+		count: m.txs.len() + m.kept.ring.Len(),
 		free:  sync.OnceFunc(func() { m.shared.Add(-1) }),
 	}
 }
@@ -55,8 +57,9 @@ func (s *Snapshot) Header() Header { return s.head }
 // Len is the number of transactions.
 func (s *Snapshot) Len() int { return s.count }
 
-// Transactions gives all transactions, in no meaningful order. The yielded
-// value is used again. It may run while the machine applies entries.
+// Transactions gives all transactions, in no meaningful order but that kept
+// outcomes come last, as they finished. The yielded value is used again. It may run
+// while the machine applies entries.
 func (s *Snapshot) Transactions() iter.Seq[*Transaction] {
 	return func(yield func(*Transaction) bool) {
 		var t Transaction
@@ -65,6 +68,15 @@ func (s *Snapshot) Transactions() iter.Seq[*Transaction] {
 				continue
 			}
 			s.image.spread(i, &t)
+			if !yield(&t) {
+				return
+			}
+		}
+		for o := range walk(s.kept, 0) {
+			if o.removed {
+				continue
+			}
+			s.image.spreadOutcome(o.id, o.outcome, &t)
 			if !yield(&t) {
 				return
 			}
@@ -97,25 +109,64 @@ func Restore(h Header, sessions iter.Seq2[*Session, error], txs iter.Seq2[*Trans
 	if err := m.restoreSessions(h, sessions); err != nil {
 		return nil, fmt.Errorf("restore: %w", err)
 	}
+	m.kept = newKept(h.Bootstrap, h.Tick, m.shared)
+	done := arena{sharing: m.kept.sharing}
+	var order []finished
 	for t, err := range txs {
 		if err != nil {
 			return nil, fmt.Errorf("restore: %w", err)
 		}
-		if err := m.restore(t); err != nil {
+		i, err := m.restore(t)
+		if err != nil {
 			return nil, fmt.Errorf("restore %v: %w", t.ID, err)
+		}
+		if r := m.txs.at(i); r.closed() {
+			m.scratch = m.appendOutcome(m.scratch[:0], r)
+			order = append(order, finished{r.id, r.seq, done.Put(r.id, m.scratch)})
+			m.drop(i)
 		}
 	}
 	m.link()
+	if err := m.linkKept(&done, order); err != nil {
+		return nil, fmt.Errorf("restore %w", err)
+	}
+	m.kept.trim() // an earlier release did so after the next entry had come
 	return m, nil
 }
 
+// finished is an outcome that is not on the belt yet, in an arena of its own.
+type finished struct {
+	id    txn.ID
+	seq   uint64
+	place uint64
+}
+
+// linkKept puts outcomes onto the belt, in the order of their finishing.
+func (m *Machine) linkKept(from *arena, order []finished) error {
+	slices.SortFunc(order, func(a, b finished) int { return cmp.Compare(a.seq, b.seq) })
+	for _, f := range order {
+		o, _ := from.Get(f.id, f.place)
+		_, open := m.index[f.id]
+		if open {
+			return fmt.Errorf("%v: id is there twice", f.id)
+		}
+		if err := m.kept.ring.Add(f.id, o, m.kept.end(o.ended())); err != nil {
+			return fmt.Errorf("%v: %w", f.id, err)
+		}
+	}
+	return nil
+}
+
 // restore puts one transaction into the slabs, not into any order yet.
-func (m *Machine) restore(t *Transaction) error {
+func (m *Machine) restore(t *Transaction) (slot uint32, err error) {
 	if _, twice := m.index[t.ID]; twice || t.ID.IsZero() {
-		return fmt.Errorf("id is there twice, or zero")
+		return 0, fmt.Errorf("id is there twice, or zero")
 	}
 	if t.State < txn.Active || t.State > txn.RolledBack || len(t.Branches) > txn.MaxBranches || t.Seq > m.seq {
-		return fmt.Errorf("state %v with %d branches at place %d of %d", t.State, len(t.Branches), t.Seq, m.seq)
+		return 0, fmt.Errorf("state %v with %d branches at place %d of %d", t.State, len(t.Branches), t.Seq, m.seq)
+	}
+	if t.State.Finished() && t.Ended > m.tick {
+		return 0, fmt.Errorf("finished at tick %d of %d", t.Ended, m.tick)
 	}
 	i := m.txs.take()
 	r := m.txs.edit(i)
@@ -141,19 +192,19 @@ func (m *Machine) restore(t *Transaction) error {
 	m.index[t.ID] = i
 	for k := range t.Branches {
 		if err := m.restoreBranch(r, &t.Branches[k]); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if _, known := m.sessions.index[t.Session]; !known && r.is(inSession) && r.timed() {
-		return fmt.Errorf("undecided, and its session %v is not there", t.Session)
+		return 0, fmt.Errorf("undecided, and its session %v is not there", t.Session)
 	}
 	if r.state.Finished() != (r.state.Decided() && r.open == 0) {
-		return fmt.Errorf("state %v with %d open branches", r.state, r.open)
+		return 0, fmt.Errorf("state %v with %d open branches", r.state, r.open)
 	}
 	if r.hazard != 0 {
 		m.hazards++
 	}
-	return nil
+	return i, nil
 }
 
 func (m *Machine) restoreBranch(r *record, t *TransactionBranch) error {
@@ -175,12 +226,14 @@ func (m *Machine) restoreBranch(r *record, t *TransactionBranch) error {
 	return nil
 }
 
-// link puts every transaction into its place: groups of the survival index and
-// the retention queue, in the order of joining.
+// link puts every record into its group of the survival index, in the order of joining.
 func (m *Machine) link() {
 	order := make([]uint32, 0, m.txs.len())
 	base := m.tick
 	for i := uint32(1); i < m.txs.used; i++ {
+		if m.txs.at(i).id.IsZero() {
+			continue
+		}
 		order = append(order, i)
 		if r := m.txs.at(i); r.timed() {
 			base = min(base, r.expiry)
@@ -198,8 +251,6 @@ func (m *Machine) link() {
 			m.joinSession(i)
 		case !r.state.Finished():
 			m.undone++
-		case r.hazard == 0:
-			m.enqueue(i)
 		}
 	}
 	m.deadlines.Advance(m.tick)

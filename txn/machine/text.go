@@ -59,6 +59,16 @@ func appendText(dst []byte, p *pages[cell], x text) []byte {
 	}
 }
 
+// appendSized appends the length of x, and its bytes.
+func appendSized(dst []byte, p *pages[cell], x text) []byte {
+	if x == 0 {
+		return append(dst, 0)
+	}
+	c := p.at(uint32(x))
+	size, _ := binary.Uvarint(c.data[:])
+	return appendText(binary.AppendUvarint(dst, size), p, x)
+}
+
 // sameText compares without spreading x out.
 func sameText(p *pages[cell], x text, s []byte) bool {
 	if x == 0 {

@@ -1,0 +1,132 @@
+package machine
+
+import (
+	"encoding/binary"
+	"iter"
+	"slices"
+
+	"github.com/txmgr/txmgr/timeout/hashbelt"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// An outcome in an arena is the length of its encoding with its mark, its id, and the encoding. Its place is the number of
+// its chunk and the offset in that.
+const (
+	chunkSize   = 64 << 10 // a chunk is larger only if its one outcome is
+	chunkBits   = 16
+	outcomeHead = 4 + len(txn.ID{})
+	removedMark = 1 << 31
+)
+
+// chunk is a piece of an arena. Its bytes are appended to and never changed, but for the marks of what is removed: that is
+// done on a copy while a snapshot shares them.
+type chunk struct {
+	epoch uint64 // when these bytes were made or copied
+	bytes []byte
+}
+
+// arena is a container of a belt: outcomes one behind the other, in chunks without pointers.
+type arena struct {
+	chunks  []chunk
+	count   int
+	sharing *sharing
+}
+
+var _ hashbelt.Container[txn.ID, outcome] = (*arena)(nil)
+
+// Put appends an outcome. The first chunk grows as it needs, so that an arena of one outcome is small.
+func (a *arena) Put(id txn.ID, o outcome) (place uint64) {
+	n, size := len(a.chunks), outcomeHead+len(o)
+	if n == 0 || len(a.chunks[n-1].bytes)+size > chunkSize {
+		c := chunk{epoch: a.sharing.epoch}
+		if n > 0 {
+			c.bytes = make([]byte, 0, max(chunkSize, size))
+		}
+		a.chunks = append(a.chunks, c)
+		n++
+	}
+	c := &a.chunks[n-1]
+	place = uint64(n-1)<<chunkBits | uint64(len(c.bytes))
+	c.bytes = binary.LittleEndian.AppendUint32(c.bytes, uint32(len(o)))
+	c.bytes = append(append(c.bytes, id[:]...), o...)
+	a.count++
+	return place
+}
+
+// Get gives the outcome at place, which shares the arena's bytes.
+func (a *arena) Get(id txn.ID, place uint64) (outcome, bool) {
+	n, at := place>>chunkBits, place&(1<<chunkBits-1)
+	if n >= uint64(len(a.chunks)) {
+		return nil, false
+	}
+	b := a.chunks[n].bytes
+	if at+uint64(outcomeHead) > uint64(len(b)) || txn.ID(b[at+4:]) != id {
+		return nil, false
+	}
+	size := binary.LittleEndian.Uint32(b[at:])
+	from := at + uint64(outcomeHead)
+	if size&removedMark != 0 || uint64(size) > uint64(len(b))-from {
+		return nil, false
+	}
+	return b[from : from+uint64(size) : from+uint64(size)], true
+}
+
+// Remove marks an outcome as removed. Its bytes stay until all of the arena goes.
+func (a *arena) Remove(id txn.ID, place uint64) (outcome, bool) {
+	o, ok := a.Get(id, place)
+	if !ok {
+		return nil, false
+	}
+	c := &a.chunks[place>>chunkBits]
+	if c.epoch != a.sharing.epoch {
+		if a.sharing.snapshots.Load() > 0 {
+			c.bytes = slices.Clone(c.bytes)
+		}
+		c.epoch = a.sharing.epoch
+	}
+	binary.LittleEndian.PutUint32(c.bytes[place&(1<<chunkBits-1):], uint32(len(o))|removedMark)
+	a.count--
+	return o, true
+}
+
+// All gives the outcomes in the order in which they were put.
+func (a *arena) All() iter.Seq2[txn.ID, outcome] {
+	return func(yield func(txn.ID, outcome) bool) {
+		for o := range walk(a.chunks, 0) {
+			if !o.removed && !yield(o.id, o.outcome) {
+				return
+			}
+		}
+	}
+}
+
+func (a *arena) Len() int { return a.count }
+
+// stored is an outcome with what an arena knows of it.
+type stored struct {
+	id      txn.ID
+	outcome outcome
+	removed bool
+	next    uint64 // the place behind it
+}
+
+// walk gives what is in chunks, from a place on that is the first or was next.
+func walk(chunks []chunk, from uint64) iter.Seq[stored] {
+	return func(yield func(stored) bool) {
+		for n, at := from>>chunkBits, from&(1<<chunkBits-1); n < uint64(len(chunks)); n, at = n+1, 0 {
+			for b := chunks[n].bytes; at < uint64(len(b)); {
+				head := binary.LittleEndian.Uint32(b[at:])
+				s := stored{id: txn.ID(b[at+4:]), removed: head&removedMark != 0}
+				at += uint64(outcomeHead)
+				end := at + uint64(head&^removedMark)
+				s.outcome, at = b[at:end:end], end
+				if s.next = n<<chunkBits | at; at>>chunkBits > 0 {
+					s.next = (n + 1) << chunkBits // behind a chunk that is full to the brim
+				}
+				if !yield(s) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,174 @@
+package machine
+
+import (
+	"bytes"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/txmgr/txmgr/timeout/survival"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// shelf is a belt of arenas, and the same as a row.
+type shelf struct {
+	kept   kept
+	shared *atomic.Int32
+	tick   survival.Tick
+	row    []shelved
+	made   uint64
+	photos []photo
+}
+
+type shelved struct {
+	id  txn.ID
+	off survival.Tick
+	o   outcome
+}
+
+// photo is what a snapshot shares, and what was on the belt at that time.
+type photo struct {
+	chunks []chunk
+	row    []shelved
+}
+
+// shelfLife is the retention of a shelf, in ticks.
+const shelfLife = 3
+
+func newShelf() *shelf {
+	s := &shelf{shared: new(atomic.Int32)}
+	s.kept = newKept(Bootstrap{Interval: time.Second, Retention: shelfLife * time.Second, Retain: 1 << 40}, 0, s.shared)
+	return s
+}
+
+func (s *shelf) put(t *rapid.T) {
+	// Some fill a chunk to the brim, alone or with three others, and one is larger than a chunk.
+	size := rapid.SampledFrom([]int{0, 1, 90, 200, chunkSize/4 - outcomeHead, chunkSize - outcomeHead, chunkSize}).Draw(t, "size")
+	s.made++
+	x := shelved{testID(s.made), s.tick + shelfLife, bytes.Repeat([]byte{byte(s.made)}, size)}
+	if err := s.kept.ring.AddNew(x.id, x.o, s.kept.end(s.tick)); err != nil {
+		t.Fatal(err)
+	}
+	s.row = append(s.row, x)
+}
+
+func (s *shelf) remove(t *rapid.T) {
+	if len(s.row) == 0 {
+		return
+	}
+	i := rapid.IntRange(0, len(s.row)-1).Draw(t, "place")
+	x := s.row[i]
+	if o, ok := s.kept.ring.Remove(x.id); !ok || !bytes.Equal(o, x.o) {
+		t.Fatalf("%v removed: %v, %d bytes; want %d", x.id, ok, len(o), len(x.o))
+	}
+	if _, ok := s.kept.ring.Remove(x.id); ok {
+		t.Fatalf("%v removed twice", x.id)
+	}
+	s.row = slices.Delete(slices.Clone(s.row), i, i+1)
+}
+
+func (s *shelf) turn(*rapid.T) {
+	s.tick++
+	s.kept.advance(s.tick)
+	s.row = slices.DeleteFunc(slices.Clone(s.row), func(x shelved) bool { return x.off <= s.tick })
+}
+
+func (s *shelf) take(*rapid.T) {
+	s.shared.Add(1)
+	s.photos = append(s.photos, photo{s.kept.share(), s.row})
+}
+
+// release gives all snapshots back: from now on nothing need be copied.
+func (s *shelf) release(t *rapid.T) {
+	for _, p := range s.photos {
+		same(t, p.chunks, p.row)
+	}
+	s.shared.Add(-int32(len(s.photos)))
+	s.photos = nil
+}
+
+func (s *shelf) check(t *rapid.T) {
+	var now []chunk
+	n := 0
+	for _, c := range s.kept.ring.Containers() {
+		now = append(now, c.(*arena).chunks...)
+		for id, o := range c.All() {
+			if !bytes.Equal(o, s.row[n].o) || id != s.row[n].id {
+				t.Fatalf("place %d has %v with %d bytes, want %v with %d", n, id, len(o), s.row[n].id, len(s.row[n].o))
+			}
+			n++
+		}
+	}
+	if n != len(s.row) || s.kept.ring.Len() != n {
+		t.Fatalf("%d are there, the belt says %d, want %d", n, s.kept.ring.Len(), len(s.row))
+	}
+	same(t, now, s.row)
+	for i := range s.made {
+		id := testID(i + 1)
+		at := slices.IndexFunc(s.row, func(x shelved) bool { return x.id == id })
+		if o, _, ok := s.kept.ring.Get(id); ok != (at >= 0) || ok && !bytes.Equal(o, s.row[at].o) {
+			t.Fatalf("%v is there: %v, with %d bytes; place %d in the row", id, ok, len(o), at)
+		}
+	}
+	for _, p := range s.photos {
+		same(t, p.chunks, p.row)
+	}
+}
+
+// same wants chunks to hold a row, also when each outcome is asked for with the place behind the last one.
+func same(t *rapid.T, chunks []chunk, row []shelved) {
+	n, place := 0, uint64(0)
+	for more := true; more; {
+		more = false
+		for s := range walk(chunks, place) {
+			place, more = s.next, true
+			if s.removed {
+				break
+			}
+			if n == len(row) || s.id != row[n].id || !bytes.Equal(s.outcome, row[n].o) {
+				t.Fatalf("place %d of %d has %v with %d bytes", n, len(row), s.id, len(s.outcome))
+			}
+			n++
+			break
+		}
+	}
+	if n != len(row) {
+		t.Fatalf("%d outcomes in the chunks, want %d", n, len(row))
+	}
+}
+
+// TestArenas holds the belt against a row, and what snapshots share against what the row was then.
+func TestArenas(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newShelf()
+		t.Repeat(map[string]func(*rapid.T){
+			"put": s.put, "and put": s.put, "and put again": s.put, "remove": s.remove, "turn": s.turn, "take": s.take, "release": s.release, "": s.check,
+		})
+	})
+}
+
+// TestArenaAsked: a place of nothing, of another outcome, or between two, has nothing.
+func TestArenaAsked(t *testing.T) {
+	a := &arena{sharing: &sharing{snapshots: new(atomic.Int32)}}
+	first, second := a.Put(testID(1), outcome("one")), a.Put(testID(2), outcome("two"))
+	for place := range uint64(4 * outcomeHead) {
+		for n := range uint64(3) {
+			o, ok := a.Get(testID(n+1), place)
+			if want := n == 0 && place == first || n == 1 && place == second; ok != want {
+				t.Errorf("%q, %v at place %d under key %d", o, ok, place, n+1)
+			}
+			if ok {
+				continue
+			}
+			if o, ok := a.Remove(testID(n+1), place); ok || a.Len() != 2 {
+				t.Errorf("removed %q from place %d under key %d", o, place, n+1)
+			}
+		}
+	}
+	if _, ok := a.Get(testID(1), 1<<chunkBits); ok {
+		t.Error("found in a chunk that is not there")
+	}
+}

@@ -1,0 +1,475 @@
+package machine
+
+import (
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+	"weak"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/txmgr/txmgr/timeout/survival"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// TestOutcomesAreKeptForTheRetention: whatever the retention and the interval are, an outcome is on the belt until its
+// retention is over, and at most two steps longer; and a step is short.
+func TestOutcomesAreKeptForTheRetention(t *testing.T) {
+	const day = 24 * time.Hour
+	for _, c := range []struct{ interval, retention time.Duration }{
+		{time.Second, 0},
+		{time.Second, time.Second / 2},
+		{time.Minute, time.Minute},
+		{time.Second, 4 * time.Second},
+		{time.Second, 239 * time.Second},
+		{time.Second, 240 * time.Second},
+		{time.Second, 241 * time.Second},
+		{time.Second, 2000 * time.Second},
+		{100 * time.Millisecond, time.Hour},
+		{100 * time.Millisecond, day},
+		{time.Millisecond, 30 * day},
+		{time.Minute, 365 * day},
+		{time.Nanosecond, 1<<63 - 1},
+	} {
+		boot := Bootstrap{Interval: c.interval, Retention: c.retention}
+		retention := survival.Tick(c.retention / c.interval)
+		step := newKept(boot, 0, nil).step
+		longest := max(c.interval, longestStep, c.retention/mostSteps+c.interval)
+		if step > 1 && (time.Duration(step)*c.interval > longest || step > retention/retentionSteps+1) {
+			t.Errorf("%v of %v: a step of %d ticks", c.retention, c.interval, step)
+		}
+		for _, at := range []survival.Tick{0, 1, step - 1, step, 7*step - 1, 7 * step, 1 << 40} {
+			k := newKept(boot, at, nil)
+			off := k.end(at) * k.step
+			if stays := off - at; stays < max(retention, 1) || stays > retention+2*step {
+				t.Errorf("%v of %v, in steps of %d: what finished at tick %d falls off at %d", c.retention, c.interval, step, at, off)
+			}
+		}
+	}
+}
+
+// keeper is a machine in which whatever is begun finishes.
+type keeper struct {
+	*Machine
+	n uint64
+}
+
+func newKeeper(t *testing.T, boot Bootstrap) *keeper {
+	t.Helper()
+	boot.Cluster = "c1"
+	k := &keeper{Machine: New()}
+	do(t, k.Machine, boot, AddParticipant{txn.Participant{Name: "bank", Kind: "ledger"}}, AddParticipant{txn.Participant{Name: "stock", Kind: "ledger"}})
+	return k
+}
+
+// finish takes so many transactions to their end at a tick.
+func (k *keeper) finish(n int, tick survival.Tick) (ids []txn.ID) {
+	for range n {
+		k.n++
+		live(k.Machine, k.n, tick)
+		ids = append(ids, spread(k.n))
+	}
+	return ids
+}
+
+func (k *keeper) has(id txn.ID) bool {
+	_, ok := k.Lookup(id)
+	return ok
+}
+
+func (k *keeper) healthy(t *testing.T) {
+	t.Helper()
+	if err := k.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestEachOutcomeFallsOffInItsTime: in a running machine, too, and in one that was restored at every tick.
+func TestEachOutcomeFallsOffInItsTime(t *testing.T) {
+	const retention, step = 500, 3
+	boot := Bootstrap{Interval: time.Second, Retention: retention * time.Second, Retain: 1 << 40}
+	k, again := newKeeper(t, boot), newKeeper(t, boot)
+	ended := map[txn.ID]survival.Tick{}
+	for tick := survival.Tick(1); tick < 2*retention; tick++ {
+		for _, x := range []*keeper{k, again} {
+			x.Apply(Entry{Tick: tick})
+			if tick < retention/3 {
+				for _, id := range x.finish(1, tick) {
+					ended[id] = tick
+				}
+			}
+		}
+		again.Machine = restored(t, again.Machine)
+		for id, at := range ended {
+			has := k.has(id)
+			if has != again.has(id) || !has && tick < at+retention || has && tick >= at+retention+2*step {
+				t.Fatalf("tick %d: what finished at %d is there: %v; after a restore: %v", tick, at, has, again.has(id))
+			}
+		}
+	}
+	if k.kept.ring.Len() != 0 || len(ended) == 0 {
+		t.Errorf("%d of %d are left", k.kept.ring.Len(), len(ended))
+	}
+}
+
+func restored(t *testing.T, m *Machine) *Machine {
+	t.Helper()
+	s := m.Snapshot()
+	defer s.Release()
+	r, err := Restore(s.Header(), withoutError(s.Sessions()), withoutError(s.Transactions()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Check(); err != nil || r.Hash() != m.Hash() {
+		t.Fatalf("restored as another state; check: %v", err)
+	}
+	return r
+}
+
+// TestTooManyOutcomes: the newest are kept, and at most what finished in one step more, which for a long retention is
+// not much.
+func TestTooManyOutcomes(t *testing.T) {
+	const retain, each, step = 1000, 3, 150
+	k := newKeeper(t, Bootstrap{Interval: 100 * time.Millisecond, Retention: 240 * time.Hour, Retain: retain})
+	if k.kept.step != step {
+		t.Fatalf("a step is %d ticks", k.kept.step)
+	}
+	var ids []txn.ID
+	for tick := survival.Tick(1); tick < 2000; tick++ {
+		ids = append(ids, k.finish(each, tick)...)
+		n := k.kept.ring.Len()
+		if n < min(retain, len(ids)) || n >= retain+each*step {
+			t.Fatalf("tick %d: %d of %d are kept", tick, n, len(ids))
+		}
+		if !k.has(ids[len(ids)-n]) || n < len(ids) && k.has(ids[len(ids)-n-1]) {
+			t.Fatalf("tick %d: %d are kept, and not the newest", tick, n)
+		}
+	}
+	k.healthy(t)
+	k.Machine = restored(t, k.Machine)
+	if k.kept.ring.Len() == len(ids) {
+		t.Error("nothing fell off")
+	}
+}
+
+// TestNoOutcomeOfThePresentStepGoes: not even when none is to be kept.
+func TestNoOutcomeOfThePresentStepGoes(t *testing.T) {
+	k := newKeeper(t, Bootstrap{Interval: 100 * time.Millisecond, Retention: time.Hour})
+	ids := k.finish(10, 149)
+	k.healthy(t)
+	for _, id := range ids {
+		if !k.has(id) {
+			t.Errorf("%v is gone", id)
+		}
+	}
+	if k.Apply(Entry{Tick: 150}); k.kept.ring.Len() != 0 {
+		t.Errorf("%d are left in the next step", k.kept.ring.Len())
+	}
+}
+
+// TestAllFallOffWithOneEntry: however many finished together.
+func TestAllFallOffWithOneEntry(t *testing.T) {
+	k := newKeeper(t, Bootstrap{Interval: time.Second, Retention: time.Minute, Retain: 1 << 40})
+	k.finish(5*DrainBatch, 1)
+	if k.Apply(Entry{Tick: 60}); k.kept.ring.Len() != 5*DrainBatch {
+		t.Errorf("%d are there, and their retention is not over", k.kept.ring.Len())
+	}
+	if k.Apply(Entry{Tick: 61}); k.kept.ring.Len() != 0 || k.Counts().Finished != 0 {
+		t.Errorf("%d are left", k.kept.ring.Len())
+	}
+	k.healthy(t)
+}
+
+// TestLateHazardTakesAnOutcomeOffTheBelt: it is a record then, until the hazard is forgotten; from then on it is kept as
+// what has just finished.
+func TestLateHazardTakesAnOutcomeOffTheBelt(t *testing.T) {
+	const retention = 100
+	k := newKeeper(t, Bootstrap{Interval: time.Second, Retention: retention * time.Second, Retain: 1 << 40})
+	ids := k.finish(3, 1)
+	before, _ := k.Get(ids[1])
+	do(t, k.Machine, Hazard{ID: ids[1], Branch: 2, Hazard: txn.HazardRolledBack, Detail: "by hand"})
+	if k.kept.ring.Len() != 2 || k.txs.len() != 1 || k.Counts().Hazards != 1 || k.Counts().Finished != 3 {
+		t.Errorf("%d on the belt, %d records, %+v", k.kept.ring.Len(), k.txs.len(), k.Counts())
+	}
+	after, _ := k.Get(ids[1])
+	before.Hazard = txn.HazardMixed
+	before.Branches[1].State, before.Branches[1].Hazard, before.Branches[1].Detail = txn.BranchHazard, txn.HazardRolledBack, "by hand"
+	if d := cmp.Diff(before, after); d != "" {
+		t.Errorf("the late hazard changed more than itself (-want +got):\n%s", d)
+	}
+	k.Machine = restored(t, k.Machine)
+	k.Apply(Entry{Tick: 10 * retention})
+	if k.has(ids[0]) || !k.has(ids[1]) {
+		t.Error("only what has a hazard stays beyond the retention")
+	}
+	do(t, k.Machine, Forget{ID: ids[1], Reason: "paid", By: "ann"})
+	if k.kept.ring.Len() != 1 || k.txs.len() != 0 || k.Counts().Hazards != 0 {
+		t.Errorf("forgotten: %d on the belt, %d records, %+v", k.kept.ring.Len(), k.txs.len(), k.Counts())
+	}
+	k.Machine = restored(t, k.Machine)
+	if k.Apply(Entry{Tick: 11*retention - 1}); !k.has(ids[1]) {
+		t.Error("gone before the retention that began with the forgetting was over")
+	}
+	if k.Apply(Entry{Tick: 11*retention + 2}); k.has(ids[1]) {
+		t.Error("kept beyond the retention")
+	}
+}
+
+// TestCommandsLeaveNothingOfAnOutcome: none of those that change nothing makes the outcome larger, or takes memory.
+func TestCommandsLeaveNothingOfAnOutcome(t *testing.T) {
+	k := newKeeper(t, Bootstrap{Interval: time.Second, Retention: time.Hour, Retain: 1 << 40})
+	id := k.finish(1, 1)[0]
+	arena, hash := k.arenas()[0], k.Hash()
+	chunks := len(arena.chunks[0].bytes)
+	for range 3 {
+		k.Apply(Entry{Commands: []Command{
+			Begin{ID: id},
+			Enlist{ID: id, Branch: Branch{Participant: "bank"}},
+			Commit{ID: id},
+			Vote{ID: id, Reason: "r"},
+			Delegate{id, 1},
+			Rollback{ID: id, Cause: txn.CauseClient, Reason: "r"},
+			Extend{ID: id, Timeout: 1, Expiry: 99},
+			Done{ID: id, Acks: []txn.Ack{{Branch: 1, State: txn.BranchCommitted}}},
+			Hazard{ID: id, Branch: 1, Hazard: txn.HazardUnknown},
+			Hazard{ID: id, Branch: 1, Hazard: txn.HazardRolledBack, Legacy: true},
+			Forget{ID: id, Reason: "r"},
+			Resolve{ID: id, Branch: 1, Ending: txn.BranchRolledBack, Reason: "r", By: "ann"},
+		}})
+		k.healthy(t)
+	}
+	if k.Hash() != hash || len(arena.chunks[0].bytes) != chunks || arena != k.arenas()[0] || k.texts.len() != 0 || k.txs.len() != 0 {
+		t.Errorf("the state changed: %v; %d bytes, had %d; %d cells, %d records", k.Hash() != hash, len(arena.chunks[0].bytes), chunks, k.texts.len(), k.txs.len())
+	}
+}
+
+func (k *keeper) arenas() (all []*arena) {
+	for _, c := range k.kept.ring.Containers() {
+		all = append(all, c.(*arena))
+	}
+	return all
+}
+
+// TestASnapshotKeepsItsOutcomes: while another goroutine reads it, outcomes are added, taken off the belt, and fall off.
+func TestASnapshotKeepsItsOutcomes(t *testing.T) {
+	k := newKeeper(t, Bootstrap{Interval: time.Second, Retention: time.Minute, Retain: 1 << 40})
+	ids := slices.Concat(k.finish(400, 1), k.finish(400, 2))
+	s := k.Snapshot()
+	var want []Transaction
+	for _, id := range ids {
+		x, _ := k.Get(id)
+		want = append(want, x)
+	}
+	read := make(chan []Transaction)
+	go func() {
+		for range 3 {
+			var got []Transaction
+			for x := range s.Transactions() {
+				x := *x
+				x.Labels, x.Branches = slices.Clone(x.Labels), slices.Clone(x.Branches)
+				got = append(got, x)
+			}
+			read <- got
+		}
+		close(read)
+	}()
+	for i, id := range ids {
+		if i%3 == 0 {
+			k.Apply(Entry{Commands: []Command{Hazard{ID: id, Branch: 1, Hazard: txn.HazardRolledBack}}})
+		}
+		k.finish(1, 2)
+	}
+	first := <-read
+	k.Apply(Entry{Tick: 1000})
+	k.finish(400, 1000)
+	for got := range read {
+		for _, got := range [][]Transaction{first, got} {
+			if !cmp.Equal(want, got) {
+				t.Error("the snapshot has changed")
+			}
+		}
+	}
+	if s.Len() != len(want) || k.Counts().Hazards != (len(ids)+2)/3 {
+		t.Errorf("the snapshot says %d; %+v", s.Len(), k.Counts())
+	}
+	s.Release()
+	k.healthy(t)
+}
+
+// TestWhatFellOffIsGivenBack: nothing leads to an arena any more.
+func TestWhatFellOffIsGivenBack(t *testing.T) {
+	k := newKeeper(t, Bootstrap{Interval: time.Second, Retention: time.Minute, Retain: 250})
+	k.finish(99, 1)
+	k.finish(99, 2)
+	k.finish(99, 3)
+	var gone []weak.Pointer[arena]
+	for _, a := range k.arenas() {
+		gone = append(gone, weak.Make(a))
+	}
+	there := func() (n int) {
+		runtime.GC()
+		for _, p := range gone {
+			if p.Value() != nil {
+				n++
+			}
+		}
+		return n
+	}
+	if n := there(); n != 3 {
+		t.Errorf("%d arenas before any has to go", n)
+	}
+	if k.finish(52, 4); there() != 2 {
+		t.Errorf("%d arenas of three, of which the first had to go", there())
+	}
+	if k.Apply(Entry{Tick: 1000}); there() != 0 {
+		t.Errorf("%d arenas have fallen off and are still there", there())
+	}
+	runtime.KeepAlive(k)
+}
+
+// TestScanWhileOutcomesComeAndGo: a cursor holds when the arena in which it is was emptied and another took its place, or
+// when the whole machine is another one.
+func TestScanWhileOutcomesComeAndGo(t *testing.T) {
+	k := newKeeper(t, Bootstrap{Interval: time.Second, Retention: time.Hour, Retain: 1 << 40})
+	all := func(Brief) bool { return true }
+	scan := func(m *Machine, from Cursor) (ids []txn.ID) {
+		t.Helper()
+		for range 1000 {
+			var part []Transaction
+			part, from = m.Scan(from, 1, all)
+			for i := range part {
+				ids = append(ids, part[i].ID)
+			}
+			if from == (Cursor{}) {
+				return ids
+			}
+		}
+		t.Fatal("the scan has no end")
+		return nil
+	}
+	old := k.finish(3, 1)
+	if got := scan(k.Machine, Cursor{}); !slices.Equal(got, old) {
+		t.Errorf("scanned %v, want %v", got, old)
+	}
+	var from Cursor
+	for met := 0; met < 2; {
+		var part []Transaction
+		part, from = k.Scan(from, 1, all)
+		met += len(part)
+	}
+	if got := scan(k.Machine, from); !slices.Equal(got, old[2:]) {
+		t.Errorf("gone on with %v, want %v", got, old[2:])
+	}
+	for _, id := range old {
+		do(t, k.Machine, Hazard{ID: id, Branch: 1, Hazard: txn.HazardRolledBack})
+	}
+	long := Begin{ID: testID(1 << 20), Timeout: 1, Expiry: 99, Labels: []Label{{"k", string(make([]byte, txn.MaxLabel))}, {"l", string(make([]byte, txn.MaxLabel))}}}
+	do(t, k.Machine, long, Rollback{ID: long.ID, Cause: txn.CauseClient})
+	young := append([]txn.ID{long.ID}, k.finish(2, 2)...)
+	if got := scan(k.Machine, from); !slices.Equal(got, young) {
+		t.Errorf("gone on in another arena with %v, want %v", got, young)
+	}
+	if got := scan(restored(t, k.Machine), from); !slices.Equal(got, young) {
+		t.Errorf("gone on in another machine with %v, want %v", got, young)
+	}
+	if k.Apply(Entry{Tick: 10_000}); len(scan(k.Machine, from)) != 0 {
+		t.Error("scanned what has fallen off")
+	}
+	if got := scan(k.Machine, Cursor{}); len(got) != len(old) {
+		t.Errorf("scanned %v, want the hazards %v", got, old)
+	}
+}
+
+// TestRestoreOfOutcomesThatAreOver: an earlier release had not dropped them yet. They go with the next step, and too many
+// at once.
+func TestRestoreOfOutcomesThatAreOver(t *testing.T) {
+	var txs []*Transaction
+	for i := range uint64(10) {
+		txs = append(txs, &Transaction{ID: testID(i + 1), State: txn.Committed, Seq: i + 1, Ended: survival.Tick(1 + i/5*1000)})
+	}
+	h := bootstrapped(t).header()
+	h.Bootstrap = Bootstrap{Cluster: "c1", Interval: time.Second, Retention: time.Minute, Retain: 10}
+	h.Tick, h.Seq = 1001, 10
+	restore := func() *Machine {
+		m, err := Restore(h, nothing, withoutError(slices.Values(txs)))
+		if err == nil {
+			err = m.Check()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	m := restore()
+	if n := m.kept.ring.Len(); n != 10 {
+		t.Errorf("%d are there", n)
+	}
+	if m.Apply(Entry{Tick: 1002}); m.kept.ring.Len() != 5 {
+		t.Errorf("%d are left", m.kept.ring.Len())
+	}
+	h.Bootstrap.Retain = 5
+	if n := restore().kept.ring.Len(); n != 5 {
+		t.Errorf("%d are there, where five are enough", n)
+	}
+	for name, bad := range map[string]*Transaction{
+		"twice": {ID: testID(1), State: txn.Committed, Seq: 3}, "as a record as well": {ID: testID(1), State: txn.Active, Seq: 3, Expiry: 2000},
+		"from the future": {ID: testID(99), State: txn.Committed, Seq: 3, Ended: 1002},
+	} {
+		for _, all := range [][]*Transaction{append(slices.Clone(txs), bad), append([]*Transaction{bad}, txs...)} {
+			if _, err := Restore(h, nothing, withoutError(slices.Values(all))); err == nil {
+				t.Errorf("an outcome that is there %s is restored", name)
+			}
+		}
+	}
+}
+
+// TestCheckSeesTheBelt: the audit finds each way in which the belt could be wrong.
+func TestCheckSeesTheBelt(t *testing.T) {
+	for name, damage := range map[string]func(k *keeper, ids []txn.ID){
+		"a count":                        func(k *keeper, _ []txn.ID) { k.arenas()[0].count++ },
+		"a mark":                         func(k *keeper, _ []txn.ID) { k.arenas()[0].chunks[0].bytes[3] |= 0x80 },
+		"a state":                        func(k *keeper, ids []txn.ID) { k.outcome(ids[0])[0] = byte(txn.Committing) },
+		"a cause":                        func(k *keeper, ids []txn.ID) { k.outcome(ids[0])[1] = byte(txn.CauseTimeout) },
+		"another id":                     func(k *keeper, _ []txn.ID) { k.arenas()[0].chunks[0].bytes[4] ^= 1 },
+		"the time of its end":            func(k *keeper, ids []txn.ID) { k.outcome(ids[0])[closingSize] = 60 },
+		"a record as well":               func(k *keeper, ids []txn.ID) { k.thaw(ids[1]); k.thawed = 0 },
+		"a record in its place":          func(k *keeper, ids []txn.ID) { k.thaw(ids[1]); k.thawed = 0; k.kept.ring.Remove(ids[1]) },
+		"a record from the last command": func(k *keeper, ids []txn.ID) { k.thaw(ids[1]) },
+		"a record that waits":            func(k *keeper, _ []txn.ID) { k.closed = append(k.closed, 1) },
+		"the turn":                       func(k *keeper, _ []txn.ID) { k.kept.ring.Rotate() },
+		"too many":                       func(k *keeper, _ []txn.ID) { k.kept.retain = 1 },
+		"the order": func(k *keeper, ids []txn.ID) {
+			o, end, _ := k.kept.ring.Get(ids[0])
+			o = slices.Clone(o)
+			k.kept.ring.Remove(ids[0])
+			_ = k.kept.ring.Add(ids[0], o, end)
+		},
+		"the container": func(k *keeper, ids []txn.ID) {
+			o, end, _ := k.kept.ring.Get(ids[1])
+			o = slices.Clone(o)
+			k.kept.ring.Remove(ids[1])
+			_ = k.kept.ring.Add(ids[1], o, end-1)
+		},
+		"an index that has forgotten": func(k *keeper, ids []txn.ID) {
+			o, _, _ := k.kept.ring.Get(ids[0])
+			o = slices.Clone(o)
+			_ = k.kept.ring.AddNew(ids[0], o, k.kept.ring.Front())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newKeeper(t, Bootstrap{Interval: time.Second, Retention: time.Minute, Retain: 1000})
+			ids := slices.Concat(k.finish(2, 1), k.finish(2, 2))
+			k.healthy(t)
+			damage(k, ids)
+			if k.Check() == nil {
+				t.Error("the audit says nothing")
+			}
+		})
+	}
+}
+
+func (k *keeper) outcome(id txn.ID) outcome {
+	o, _, _ := k.kept.ring.Get(id)
+	return o
+}

@@ -1,0 +1,134 @@
+package machine
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/txmgr/txmgr/timeout/survival"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// outcome is a finished transaction without a hazard, encoded: what is asked for most comes first. It lives in memory alone,
+// and its form may change with every release, as long as nothing that replicas must agree on depends on its length. Its bytes
+// are the arena's, and must not be changed.
+type outcome []byte
+
+// closing is the front part of an outcome, of fixed size but for the rest.
+type closing struct {
+	state txn.State
+	cause txn.Cause
+	flags flags
+	sum   uint64
+	rest  reader
+}
+
+// closingSize is how many bytes precede the rest.
+const closingSize = 3 + 8
+
+func (o outcome) closing() closing {
+	return closing{
+		state: txn.State(o[0]), cause: txn.Cause(o[1]), flags: flags(o[2]),
+		sum: binary.LittleEndian.Uint64(o[3:]), rest: reader(o[closingSize:]),
+	}
+}
+
+// ended is when it finished.
+func (o outcome) ended() survival.Tick {
+	r := reader(o[closingSize:])
+	return survival.Tick(r.uvarint())
+}
+
+// brief is what can be asked of an outcome cheaply.
+func (o outcome) brief(id txn.ID) Brief {
+	c := o.closing()
+	b := Brief{ID: id, State: c.state}
+	c.rest.uvarint() // ended
+	b.Expiry, b.Began = survival.Tick(c.rest.uvarint()), c.rest.varint()
+	c.rest.varint() // decided
+	b.DecidedTick = survival.Tick(c.rest.uvarint())
+	return b
+}
+
+// appendOutcome encodes the finished transaction r.
+func (m *Machine) appendOutcome(dst []byte, r *record) []byte {
+	dst = append(dst, byte(r.state), byte(r.cause), byte(r.flags))
+	dst = binary.LittleEndian.AppendUint64(dst, r.sum)
+	dst = binary.AppendUvarint(dst, uint64(r.ended))
+	dst = binary.AppendUvarint(dst, uint64(r.expiry))
+	dst = binary.AppendVarint(dst, r.began)
+	dst = binary.AppendVarint(dst, r.decided-r.began)
+	dst = binary.AppendUvarint(dst, uint64(r.at))
+	dst = binary.AppendUvarint(dst, r.entry)
+	dst = binary.AppendUvarint(dst, r.seq)
+	dst = binary.AppendUvarint(dst, r.survival)
+	dst = binary.AppendVarint(dst, int64(r.timeout))
+	p := &m.texts.pages
+	dst = appendSized(appendSized(appendSized(dst, p, r.name), p, r.labels), p, r.reason)
+	dst = binary.AppendUvarint(dst, uint64(r.count))
+	for k := r.first; k != 0; {
+		b := m.branches.at(k)
+		dst = append(dst, byte(b.vote), byte(b.state), byte(b.hazard))
+		dst = binary.AppendUvarint(dst, uint64(b.participant))
+		// Payload and session go when a transaction finishes; snapshots of the first releases may have them.
+		dst = appendSized(appendSized(appendSized(dst, p, b.detail), p, b.payload), p, b.session)
+		k = b.next
+	}
+	return dst
+}
+
+// spreadOutcome fills t with an outcome. Slices of t are used again.
+func (v *image) spreadOutcome(id txn.ID, o outcome, t *Transaction) {
+	labels, branches := t.Labels[:0], t.Branches[:0]
+	c := o.closing()
+	r := &c.rest
+	*t = Transaction{ID: id, State: c.state, Cause: c.cause, Sum: c.sum, OwnPhaseTwo: c.flags&ownPhaseTwo != 0, Moved: c.flags&moved != 0}
+	t.Ended, t.Expiry = survival.Tick(r.uvarint()), survival.Tick(r.uvarint())
+	t.Began = r.varint()
+	t.Decided = t.Began + r.varint()
+	t.DecidedTick, t.DecidedIndex = survival.Tick(r.uvarint()), r.uvarint()
+	t.Seq, t.Survival, t.Timeout = r.uvarint(), r.uvarint(), time.Duration(r.varint())
+	t.Name = string(r.bytes())
+	b := r.bytes()
+	if c.flags&inSession != 0 {
+		b = b[copy(t.Session[:], b):]
+	}
+	t.Labels, t.Reason = decodeLabels(labels, b), string(r.bytes())
+	for range r.uvarint() {
+		var b TransactionBranch
+		b.Vote, b.State, b.Hazard = txn.Vote(r.byte()), txn.BranchState(r.byte()), txn.Hazard(r.byte())
+		b.Participant = v.participants[r.uvarint()].Name
+		b.Detail = string(r.bytes())
+		b.Payload = append([]byte(nil), r.bytes()...)
+		b.Session = string(r.bytes())
+		branches = append(branches, b)
+	}
+	t.Branches = branches
+}
+
+// reader takes values off the front of an outcome, which is known to be whole.
+type reader []byte
+
+func (r *reader) byte() byte {
+	b := (*r)[0]
+	*r = (*r)[1:]
+	return b
+}
+
+func (r *reader) uvarint() uint64 {
+	v, n := binary.Uvarint(*r)
+	*r = (*r)[n:]
+	return v
+}
+
+func (r *reader) varint() int64 {
+	v, n := binary.Varint(*r)
+	*r = (*r)[n:]
+	return v
+}
+
+func (r *reader) bytes() []byte {
+	n := r.uvarint()
+	b := (*r)[:n]
+	*r = (*r)[n:]
+	return b
+}
