@@ -93,6 +93,22 @@ var ofTheState = []plant{
 		bug:    "case false:\n\t\treturn Result{Code: Conflict}",
 		pkg:    "txn/machine", test: "TestClusterTable",
 	},
+	{
+		name:   "what finishes last in a step falls off too early",
+		breaks: "an outcome is kept until its retention is over",
+		file:   "txn/machine/keep.go",
+		old:    "n = (ticks+k.step-2)/k.step + 1",
+		bug:    "n = (ticks + k.step - 1) / k.step",
+		pkg:    "txn/machine", test: "TestEachOutcomeFallsOffInItsTime",
+	},
+	{
+		name:   "a late hazard falls off with the outcome",
+		breaks: "a transaction with a hazard is not forgotten by itself",
+		file:   "txn/machine/keep.go",
+		old:    "if r := m.txs.at(m.thawed); r.closed() {",
+		bug:    "if r := m.txs.at(m.thawed); r.id == m.ghost.ID {",
+		pkg:    "txn/machine", test: "TestLateHazardTakesAnOutcomeOffTheBelt",
+	},
 }
 
 var ofSnapshots = []plant{
@@ -119,6 +135,22 @@ var ofSnapshots = []plant{
 		old:    "case r.timed():\n\t\t\tr.deadline",
 		bug:    "case r.timed() && r.expiry%2 == 1:\n\t\tcase r.timed():\n\t\t\tr.deadline",
 		pkg:    "txn/machine", test: "TestSnapshotAndTail", flags: firstFailure,
+	},
+	{
+		name:   "a restore keeps every outcome anew",
+		breaks: "every replica forgets an outcome with the same entry",
+		file:   "txn/machine/keep.go",
+		old:    "max(k.ring.Front()-(k.ring.Now()-k.turn(ended)), k.ring.Now()+1)",
+		bug:    "max(k.ring.Front(), k.turn(ended), k.ring.Now()+1)",
+		pkg:    "txn/machine", test: "TestEachOutcomeFallsOffInItsTime",
+	},
+	{
+		name:   "a late hazard reaches the snapshot that is being written",
+		breaks: "a snapshot is the state at one moment",
+		file:   "txn/machine/arena.go",
+		old:    "if a.sharing.snapshots.Load() > 0 {",
+		bug:    "if a.sharing.snapshots.Load() < 0 {",
+		pkg:    "txn/machine", test: "TestASnapshotKeepsItsOutcomes",
 	},
 	{
 		name:   "a snapshot forgets votes",
