@@ -168,6 +168,21 @@ func TestNoOutcomeOfThePresentStepGoes(t *testing.T) {
 	}
 }
 
+// TestMoreThanEnoughWithOneEntry: by one entry more outcomes come than are to be kept, and the older go with it.
+func TestMoreThanEnoughWithOneEntry(t *testing.T) {
+	k := newKeeper(t, Bootstrap{Interval: time.Second, Retention: time.Minute, Retain: 3})
+	old := k.finish(2, 1)
+	for i := range uint64(5) {
+		do(t, k.Machine, Begin{ID: testID(i + 1), Timeout: time.Second, Expiry: 9})
+	}
+	k.Apply(Entry{Tick: 9})
+	k.healthy(t)
+	if n := k.kept.ring.Len(); n != 5 || k.has(old[1]) || !k.has(testID(1)) {
+		t.Errorf("%d are kept, want the five of the last entry", n)
+	}
+	restored(t, k.Machine)
+}
+
 // TestAllFallOffWithOneEntry: however many finished together.
 func TestAllFallOffWithOneEntry(t *testing.T) {
 	k := newKeeper(t, Bootstrap{Interval: time.Second, Retention: time.Minute, Retain: 1 << 40})
