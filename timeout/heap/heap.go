@@ -9,12 +9,12 @@ import (
 // Node is an element of a [Heap]. Its owner makes it, alone or inside of something larger, and keeps it where it is: a
 // copy of a node that stands in a heap does not. The zero Node stands in no heap.
 type Node[T any] struct {
+	end   timeout.Tick // with child in front: what a walk reads lies side by side
+	child [2]*Node[T]  // left, right
+	index uint64       // 0: in no heap
+
 	// Value is the owner's. The heap does not look at it.
 	Value T
-
-	end   timeout.Tick
-	index uint64      // 0: in no heap
-	child [2]*Node[T] // left, right
 }
 
 // End returns the tick with which the node was inserted last.
