@@ -151,7 +151,7 @@ func (r *Ring[K, V]) leave(c Container[K, V], key K, end timeout.Tick, place uin
 		return value, false
 	}
 	if s := r.at(end); s.count == 1 {
-		r.empty(end)
+		r.empty(r.place(end))
 	} else {
 		s.count--
 	}
@@ -255,18 +255,19 @@ func (r *Ring[K, V]) TakeFirst() Container[K, V] {
 
 // off takes a whole container off the ring, which knows how much is in it: the container is not even asked.
 func (r *Ring[K, V]) off(end timeout.Tick) Container[K, V] {
-	gone := *r.at(end)
+	i := r.place(end)
+	gone := r.slots[i]
 	if gone.count > 0 {
 		r.count -= gone.count
-		r.empty(end)
+		r.empty(i)
 	}
 	return gone.container
 }
 
-// empty takes what a slot holds off the ring, and leaves the counting to the caller.
-func (r *Ring[K, V]) empty(end timeout.Tick) {
-	*r.at(end) = slot[K, V]{}
-	r.marks.unset(r.place(end))
+// empty takes what the slot with a number holds off the ring, and leaves the counting to the caller.
+func (r *Ring[K, V]) empty(i int) {
+	r.slots[i] = slot[K, V]{}
+	r.marks.unset(i)
 }
 
 // Next returns the first tick at which a container ends that holds something, or false if the ring is empty.
