@@ -44,8 +44,11 @@ type Source struct {
 	// taken. Min defaults to 1; Max to 1024, or, with Strict, to MaxLimit, since the
 	// source knows none.
 	Min, Max int
-	// Strict has everything as it was published, with what are mistakes: see the
-	// list in the package documentation. Defaults to false.
+	// KeepIdle leaves the limit alone when nothing has completed in a window, instead
+	// of going back to Min. Strict does not know it. Defaults to false.
+	KeepIdle bool
+	// Strict has everything as it was published, mistakes included: see the package
+	// documentation. Defaults to false.
 	Strict bool
 }
 
