@@ -140,13 +140,13 @@ func Suite() []*Scenario {
 
 // Others gives scenarios on which nothing was tuned.
 func Others() []*Scenario {
-	const long = 15 * time.Minute
+	const length = 10 * time.Minute
 	return named(
-		Scenario{Name: "fixed200", Workload: twoPhase, Phases: fixed(200, long)},
-		Scenario{Name: "fixed150", Workload: bimodal, Phases: fixed(150, long)},
-		Scenario{Name: "fixed60", Workload: knee7, Phases: fixed(60, long)},
-		Scenario{Name: "fixed900", Workload: knee600, Phases: fixed(900, long)},
-		Scenario{Name: "fixed200", Workload: tailed, Phases: fixed(200, long)},
+		Scenario{Name: "fixed200", Workload: twoPhase, Phases: fixed(200, length)},
+		Scenario{Name: "fixed150", Workload: bimodal, Phases: fixed(150, length)},
+		Scenario{Name: "fixed60", Workload: knee7, Phases: fixed(60, length)},
+		Scenario{Name: "fixed900", Workload: knee600, Phases: fixed(900, length)},
+		Scenario{Name: "fixed200", Workload: tailed, Phases: fixed(200, length)},
 		Scenario{Name: "ramp", Workload: dbRead, Phases: []Phase{
 			{Length: 10 * time.Minute, Users: 200, Ramp: 10 * time.Minute},
 			{Length: 5 * time.Minute, Users: 200},
@@ -154,10 +154,10 @@ func Others() []*Scenario {
 		Scenario{Name: "computing", Workload: mixed, Phases: changing(300, Phase{Processors: 3}), Shift: true},
 		Scenario{Name: "slowdown", Workload: twoPhase, Phases: changing(200, Phase{Backend: 4}), Shift: true},
 		Scenario{Name: "waves", Workload: openRPC, Phases: []Phase{
-			{Length: 5 * time.Minute, Rate: 300},
-			{Length: 5 * time.Minute, Rate: 2000},
-			{Length: 5 * time.Minute, Rate: 300},
-			{Length: 5 * time.Minute, Rate: 2000},
+			{Length: 3 * time.Minute, Rate: 300},
+			{Length: 3 * time.Minute, Rate: 2000},
+			{Length: 3 * time.Minute, Rate: 300},
+			{Length: 3 * time.Minute, Rate: 2000},
 		}},
 		Scenario{Name: "backlog", Workload: twoPhase, Phases: backlog()},
 	)

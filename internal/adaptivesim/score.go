@@ -79,14 +79,18 @@ func (o *Oracle) Score(r *Result) *Score {
 	return s
 }
 
-// needless resizes leave a good limit, and neither free workers where there are more
-// than twice as many as needed, nor help.
+// many workers are a burden where few would do; fewer than so many are none.
+const many = 16
+
+// needless resizes make nothing better: not noticeably more is done, and no workers
+// become free of which there were many, and more than twice as many as needed. Where
+// there is next to nothing to do the limit is not reached, and changes nothing.
 func (o *Oracle) needless(d Decision) bool {
-	if !o.scenario.Phases[d.Phase].loaded() {
-		return d.To > d.From || d.From <= 2
+	if !o.scenario.Phases[d.Phase].crowded() {
+		return true
 	}
-	saves := d.To < d.From && d.From > 2*o.need(d.Phase)
-	return o.good(d.Phase, d.From) && !saves && !o.helps(d.Phase, d.From, d.To)
+	saves := d.To < d.From && d.From > max(many, 2*o.need(d.Phase)) && o.good(d.Phase, d.To)
+	return !saves && !o.helps(d.Phase, d.From, d.To)
 }
 
 // The limit has converged when it is good, and is so for this part of what follows.
