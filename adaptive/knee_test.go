@@ -15,12 +15,16 @@ func TestKneeFindsIt(t *testing.T) {
 				t.Run(fmt.Sprintf("slots=%d/loss=%v/start=%d", slots, loss, start), func(t *testing.T) {
 					p := &plant{users: 400, slots: slots, took: 20 * time.Millisecond, loss: loss}
 					k := kneeOf(t, Knee{})
-					limit, settled, _ := p.run(t, k, start, 6*time.Minute)
-					if best := p.best(); p.rate(limit) < 0.97*best || limit > max(slots+1, slots*13/10) {
+					limit, reached, _ := p.run(t, k, start, 6*time.Minute)
+					enough := 0.97
+					if loss > 0 {
+						enough = 0.9 // a single best size is not found more exactly
+					}
+					if best := p.best(); p.rate(limit) < enough*best || limit > max(slots+1, slots*13/10) {
 						t.Errorf("limit %d for %d slots yields %.0f of %.0f in a second", limit, slots, p.rate(limit), best)
 					}
-					if start < slots && settled > 40 {
-						t.Errorf("good enough only after %d windows", settled)
+					if start < slots && (reached < 0 || reached > 40) {
+						t.Errorf("good enough after %d windows", reached)
 					}
 					if _, _, resizes := p.run(t, k, limit, 10*time.Minute); resizes > 8 {
 						t.Errorf("%d changes in ten minutes at rest", resizes)
