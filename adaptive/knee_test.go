@@ -23,7 +23,7 @@ func TestKneeFindsIt(t *testing.T) {
 					if best := p.best(); p.rate(limit) < enough*best || limit > max(slots+1, slots*13/10) {
 						t.Errorf("limit %d for %d slots yields %.0f of %.0f in a second", limit, slots, p.rate(limit), best)
 					}
-					if start < slots && (reached < 0 || reached > 40) {
+					if start < slots && (reached < 0 || reached > 60) {
 						t.Errorf("good enough after %d windows", reached)
 					}
 					if _, _, resizes := p.run(t, k, limit, 10*time.Minute); resizes > 8 {
