@@ -99,7 +99,10 @@ func TestTimedOutTasksAreNoEvidence(t *testing.T) {
 		p := open(t, Config{Optimizer: o, Start: 4})
 		submit(t, p, lasting(100*time.Millisecond))
 		submit(t, p, func() error { <-time.After(900 * time.Millisecond); return errors.New("refused") })
-		submit(t, p, func() error { <-time.After(700 * time.Millisecond); return fmt.Errorf("call: %w", context.DeadlineExceeded) })
+		submit(t, p, func() error {
+			<-time.After(700 * time.Millisecond)
+			return fmt.Errorf("call: %w", context.DeadlineExceeded)
+		})
 		<-time.After(1100 * time.Millisecond)
 		synctest.Wait()
 		if w := o.windows()[0]; w.Completed != 2 || o.service[0].Count() != 2 || o.service[0].Mean() != 500*time.Millisecond {

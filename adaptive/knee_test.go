@@ -199,8 +199,19 @@ func TestKneeSaysWhy(t *testing.T) {
 
 func TestKneeRefusesNonsense(t *testing.T) {
 	for _, cfg := range []Knee{
-		{Period: -1}, {Period: time.Microsecond}, {Min: -1}, {Max: -1}, {Min: 5, Max: 4}, {Min: 2000}, {Max: MaxLimit + 1},
-		{ProbeAfter: time.Millisecond}, {ProbeAfter: -time.Hour}, {MaxCPU: -0.1}, {MaxCPU: 1.1}, {MaxCPU: nan}, {MaxCPU: inf},
+		{Period: -1},
+		{Period: time.Microsecond},
+		{Min: -1},
+		{Max: -1},
+		{Min: 5, Max: 4},
+		{Min: 2000},
+		{Max: MaxLimit + 1},
+		{ProbeAfter: time.Millisecond},
+		{ProbeAfter: -time.Hour},
+		{MaxCPU: -0.1},
+		{MaxCPU: 1.1},
+		{MaxCPU: nan},
+		{MaxCPU: inf},
 	} {
 		refused(t, fmt.Sprintf("%+v", cfg), func() (Optimizer, error) { return NewKnee(cfg) })
 	}

@@ -225,8 +225,16 @@ func TestLockLength(t *testing.T) {
 
 func TestSourceRefusesNonsense(t *testing.T) {
 	for _, s := range []Source{
-		{Period: -1}, {Period: time.Microsecond}, {Step: -1}, {Step: MaxLimit + 1}, {Lock: -1},
-		{Min: -1}, {Min: 10, Max: 9}, {Min: 2000}, {Max: -5}, {Max: MaxLimit + 1},
+		{Period: -1},
+		{Period: time.Microsecond},
+		{Step: -1},
+		{Step: MaxLimit + 1},
+		{Lock: -1},
+		{Min: -1},
+		{Min: 10, Max: 9},
+		{Min: 2000},
+		{Max: -5},
+		{Max: MaxLimit + 1},
 	} {
 		for _, algorithm := range []string{"T", "M", "99P"} {
 			refused(t, fmt.Sprintf("%s %+v", algorithm, s), func() (Optimizer, error) {
