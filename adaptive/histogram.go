@@ -150,10 +150,11 @@ func (h *Histogram) Sub(older *Histogram) {
 	if older == nil {
 		return
 	}
+	h.count = 0
 	for i, n := range &older.counts {
 		h.counts[i] -= n
+		h.count += uint64(h.counts[i])
 	}
-	h.count -= older.count
 	h.sum -= older.sum
 }
 

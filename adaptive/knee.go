@@ -101,7 +101,7 @@ func (k *knee) Observe(w *Window) Decision {
 	if d <= 0 {
 		return Decision{min(max(w.Limit, k.Min), k.Max), "a window without a length says nothing"}
 	}
-	if w.Limit != k.limit {
+	if k.limit == 0 || w.Limit != k.limit {
 		k.adopt(w.Limit)
 	}
 	k.smooth(w, d)
@@ -145,14 +145,20 @@ func (k *knee) smooth(w *Window, d float64) {
 	k.hot = k.MaxCPU > 0 && w.CPU >= k.MaxCPU && w.CPU <= 1
 	if k.trial.limit != 0 {
 		k.trial.peak = max(k.trial.peak, w.BusyMax)
+		if bindsIn(w) { // though shares of the limit may keep workers free
+			k.trial.peak = max(k.trial.peak, w.Limit)
+		}
 	}
 }
+
+// bindsIn reports whether tasks waited for nearly all of a window.
+func bindsIn(w *Window) bool { return float64(w.BoundTime) >= binding*float64(w.Length()) }
 
 // learn takes a window apart: does it say what the limit can do?
 func (k *knee) learn(w *Window, d float64) {
 	s := sampleOf(w)
 	k.slack.note(w)
-	bound := w.BoundTime.Seconds() >= binding*d
+	bound := bindsIn(w)
 	full := w.Busy() >= inUse*float64(k.limit)
 	if bound && k.restore() {
 		return
