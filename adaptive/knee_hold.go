@@ -13,7 +13,7 @@ type hold struct {
 	rates, services []float64 // how far the last ones were off
 	stalled         float64   // for so long nearly nothing has completed
 	alarm           alarm
-	doubt           float64 // makes the alarm less sensitive with every false one
+	doubt           float64 // makes the alarm less sensitive after a false one; fades
 }
 
 // alarm is a search that was begun because the work has changed.
@@ -26,11 +26,13 @@ const (
 )
 
 const (
-	change     = 0.25 // of ln rate, or ln service, that is another regime
-	recentMost = 10   // windows whose median must show it
-	probeRatio = 1.25
-	alarmRatio = 1.5
-	fading     = 60.0 // seconds in which the memory of the best capacity fades
+	change      = 0.25 // of ln rate, or ln service, that is another regime
+	recentLeast = 10   // windows whose median must show it, at least
+	recentMost  = 60   // and at most
+	recentTasks = 8.0  // and as many as that many times of service have
+	probeRatio  = 1.25
+	alarmRatio  = 1.5
+	fading      = 60.0 // seconds in which the memory of the best capacity, and of false alarms, fades
 )
 
 // calm forgets that the limit has been content.
@@ -77,6 +79,7 @@ func (k *knee) holdOn(s sample, d float64) {
 	if k.best > h.rate {
 		k.best -= (k.best - h.rate) * d / fading
 	}
+	h.doubt -= (h.doubt - 1) * d / fading
 	if h.time >= h.wait && len(k.proof) >= 8 {
 		k.probe()
 	}
@@ -99,9 +102,10 @@ func (k *knee) expect() {
 func (k *knee) changed(s sample, rate float64) bool {
 	h := &k.hold
 	h.windows++
-	h.rates = last(append(h.rates, rate-h.rate), recentMost)
-	h.services = last(append(h.services, s.logService-h.service), recentMost)
-	if len(h.rates) < recentMost {
+	recent := k.recent()
+	h.rates = last(append(h.rates, rate-h.rate), recent)
+	h.services = last(append(h.services, s.logService-h.service), recent)
+	if len(h.rates) < recent {
 		return false
 	}
 	chance := math.Sqrt(s.cv2 / max(s.completed, 1))
@@ -111,6 +115,13 @@ func (k *knee) changed(s sample, rate float64) bool {
 	}
 	k.say("at %d the rate has changed by %+.0f%%, the time of service by %+.0f%%", k.base, percent(off), percent(slower))
 	return true
+}
+
+// recent is how many windows show what the work is like now. Tasks that last for many
+// windows come and go in waves, which change nothing: these are waited out.
+func (k *knee) recent() int {
+	waves := recentTasks * k.service / k.Knee.Period.Seconds()
+	return int(min(max(waves, recentLeast), recentMost))
 }
 
 func last(values []float64, n int) []float64 { return values[max(0, len(values)-n):] }
