@@ -92,11 +92,13 @@ var (
 	dbRead = &Workload{Name: "DbRead", switching: 0.001, slots: 64, thrash: 0.005, draw: call(0.002, 0.012, 0.5, 0.002)}
 
 	// Group commit: every task more makes the flush longer, and all of them faster.
-	dbWrite = &Workload{Name: "DbWrite", switching: 0.001, slots: unlimited, flush: 0.02, row: 0.0006,
+	dbWrite = &Workload{
+		Name: "DbWrite", switching: 0.001, slots: unlimited, flush: 0.02, row: 0.0006,
 		draw: func(r *rand.Rand, p *Phase) steps {
 			busy := orOne(p.Processors)
 			return steps{{processors, exp(r, 0.0008*busy)}, {commitLog, 0}, {processors, exp(r, 0.0004*busy)}}
-		}}
+		},
+	}
 
 	// Locks: beyond 20 tasks each one more slows down all.
 	lockCont = &Workload{Name: "LockCont", switching: 0.001, slots: 20, thrash: 0.02, draw: call(0.0005, 0.018, 0.6, 0)}
@@ -108,14 +110,16 @@ var (
 	slowRPC = &Workload{Name: "SlowRPC", switching: 0.001, slots: 40, thrash: 0.02, draw: call(0.001, 2, 0.5, 0.001)}
 
 	// Processors and a participant that may become slow; three tasks of ten do not call it.
-	mixed = &Workload{Name: "Mixed", switching: 0.002, slots: 400, thrash: 0.001,
+	mixed = &Workload{
+		Name: "Mixed", switching: 0.002, slots: 400, thrash: 0.001,
 		draw: func(r *rand.Rand, p *Phase) steps {
 			s := call(0.002, 0.040/0.7, 0.5, 0.002)(r, p)
 			if r.Float64() < 0.3 {
 				s[1].work = 0
 			}
 			return s
-		}}
+		},
+	}
 
 	// Recovery and rollback: nobody waits for an answer before the next one comes.
 	openRPC  = &Workload{Name: "OpenRPC", switching: 0.001, slots: 300, thrash: 0.002, draw: call(0.0006, 0.03, 0.6, 0.0006)}
@@ -125,7 +129,8 @@ var (
 // Workloads on which nothing was tuned.
 var (
 	// Two calls and two pieces of computing: prepare, then commit.
-	twoPhase = &Workload{Name: "TwoPhase", switching: 0.001, slots: 128, thrash: 0.01,
+	twoPhase = &Workload{
+		Name: "TwoPhase", switching: 0.001, slots: 128, thrash: 0.01,
 		draw: func(r *rand.Rand, p *Phase) steps {
 			slow, busy := orOne(p.Backend), orOne(p.Processors)
 			return steps{
@@ -134,17 +139,20 @@ var (
 				{processors, exp(r, 0.001*busy)},
 				{backend, lognormal(r, 0.015*slow, 0.5)},
 			}
-		}}
+		},
+	}
 
 	// One call of ten takes twenty times as long.
-	bimodal = &Workload{Name: "Bimodal", switching: 0.001, slots: 48, thrash: 0.01,
+	bimodal = &Workload{
+		Name: "Bimodal", switching: 0.001, slots: 48, thrash: 0.01,
 		draw: func(r *rand.Rand, p *Phase) steps {
 			waiting := 0.008
 			if r.IntN(10) == 0 {
 				waiting *= 20
 			}
 			return steps{{processors, exp(r, 0.0005)}, {backend, waiting * orOne(p.Backend)}}
-		}}
+		},
+	}
 
 	// A small knee, and a large one.
 	knee7   = &Workload{Name: "Knee7", switching: 0.001, slots: 7, thrash: 0.03, draw: call(0.0003, 0.01, 0.5, 0)}
