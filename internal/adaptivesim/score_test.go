@@ -45,17 +45,16 @@ func TestNeedless(t *testing.T) {
 		d        Decision
 		needless bool
 	}{
-		{resize(0, 1, 10), false},                // from a bad one
-		{resize(0, 20, 25), true},                // nothing is better
-		{resize(0, 20, 10), true},                // to a bad one
-		{resize(0, 19, 20), false},               // helps
-		{resize(0, 40, 20), false},               // frees workers of more than twice as many as needed
-		{resize(0, 36, 20), true},                // not of fewer
-		{resize(0, 100, 200), false},             // from a bad one
-		{resize(10*time.Minute, 20, 10), false},  // nothing to do: fewer are welcome
-		{resize(10*time.Minute, 10, 20), true},   // more are not
-		{resize(11*time.Minute-1, 2, 1), true},   // two are no burden
-		{resize(11*time.Minute-1, 40, 1), false}, // many are
+		{resize(0, 1, 10), false},              // helps
+		{resize(0, 20, 25), true},              // nothing is better
+		{resize(0, 20, 10), true},              // worse
+		{resize(0, 10, 1), true},               // worse, from a bad one
+		{resize(0, 19, 20), false},             // helps a little
+		{resize(0, 40, 20), false},             // frees workers of more than twice as many as needed
+		{resize(0, 40, 10), true},              // not if too few are left
+		{resize(0, 36, 20), true},              // nor of fewer
+		{resize(0, 100, 200), true},            // bad as before
+		{resize(10*time.Minute, 40, 10), true}, // nothing to do: the limit changes nothing
 	} {
 		if got := o.needless(tt.d); got != tt.needless {
 			t.Errorf("%+v: needless %v, expected %v", tt.d, got, tt.needless)
