@@ -44,7 +44,17 @@
 // A run has one owner, and its time is virtual: seconds since its beginning. Runs share
 // nothing; [Compare] has one for each processor at a time.
 //
+// # How to read a failure
+//
+// A gate that fails prints scenario, seed and scores, and what the optimizer decided, when
+// and why. The same seed gives the same story again. A gate about single scenarios looks at
+// the mean over the seeds; with one seed it is stricter, because chance is not averaged out.
+//
 // # What it does not do
+//
+// There is no gate for an open loop of heavy-tailed work under partial load (Prime10m/steady):
+// capacity says four workers there, while latency is best with many, among which the short
+// tasks pass the long ones. No optimizer that looks at capacity finds that; the tables show it.
 //
 // It is a model, not a machine. What it says of an optimizer holds for work that is like the
 // work in it. The optimizer is asked in time even while the process stands still, and asking
