@@ -114,6 +114,7 @@ func (k *knee) conclude(accept, up bool) {
 		k.lo = cand
 	}
 	if accept {
+		k.slack.proven = 0 // what tasks wait for now is judged by this proof
 		k.proof = append(k.proof[:0], k.trial.series...)
 		k.proof.keep(proofMin)
 		k.proofOf = !unused && k.bound
