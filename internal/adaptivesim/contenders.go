@@ -4,11 +4,12 @@ import "github.com/txmgr/txmgr/adaptive"
 
 // Names of contenders that gates compare with each other.
 const (
-	nameKnee  = "knee"
-	nameT     = "T strict"
-	nameM     = "M strict"
-	name99P   = "99P strict"
-	nameKnee1 = "knee from 1"
+	nameKnee    = "knee"
+	nameT       = "T strict"
+	nameM       = "M strict"
+	name99P     = "99P strict"
+	nameKnee1   = "knee from 1"
+	nameKnee200 = "knee from 200"
 )
 
 // Contenders are all optimizers of package adaptive: those of the source as they were
@@ -31,7 +32,7 @@ func Contenders() []Contender {
 		{"M", func() (adaptive.Optimizer, error) { return adaptive.NewMeanLatency(adaptive.MeanLatency{}) }, 1},
 		{"99P", func() (adaptive.Optimizer, error) { return adaptive.NewP99Latency(adaptive.P99Latency{}) }, 1},
 		{nameKnee1, knee, 1},
-		{"knee from 200", knee, 200},
+		{nameKnee200, knee, 200},
 		{nameKnee, knee, cores},
 	}
 }

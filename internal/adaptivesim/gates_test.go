@@ -25,7 +25,7 @@ var compared = sync.OnceValues(func() (*Comparison, error) {
 		var asked []Contender
 		for _, c := range contenders {
 			switch c.Name {
-			case nameKnee, nameT, nameM, name99P:
+			case nameKnee, nameKnee1, nameKnee200, nameT, nameM, name99P:
 				asked = append(asked, c)
 			}
 		}
@@ -147,6 +147,18 @@ func TestThroughput(t *testing.T) {
 			judge(t, comparison(t).Of(nameKnee, both(both(group.keep, closed), hard)), part, below(0.88),
 				"0.88 of the oracle's throughput wanted")
 		})
+	}
+}
+
+// TestFirstLimit begins with one worker, and with far too many: where the search ends
+// does not depend on it.
+func TestFirstLimit(t *testing.T) {
+	for _, name := range []string{nameKnee1, nameKnee200} {
+		scores := comparison(t).Of(name, both(suite, closed))
+		if sum := summarize(scores); sum.Throughput < 0.95 {
+			t.Errorf("%s: %.1f %% of the oracle's throughput on average, 95 %% wanted\n%s", name, 100*sum.Throughput,
+				worst(scores, func(s *Score) float64 { return 1 - s.Throughput }))
+		}
 	}
 }
 
