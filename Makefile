@@ -26,11 +26,11 @@ NESTED = $(filter-out ./tools,$(patsubst %/go.mod,%,$(wildcard ./*/go.mod ./*/*/
 # runs there, and a line of its own.
 RACE = $(shell $(GO) list ./... | grep -vE '/(timeout(/(heap|wheel|survival|timeouttest))?|txn/machine|cmd/txmgr|internal/(archtest|bank|cluster|crash|doctest|family|gosrc|planted|plantedtest|sim))$$')
 
-.PHONY: help demo build test check unit sim race planted fuzz bench generate generated deps nested clean
+.PHONY: help demo build test check unit sim sim-adaptive race planted fuzz bench generate generated deps nested clean
 .DEFAULT_GOAL := help
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## the guided tour: real transactions, faults and deadlines, in a minute
 	$(GO) run ./cmd/txmgr demo
@@ -58,6 +58,9 @@ unit: ## every test once, with private databases
 
 sim: ## SEEDS (2000) runs of the simulated cluster; SEEDS=100000 for a night
 	TXMGR_SIM_SEEDS=$(SEEDS) $(GO) test -count=1 -timeout 0 -run 'TestSim$$' -v ./internal/sim
+
+sim-adaptive: ## optimizers of the worker pool against the best fixed limits, with three seeds; prints all scores
+	$(GO) test -count=1 -timeout 30m -v ./internal/adaptivesim -args -adaptivesim.seeds=3
 
 race: ## the packages that run goroutines, under the race detector (which makes nothing of a test that weighs memory)
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 20m -skip '^TestAMillionLeaveNothing$$' $(RACE)

@@ -1,0 +1,128 @@
+package adaptive
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+)
+
+// BenchmarkRecord is what is recorded of a task: its time of service, and its time
+// from submission to end. Apart from clock readings it is to cost 25 ns at most.
+func BenchmarkRecord(b *testing.B) {
+	var durations [1024]time.Duration
+	for i := range durations {
+		durations[i] = time.Duration(rand.ExpFloat64() * float64(20*time.Millisecond))
+	}
+	b.Run("both", func(b *testing.B) {
+		var times times
+		i := 0
+		for b.Loop() {
+			times.service.Record(durations[i%1024])
+			times.sojourn.Record(durations[(i+1)%1024])
+			i++
+		}
+	})
+	b.Run("clock", func(b *testing.B) { // for comparison: one reading
+		start := time.Now()
+		for b.Loop() {
+			_ = time.Since(start)
+		}
+	})
+}
+
+// BenchmarkTick is the end of a window: taking it, the optimizer's decision, and what
+// is kept for people.
+func BenchmarkTick(b *testing.B) {
+	p := open(b, Config{Start: 1 << 10})
+	p.stop() // its controller's place is ours
+	<-p.control.ended
+	r := rand.New(rand.NewPCG(1, 1))
+	var durations [1024]time.Duration
+	for i := range durations {
+		durations[i] = time.Duration(r.ExpFloat64() * float64(20*time.Millisecond))
+	}
+	for b.Loop() {
+		for _, d := range durations[:100] {
+			p.times.service.Record(d)
+			p.times.sojourn.Record(d)
+		}
+		p.meter.completed += 100
+		p.meter.boundCompleted += 100
+		p.tick()
+	}
+}
+
+// BenchmarkSubmit is an empty task from submission to end, from one goroutine and
+// from as many as there are processors; and one by Do, which waits for it.
+func BenchmarkSubmit(b *testing.B) {
+	nothing := func() error { return nil }
+	b.Run("one", func(b *testing.B) {
+		p := open(b, Config{Optimizer: Fixed(32)})
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := p.Submit(b.Context(), nothing); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("parallel", func(b *testing.B) {
+		p := open(b, Config{Optimizer: Fixed(32)})
+		b.ReportAllocs()
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				if err := p.Submit(b.Context(), nothing); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	})
+	b.Run("do", func(b *testing.B) {
+		p := open(b, Config{Optimizer: Fixed(32)})
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := p.Do(b.Context(), nothing); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("feed", func(b *testing.B) {
+		f := &endless{task: nothing, left: b.N, done: make(chan struct{})}
+		f.pool = open(b, Config{Optimizer: Fixed(32), Feed: f})
+		b.ReportAllocs()
+		b.ResetTimer()
+		f.pool.Offer(b.N, 0)
+		<-f.done
+	})
+	b.Run("goroutine", func(b *testing.B) { // for comparison
+		var wg sync.WaitGroup
+		b.ReportAllocs()
+		for b.Loop() {
+			wg.Go(func() { _ = nothing() })
+		}
+		wg.Wait()
+	})
+}
+
+// endless is a feed of so many tasks.
+type endless struct {
+	pool *Pool
+	task Task
+	done chan struct{}
+	mu   sync.Mutex // guards left
+	left int
+}
+
+func (f *endless) Next(int) Task {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.left == 0 {
+		return nil
+	}
+	f.left--
+	f.pool.Offer(f.left, 0)
+	if f.left == 0 {
+		close(f.done)
+	}
+	return f.task
+}

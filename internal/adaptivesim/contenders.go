@@ -1,0 +1,38 @@
+package adaptivesim
+
+import "github.com/txmgr/txmgr/adaptive"
+
+// Names of contenders that gates compare with each other.
+const (
+	nameKnee    = "knee"
+	nameT       = "T strict"
+	nameM       = "M strict"
+	name99P     = "99P strict"
+	nameKnee1   = "knee from 1"
+	nameKnee200 = "knee from 200"
+)
+
+// Contenders are all optimizers of package adaptive: those of the source as they were
+// published, and as they were meant, begin with 1, as theirs did; the knee with the number
+// of processors, and, to see what that is worth, with 1 and with far too many.
+func Contenders() []Contender {
+	strict := adaptive.Source{Strict: true}
+	knee := func() (adaptive.Optimizer, error) { return adaptive.NewKnee(adaptive.Knee{Max: Max}) }
+	return []Contender{
+		{nameT, func() (adaptive.Optimizer, error) {
+			return adaptive.NewThroughput(adaptive.Throughput{Source: strict})
+		}, 1},
+		{nameM, func() (adaptive.Optimizer, error) {
+			return adaptive.NewMeanLatency(adaptive.MeanLatency{Source: strict})
+		}, 1},
+		{name99P, func() (adaptive.Optimizer, error) {
+			return adaptive.NewP99Latency(adaptive.P99Latency{Source: strict})
+		}, 1},
+		{"T", func() (adaptive.Optimizer, error) { return adaptive.NewThroughput(adaptive.Throughput{}) }, 1},
+		{"M", func() (adaptive.Optimizer, error) { return adaptive.NewMeanLatency(adaptive.MeanLatency{}) }, 1},
+		{"99P", func() (adaptive.Optimizer, error) { return adaptive.NewP99Latency(adaptive.P99Latency{}) }, 1},
+		{nameKnee1, knee, 1},
+		{nameKnee200, knee, 200},
+		{nameKnee, knee, cores},
+	}
+}
