@@ -12,9 +12,9 @@ import (
 type control struct {
 	ended chan struct{} // closed when the goroutine has
 
-	meter                   meter // at the end of the last window
-	service, sojourn        Histogram
-	newService, newSojourn  Histogram
+	meter                  meter // at the end of the last window
+	service, sojourn       Histogram
+	newService, newSojourn Histogram
 	gotService, gotSojourn Histogram
 }
 

@@ -68,6 +68,7 @@ func (p *Pool) ask() (*job, time.Duration) {
 			p.asking--
 			p.meter.arrived++
 			j := p.newJobLocked(task, now)
+			p.startLocked(now) // what is offered beyond this one
 			p.mu.Unlock()
 			return j, now
 		}

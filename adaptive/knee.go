@@ -101,7 +101,7 @@ func (k *knee) Observe(w *Window) Decision {
 	if d <= 0 {
 		return Decision{min(max(w.Limit, k.Min), k.Max), "a window without a length says nothing"}
 	}
-	if w.Limit != k.limit {
+	if k.limit == 0 || w.Limit != k.limit {
 		k.adopt(w.Limit)
 	}
 	k.smooth(w, d)

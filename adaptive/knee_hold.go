@@ -27,7 +27,7 @@ const (
 
 const (
 	change     = 0.25 // of ln rate, or ln service, that is another regime
-	recent     = 10   // windows whose median must show it
+	recentMost = 10   // windows whose median must show it
 	probeRatio = 1.25
 	alarmRatio = 1.5
 	fading     = 60.0 // seconds in which the memory of the best capacity fades
@@ -99,9 +99,9 @@ func (k *knee) expect() {
 func (k *knee) changed(s sample, rate float64) bool {
 	h := &k.hold
 	h.windows++
-	h.rates = last(append(h.rates, rate-h.rate), recent)
-	h.services = last(append(h.services, s.logService-h.service), recent)
-	if len(h.rates) < recent {
+	h.rates = last(append(h.rates, rate-h.rate), recentMost)
+	h.services = last(append(h.services, s.logService-h.service), recentMost)
+	if len(h.rates) < recentMost {
 		return false
 	}
 	chance := math.Sqrt(s.cv2 / max(s.completed, 1))

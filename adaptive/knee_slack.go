@@ -37,13 +37,17 @@ func (s *slack) demand() (peak int, steady bool) {
 }
 
 // restore goes back to what was proven as soon as tasks wait again; false if there
-// is nothing to go back to.
+// is nothing to go back to. During a trial of a smaller limit tasks wait because of
+// that.
 func (k *knee) restore() bool {
 	s := &k.slack
 	s.time = 0
+	if k.trial.limit != 0 {
+		return false
+	}
 	proven := s.proven
 	s.proven = 0
-	if proven <= k.base || k.trial.limit != 0 {
+	if proven <= k.base {
 		return false
 	}
 	k.say("tasks wait again: back to %d, which is proven", proven)

@@ -19,6 +19,9 @@ func (p *Pool) waitingLocked() int {
 	return p.queue.n + p.blocked.n + p.offer.ready + p.offer.held
 }
 
+// busyLocked is how many workers have a task; mu is held.
+func (p *Pool) busyLocked() int { return p.running - p.asking }
+
 // boundLocked reports whether a larger limit would have more tasks running; mu is
 // held.
 func (p *Pool) boundLocked() bool {
@@ -30,15 +33,15 @@ func (p *Pool) boundLocked() bool {
 // of order: a late one changes nothing. mu is held.
 func (p *Pool) advanceLocked(now time.Duration) {
 	m := &p.meter
-	waiting := p.waitingLocked()
-	m.busyMax = max(m.busyMax, p.running)
+	busy, waiting := p.busyLocked(), p.waitingLocked()
+	m.busyMax = max(m.busyMax, busy)
 	m.waitingMax = max(m.waitingMax, waiting)
 	d := now - m.last
 	if d <= 0 {
 		return
 	}
 	m.last = now
-	m.busy += time.Duration(p.running) * d
+	m.busy += time.Duration(busy) * d
 	m.waiting += time.Duration(waiting) * d
 	if p.boundLocked() {
 		m.bound += d

@@ -51,7 +51,7 @@ func (p *Pool) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	m := &p.meter
-	s.Limit, s.Running, s.Waiting = p.limit, p.running, p.waitingLocked()
+	s.Limit, s.Running, s.Waiting = p.limit, p.busyLocked(), p.waitingLocked()
 	s.Arrived, s.Completed, s.Failed, s.Panicked, s.TimedOut = m.arrived, m.completed, m.failed, m.panicked, m.timedOut
 	s.Last = p.past.last()
 	return s

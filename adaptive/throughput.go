@@ -40,12 +40,12 @@ func (o *throughput) Observe(w *Window) Decision {
 		}
 		return d
 	}
-	looked := false
+	size, looked := d.Limit, false
 	if fall := (o.before - rate) / o.before; fall > o.threshold {
-		if size, found := o.lookup(rate); found {
+		if enough, found := o.lookup(rate); found {
 			looked = true
-			if size != d.Limit {
-				d = Decision{size, fmt.Sprintf("throughput has fallen by %.1f%%: %d was enough for as much", 100*fall, size)}
+			if enough != size {
+				d = Decision{enough, fmt.Sprintf("throughput has fallen by %.1f%%: %d was enough for as much", 100*fall, enough)}
 			}
 		}
 	}
@@ -54,7 +54,7 @@ func (o *throughput) Observe(w *Window) Decision {
 	} else {
 		o.step(&d, rate)
 	}
-	o.learn(w.Limit, rate)
+	o.learn(size, rate)
 	o.before = rate
 	next := inc
 	switch o.phase {
