@@ -54,12 +54,17 @@ func TestPhasesAndUsers(t *testing.T) {
 		}
 		half := 500500 * time.Microsecond
 		want := []seen{
-			{0, 0, half, 50, 2500}, {0, half, 2 * half, 50, 2500},
+			{0, 0, half, 50, 2500},
+			{0, half, 2 * half, 50, 2500},
 			// 49 users have been told to go, and wait for their answers first.
-			{1, 2 * half, 3 * half, 1, 49 + 51}, {1, 3 * half, 4 * half, 1, 50},
-			{2, 4 * half, 5 * half, 100, 5000}, {2, 5 * half, 6 * half, 100, 5000},
-			{3, 6 * half, 7 * half, 0, 100}, {3, 7 * half, 8 * half, 0, 0},
-			{4, 8 * half, 9 * half, 50, 2500}, {4, 9 * half, 10 * half, 50, 2500},
+			{1, 2 * half, 3 * half, 1, 49 + 51},
+			{1, 3 * half, 4 * half, 1, 50},
+			{2, 4 * half, 5 * half, 100, 5000},
+			{2, 5 * half, 6 * half, 100, 5000},
+			{3, 6 * half, 7 * half, 0, 100},
+			{3, 7 * half, 8 * half, 0, 0},
+			{4, 8 * half, 9 * half, 50, 2500},
+			{4, 9 * half, 10 * half, 50, 2500},
 		}
 		for i := range got {
 			// What is answered near a border belongs to either side.
