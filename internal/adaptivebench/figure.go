@@ -121,17 +121,18 @@ func (p *panel) metric(q quantity, group []Result) {
 	looks := looksOf(group)
 	for n, r := range group {
 		var line []spot
+		last := -1.0
 		for i, s := range r.Samples {
 			v := q.of(s.Figures)
 			if q.log && v == 0 { // no request ended: there is no latency
 				line = p.stroke(looks[n], line)
 				continue
 			}
-			x := p.x + panelWidth*(float64(i)+0.5)/float64(len(r.Samples))
-			line = append(line, spot{x, p.up(axis, v)})
+			last = p.up(axis, v)
+			line = append(line, spot{p.x + panelWidth*(float64(i)+0.5)/float64(len(r.Samples)), last})
 		}
-		if len(line) > 0 {
-			p.tag(looks[n], line[len(line)-1].y)
+		if last >= 0 {
+			p.tag(looks[n], last)
 		}
 		p.stroke(looks[n], line)
 	}

@@ -184,7 +184,7 @@ func TestReportOfOddResults(t *testing.T) {
 	sample := func(at, rate float64, d time.Duration) Sample { return Sample{at, 1, figures(rate, d)} }
 	varying := Task{"dbwrite", VaryingLoad, 100, "knee"}
 	r := Report{Time: 25 * time.Minute, Speed: 45, Planned: 9, Results: []Result{
-		{Task: varying, Start: 1, Figures: figures(10, time.Second), Samples: []Sample{sample(500, 5, time.Millisecond), sample(1000, 0, 0), sample(1500, 1e6, time.Hour)}, Resizes: []Resize{{At: 700, Size: 1 << 20, Why: `<script>"&'`}, {At: 9000, Size: 1}}},
+		{Task: varying, Start: 1, Figures: figures(10, time.Second), Samples: []Sample{sample(500, 5, time.Millisecond), sample(1000, 0, 0), sample(1400, 1e6, time.Hour), sample(1500, 0, 0)}, Resizes: []Resize{{At: 700, Size: 1 << 20, Why: `<script>"&'`}, {At: 9000, Size: 1}}},
 		{Task: Task{"dbwrite", VaryingLoad, 100, "4"}, Start: 4},
 		{Task: Task{"prime1m", FixedLoad, 1, "1"}, Start: 1, Samples: []Sample{sample(1, 0, 0)}},
 		{Task: Task{"prime1m", FixedLoad, 1, "100"}, Start: 100, Samples: []Sample{sample(1500, 1e-9, 1)}},
@@ -201,6 +201,13 @@ func TestReportOfOddResults(t *testing.T) {
 		if !strings.Contains(html, want) {
 			t.Errorf("no %q on the page", want)
 		}
+	}
+	// A line of latencies is broken where no request ended.
+	if n := strings.Count(r.OverTime(r.Groups()[0]), "<polyline "); n != 1+2+2+1 {
+		t.Errorf("%d lines, want one each of throughput and size, and two of each latency", n)
+	}
+	if n := strings.Count(r.OverTime(r.Groups()[0]), ">knee</text>"); n != 4 {
+		t.Errorf("knee, for whom no request ended last, is named %d times, want 4", n)
 	}
 	for _, g := range r.Groups() {
 		for _, svg := range []string{r.OverTime(g), r.Bars(g)} {
