@@ -51,7 +51,7 @@ func (l *ledger) add(at, class int, tasks ...Task) {
 	defer l.mu.Unlock()
 	p := l.parties[at]
 	p.waiting[class] = append(p.waiting[class], tasks...)
-	l.offerLocked(l.pool.Stats().Limit)
+	l.offerLocked(l.pool.Limit())
 }
 
 // offerLocked tells the pool what could be done; mu is held.
@@ -106,7 +106,7 @@ func (l *ledger) Next(limit int) Task {
 		defer l.mu.Unlock()
 		p.running--
 		l.running--
-		l.offerLocked(l.pool.Stats().Limit)
+		l.offerLocked(l.pool.Limit())
 		return err
 	}
 }
