@@ -95,6 +95,7 @@ func story(ctx context.Context, c server.Coordinator, f *servertest.Fake) []any 
 	s.ID = txn.SessionID(newID(46))
 	note(c.OpenSession(ctx, s))
 	note(c.CloseSession(ctx, s.ID))
+	note(c.CloseSession(ctx, s.ID)) // repeated
 	note(c.Sessions(ctx, txn.SessionFilter{}))
 	note(c.Sessions(ctx, txn.SessionFilter{Ended: true, Limit: 5}))
 	note(c.AddParticipant(ctx, txn.Participant{Name: "web", Kind: "web", Settings: map[string]string{"url": "x"}, CoordinatorPrepares: true}))

@@ -41,6 +41,23 @@ func TestCloseFindsItOver(t *testing.T) {
 	}
 }
 
+// TestCloseMayBeRepeated: by whoever had no answer to the first.
+func TestCloseMayBeRepeated(t *testing.T) {
+	c := open(t, client.Config{Address: serve(t, servertest.New())})
+	s := openSession(t, c, time.Hour)
+	for range 2 {
+		if err := s.Close(t.Context()); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		if err := c.CloseSession(t.Context(), s.ID()); err != nil {
+			t.Errorf("close, by its id: %v", err)
+		}
+		if err := over(t, s); !errors.Is(err, txn.ErrNotActive) {
+			t.Errorf("over: %v", err)
+		}
+	}
+}
+
 // TestRunTellsOfTheSession: a transaction that its session has ended says so, whatever the function failed with.
 func TestRunTellsOfTheSession(t *testing.T) {
 	ways(t, func(t *testing.T, cfg client.Config) {

@@ -24,6 +24,7 @@ type execOptions struct {
 	name    string
 	timeout time.Duration
 	labels  []string
+	session string
 }
 
 // step is one statement of a script.
@@ -34,6 +35,7 @@ type script struct {
 	name    string
 	timeout time.Duration
 	labels  map[string]string
+	session txn.SessionID
 	steps   []step
 }
 
@@ -54,6 +56,9 @@ AMOUNT, get ACCOUNT; several with ';' between them.
 The statements run here, not on the server: the settings of the participants are
 looked up in this environment. --dsn tells another address.
 
+With --session it is also rolled back when nobody keeps that session alive, which this
+command does not do.
+
 A file for -f looks like this:
 
   name: order
@@ -68,7 +73,8 @@ A file for -f looks like this:
       run: {to: alice@example.org, subject: Your order}     # a map is handed over as JSON`,
 		Example: `  txmgr exec --on bank 'add alice -10' --on stock 'add apples -1'
   txmgr exec --timeout 5s --on bank "UPDATE account SET balance = balance - 10 WHERE id = 1" --on stock "UPDATE item SET n = n - 1 WHERE id = 7" --on mail '{"to": "alice@example.org"}'
-  txmgr exec -f order.yaml -o json`,
+  txmgr exec -f order.yaml -o json
+  txmgr exec --session "$id" --timeout 1h --on bank 'add alice -10' --on stock 'add apples -1'`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -79,7 +85,9 @@ A file for -f looks like this:
 	f.StringVar(&o.name, "name", "", "a name for people")
 	f.DurationVar(&o.timeout, "timeout", 0, "how long it may stay undecided (default: the server's, 30s)")
 	f.StringArrayVar(&o.labels, "label", nil, "a label, as key=value; may be repeated")
-	_ = cmd.RegisterFlagCompletionFunc("on", a.completeParticipants()) // the flag is there
+	f.StringVar(&o.session, "session", "", "the session that it is part of (default: none)")
+	_ = cmd.RegisterFlagCompletionFunc("on", a.completeParticipants())      // the flag is there
+	_ = cmd.RegisterFlagCompletionFunc("session", a.completeSessions(true)) // so is this one
 	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, args []string) error {
 		if cmd.Flags().Changed("timeout") && o.timeout <= 0 {
 			return output.Usage("leave it out for the server's default", "--timeout %v is not positive", o.timeout)
@@ -124,7 +132,10 @@ func (o *execOptions) script(a *app, args []string) (script, error) {
 	if o.timeout != 0 {
 		s.timeout = o.timeout
 	}
-	return s, nil
+	if o.session != "" {
+		s.session, err = txn.ParseSessionID(o.session)
+	}
+	return s, err
 }
 
 type execView struct {
@@ -154,7 +165,7 @@ func (a *app) exec(ctx context.Context, c *client.Client, s script, dsns []strin
 	}()
 	began := time.Now()
 	view := execView{Steps: []stepView{}}
-	err = txn.Run(ctx, c, txn.Options{ID: newID(), Name: s.name, Timeout: s.timeout, Labels: s.labels}, func(ctx context.Context, tx *txn.Tx) error {
+	err = txn.Run(ctx, c, txn.Options{ID: newID(), Name: s.name, Timeout: s.timeout, Labels: s.labels, Session: s.session}, func(ctx context.Context, tx *txn.Tx) error {
 		view.ID = tx.ID()
 		for _, st := range s.steps {
 			r, err := sides[st.on].Run(ctx, tx, st.run)
@@ -165,6 +176,9 @@ func (a *app) exec(ctx context.Context, c *client.Client, s script, dsns []strin
 		}
 		return nil
 	})
+	if err != nil && view.ID.IsZero() && !s.session.IsZero() {
+		return explainSession(err) // it was not begun
+	}
 	if err != nil {
 		return execFailure(err)
 	}
@@ -181,7 +195,7 @@ func execFailure(err error) error {
 	}
 	f := *output.Explain(err)
 	if _, why, ok := strings.Cut(err.Error(), e.Error()+": "); ok {
-		if e.Cause == txn.CauseTimeout {
+		if e.Cause == txn.CauseTimeout || e.Cause == txn.CauseSessionExpired {
 			why = f.Cause + ": " + why
 		}
 		f.Cause = why

@@ -16,9 +16,9 @@ func sessionCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "session",
 		Short: "Roll back what a program leaves behind that is gone",
-		Long: `A session is a sign of life. What is begun in it (txmgr begin --session) is rolled back when
-nothing has been heard of the session for its time to live, long before the timeout of the
-transaction. The Go client keeps its sessions alive by itself.`,
+		Long: `A session is a sign of life. What is begun in it (txmgr begin --session, exec --session) is
+rolled back when nothing has been heard of the session for its time to live, long before the
+timeout of the transaction. The Go client keeps its sessions alive by itself.`,
 	}
 	parent(cmd)
 	cmd.AddCommand(sessionOpenCommand(a), sessionKeepAliveCommand(a), sessionCloseCommand(a), sessionListCommand(a))

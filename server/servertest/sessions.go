@@ -68,6 +68,9 @@ func (f *Fake) CloseSession(ctx context.Context, id txn.SessionID) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if slices.ContainsFunc(f.guests, func(s txn.ClientSession) bool { return s.ID == id && s.State == txn.SessionClosed }) {
+		return nil // repeated
+	}
 	if _, err := f.sessionLocked("close session", id); err != nil {
 		return err
 	}

@@ -67,28 +67,55 @@ func (m *Manager) enterLocked(commands []machine.Command) []machine.Result {
 	return fx.Results
 }
 
-// armLocked sets the timer to the next transactions that time out. There is none
-// while nothing is open, so that a bubble of testing/synctest finds its deadlocks.
+// nextLocked is when transactions time out next, or belts of sessions rotate; zero
+// while nothing is open.
+func (m *Manager) nextLocked() (next time.Time) {
+	if tick, pending := m.machine.Next(); pending {
+		next = m.start.Add(time.Duration(tick) * Interval)
+	}
+	if m.machine.Counts().Sessions > 0 && (next.IsZero() || m.turn.Before(next)) {
+		next = m.turn
+	}
+	return next
+}
+
+// catchUpLocked does what is due at this moment, for which the timer is on its way.
+func (m *Manager) catchUpLocked() {
+	if !time.Now().Before(m.turn) {
+		m.turnLocked()
+	}
+	if tick, pending := m.machine.Next(); pending && m.until(tick) == 0 {
+		m.applyLocked()
+	}
+}
+
+// armLocked sets the timer to what is next. There is none while nothing is open, so
+// that a bubble of testing/synctest finds its deadlocks.
 func (m *Manager) armLocked() {
-	next, pending := m.machine.Next()
-	if pending && m.timer != nil && m.armed == next {
+	next := m.nextLocked()
+	if m.timer != nil && m.armed.Equal(next) {
 		return
 	}
 	m.disarmLocked()
-	if !pending || m.closed {
+	if next.IsZero() || m.closed {
 		return
 	}
 	m.running.Add(1)
 	m.armed = next
-	m.timer = time.AfterFunc(m.until(next), func() {
+	var timer *time.Timer
+	timer = time.AfterFunc(time.Until(next), func() {
 		defer m.running.Done()
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.timer = nil
+		if m.timer == timer { // otherwise another one is set by now
+			m.timer = nil
+		}
 		if !m.closed {
-			m.applyLocked()
+			m.catchUpLocked()
+			m.armLocked()
 		}
 	})
+	m.timer = timer
 }
 
 func (m *Manager) disarmLocked() {
@@ -113,6 +140,7 @@ func (m *Manager) callLocked(op string, id txn.ID, c machine.Command) (machine.R
 	case m.closed:
 		return machine.Result{}, over(op, id)
 	}
+	m.catchUpLocked()
 	res := m.applyLocked(c)[0]
 	if res.Code == machine.OK {
 		return res, nil
@@ -155,9 +183,7 @@ func (m *Manager) look(id txn.ID) (info txn.Info, changed <-chan struct{}, err e
 	if m.closed {
 		return txn.Info{}, nil, over("get", id)
 	}
-	if next, pending := m.machine.Next(); pending && m.until(next) == 0 {
-		m.applyLocked() // the timer is on its way
-	}
+	m.catchUpLocked()
 	t, ok := m.machine.Get(id)
 	if !ok {
 		return txn.Info{}, nil, machine.Result{Code: machine.NotFound}.Refusal("get", id)

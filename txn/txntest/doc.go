@@ -35,10 +35,18 @@
 // [Manager.Resource] is one in whose session the application works, as in that of a
 // database, and [Manager.Service] one that the coordinator asks for its vote. What
 // the application has left undone of their branches the manager finishes by itself,
-// as recovery does: at once after a timeout, an [Interval] after another rollback, and
-// a second after a commit that the application wanted to finish itself. A participant
+// as recovery does: at once after a timeout and the end of a silent session, an
+// [Interval] after another rollback, and a second after a commit that the application
+// wanted to finish itself. A participant
 // that is neither is registered when it is first enlisted; nobody finishes its
 // branches but the test.
+//
+// # Sessions
+//
+// [Manager.OpenSession] opens a client's session, and [Manager.KeepAlive] is its sign of
+// life. They are those of a node: the code under test calls them by an interface of its
+// own, or the test plays the client. A test of a client that dies calls KeepAlive no
+// more; [Manager.Fail] loses what it says.
 //
 // # What goes wrong
 //
@@ -51,14 +59,17 @@
 //  2. A transaction times out when its time is over, and less than an [Interval]
 //     later. One that began when the manager was made, or whole intervals later,
 //     times out exactly when its time is over.
-//  3. Effects of a branch come about once, and only if it commits.
-//  4. Nothing runs any more when the test is over.
+//  3. A session expires when it has not been heard for its TTL, and at most an eighth
+//     of that later: one that is the only one of its TTL, and was never heard, exactly
+//     that much later.
+//  4. Effects of a branch come about once, and only if it commits.
+//  5. Nothing runs any more when the test is over.
 //
 // # Concurrency and time
 //
 // Everything is safe for concurrent use. In a bubble of testing/synctest time is the
-// bubble's. The manager has a timer only while a transaction is open or a branch is
-// left to it, so that a test that waits for nothing is found by the bubble.
+// bubble's. The manager has a timer only while a transaction or a session is open or a
+// branch is left to it, so that a test that waits for nothing is found by the bubble.
 //
 // # What it does not do
 //

@@ -147,7 +147,7 @@ func (m *Manager) phaseLocked(t *machine.Transaction, k place, graceful bool) (p
 		return "prepare", 0
 	case t.State == txn.Committing && t.OwnPhaseTwo && graceful:
 		return "commit", max(grace-time.Since(m.driving[k]), 0)
-	case t.State == txn.RollingBack && t.Cause != txn.CauseTimeout && graceful:
+	case t.State == txn.RollingBack && t.Cause != txn.CauseTimeout && t.Cause != txn.CauseSessionExpired && graceful:
 		return "rollback", max(courtesy-time.Since(m.driving[k]), 0)
 	case t.State == txn.Committing:
 		return "commit", 0

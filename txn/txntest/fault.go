@@ -90,7 +90,7 @@ func through[T any](ctx context.Context, m *Manager, op string, id txn.ID, do fu
 	switch {
 	case lost == nil:
 		return arrived, err
-	case op == "get", op == "wait", errors.Is(lost, errUnreachable):
+	case op == "get", op == "wait", slices.Contains(sessionCalls, op), errors.Is(lost, errUnreachable):
 		return answer, txn.Wrap(op, id, fmt.Errorf("%w: %w", txn.ErrUnavailable, lost))
 	}
 	return answer, txn.Wrap(op, id, fmt.Errorf("%w: %w", txn.ErrInDoubt, lost))

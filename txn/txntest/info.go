@@ -68,7 +68,7 @@ func (m *Manager) infoLocked(t *machine.Transaction) txn.Info {
 		ID: t.ID, Name: t.Name, State: t.State, Cause: t.Cause, Reason: t.Reason, Hazard: t.Hazard,
 		Timeout: txn.Duration(t.Timeout), Began: time.UnixMilli(t.Began).UTC(),
 		SurvivalIndex: t.Survival, ExpiryTick: uint64(t.Expiry), Labels: make(map[string]string, len(t.Labels)),
-		Branches: make([]txn.BranchInfo, 0, len(t.Branches)),
+		Branches: make([]txn.BranchInfo, 0, len(t.Branches)), Session: t.Session,
 	}
 	if t.Decided != 0 {
 		i.Decided, i.DecidedTick, i.DecidedIndex = time.UnixMilli(t.Decided).UTC(), uint64(t.DecidedTick), t.DecidedIndex

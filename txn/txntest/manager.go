@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/machine"
 )
@@ -25,6 +24,8 @@ const (
 	maxTimeout = 24 * time.Hour
 	retention  = time.Hour
 	retain     = 1_000_000
+	listed     = 1000    // sessions, in a list without a limit
+	maxListed  = 100_000 // in any
 )
 
 // Manager is a coordinator in memory. Make one with [New]. It is a [txn.Manager],
@@ -45,8 +46,10 @@ type Manager struct {
 	fakes   map[string]fake          // the participants that the manager can drive
 	driving map[place]time.Time      // branches that have a driver, and since when
 	watched map[txn.ID]chan struct{} // closed at the next change
-	timer   *time.Timer              // of the next group of transactions to time out
-	armed   survival.Tick            // the tick that timer waits for
+	belts   map[time.Duration]*belt  // open sessions, by TTL
+	turn    time.Time                // when belts are to be looked at next
+	timer   *time.Timer              // of the next deadline, or turn of the belts
+	armed   time.Time                // what timer waits for
 }
 
 var _ txn.Manager = (*Manager)(nil)
@@ -58,9 +61,11 @@ func New(tb testing.TB) *Manager {
 	m := &Manager{
 		tb: tb, start: time.Now(), machine: machine.New(),
 		fakes: map[string]fake{}, driving: map[place]time.Time{}, watched: map[txn.ID]chan struct{}{},
+		belts: map[time.Duration]*belt{},
 	}
+	m.turn = m.start.Add(time.Hour) // the first session turns them
 	m.ctx, m.end = context.WithCancel(context.Background())
-	m.faults = newFaults(m.ctx, "begin", "enlist", "commit", "rollback", "vote", "delegate", "extend", "done", "get", "wait")
+	m.faults = newFaults(m.ctx, append([]string{"begin", "enlist", "commit", "rollback", "vote", "delegate", "extend", "done", "get", "wait"}, sessionCalls...)...)
 	m.applyLocked(machine.Bootstrap{Cluster: cluster, Interval: Interval, Retention: retention, Retain: retain})
 	tb.Cleanup(m.close)
 	return m
@@ -76,7 +81,8 @@ func (m *Manager) close() {
 }
 
 // Fail lets the next calls of a name go wrong, one fault for each. The names are
-// those of the methods of [txn.Manager], in lower case. A call that gets lost is
+// those of the methods of [txn.Manager], in lower case; those about sessions are "open
+// session", "keep alive", "close session" and "list sessions". A call that gets lost is
 // [txn.ErrUnavailable] or [txn.ErrInDoubt] to the caller, as it is when a real
 // coordinator cannot be reached.
 func (m *Manager) Fail(call string, next ...Fault) {

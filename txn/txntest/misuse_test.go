@@ -81,4 +81,11 @@ func TestAfterTheTest(t *testing.T) {
 	is(t, err, txn.ErrUnavailable)
 	_, err = m.Get(context.Background(), txn.NewID(time.UnixMilli(1), [10]byte{1}))
 	is(t, err, txn.ErrUnavailable)
+	_, err = m.OpenSession(context.Background(), txn.SessionOptions{})
+	is(t, err, txn.ErrUnavailable)
+	_, err = m.KeepAlive(context.Background(), session(1))
+	is(t, err, txn.ErrUnavailable)
+	is(t, m.CloseSession(context.Background(), session(1)), txn.ErrUnavailable)
+	_, err = m.Sessions(context.Background(), txn.SessionFilter{})
+	is(t, err, txn.ErrUnavailable)
 }

@@ -131,5 +131,12 @@ func TestNothingOpenHasNoTimer(t *testing.T) {
 		if _, err := m.Rollback(t.Context(), b.ID, "enough"); err != nil || m.Armed() {
 			t.Errorf("nothing is open any more, and a timer is set: %v", err)
 		}
+		s, err := m.OpenSession(t.Context(), txn.SessionOptions{})
+		if err != nil || !m.Armed() {
+			t.Errorf("a session is open, and no timer is set: %v", err)
+		}
+		if err := m.CloseSession(t.Context(), s.ID); err != nil || m.Armed() {
+			t.Errorf("no session is open any more, and a timer is set: %v", err)
+		}
 	})
 }

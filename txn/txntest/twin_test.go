@@ -45,10 +45,42 @@ func (service) Prepare(context.Context, participant.Branch) (txn.Vote, string, e
 	return 0, "", errAway
 }
 
-// story is a random list of calls, the same for every manager.
+// coordinator is what the stories are told to.
+type coordinator interface {
+	txn.Manager
+	OpenSession(ctx context.Context, o txn.SessionOptions) (txn.ClientSession, error)
+	KeepAlive(ctx context.Context, id txn.SessionID) (txn.ClientSession, error)
+	CloseSession(ctx context.Context, id txn.SessionID) error
+	Sessions(ctx context.Context, f txn.SessionFilter) ([]txn.ClientSession, error)
+}
+
+// story is a list of calls, the same for every coordinator.
 type story struct {
-	calls []func(ctx context.Context, m txn.Manager) string
+	calls []func(ctx context.Context, m coordinator) string
 	told  []string
+}
+
+func (s *story) add(name string, call func(ctx context.Context, m coordinator) (any, error)) {
+	s.told = append(s.told, name)
+	s.calls = append(s.calls, func(ctx context.Context, m coordinator) string {
+		answer, err := call(ctx, m)
+		return fmt.Sprintf("%s: %+v, %v (%v)", name, answer, err, txn.CodeOf(err))
+	})
+}
+
+func (s *story) begin(o txn.Options) {
+	s.add(fmt.Sprintf("begin %v", o), func(ctx context.Context, m coordinator) (any, error) { return m.Begin(ctx, o) })
+}
+
+func (s *story) get(tx txn.ID) {
+	s.add(fmt.Sprintf("get %v", tx), func(ctx context.Context, m coordinator) (any, error) { return shown(m.Get(ctx, tx)) })
+}
+
+func (s *story) pause(d time.Duration) {
+	s.add(fmt.Sprintf("%v pass", d), func(context.Context, coordinator) (any, error) {
+		<-time.After(d)
+		return nil, nil
+	})
 }
 
 func id(n int) txn.ID {
@@ -67,20 +99,23 @@ func drawStory(t *rapid.T) *story {
 			Vote:   rapid.SampledFrom([]txn.Vote{txn.VotePrepared, txn.VotePrepared, txn.VotePrepared, txn.VoteReadOnly, txn.VoteNo, txn.VoteDelegated}).Draw(t, "vote"),
 		}
 	})
-	add := func(name string, call func(ctx context.Context, m txn.Manager) (any, error)) {
-		s.told = append(s.told, name)
-		s.calls = append(s.calls, func(ctx context.Context, m txn.Manager) string {
-			answer, err := call(ctx, m)
-			return fmt.Sprintf("%s: %+v, %v (%v)", name, answer, err, txn.CodeOf(err))
-		})
-	}
+	guests := rapid.Bool().Draw(t, "sessions")
 	first := txn.Options{ID: id(1)}
+	if guests {
+		s.open(txn.SessionOptions{ID: session(1), TTL: time.Second})
+		first.Session = session(1)
+	}
 	for _, p := range participants[:rapid.IntRange(0, 2).Draw(t, "first branches")] {
 		first.Branches = append(first.Branches, txn.Enlistment{Participant: p})
 	}
-	add(fmt.Sprintf("begin %v", first), func(ctx context.Context, m txn.Manager) (any, error) { return m.Begin(ctx, first) })
+	s.begin(first)
 	for range rapid.IntRange(1, 20).Draw(t, "calls") {
 		tx := id(rapid.SampledFrom([]int{1, 1, 1, 1, 1, 1, 2, 2, 3, 0}).Draw(t, "transaction"))
+		if guests && rapid.IntRange(0, 2).Draw(t, "about a session") == 0 {
+			s.drawSession(t)
+			s.get(tx)
+			continue
+		}
 		switch what := rapid.IntRange(0, 13).Draw(t, "call"); what {
 		case 0, 1, 2:
 			o := txn.Options{ID: tx, Timeout: rapid.SampledFrom([]time.Duration{0, time.Nanosecond, 100 * time.Millisecond, 250 * time.Millisecond, time.Hour, 25 * time.Hour}).Draw(t, "timeout")}
@@ -90,10 +125,13 @@ func drawStory(t *rapid.T) *story {
 			for _, p := range rapid.SliceOfN(rapid.SampledFrom(append(participants, "Bank")), 0, 2).Draw(t, "branches") {
 				o.Branches = append(o.Branches, txn.Enlistment{Participant: p})
 			}
-			add(fmt.Sprintf("begin %v", o), func(ctx context.Context, m txn.Manager) (any, error) { return m.Begin(ctx, o) })
+			if guests {
+				o.Session = session(rapid.SampledFrom([]int{0, 1, 1, 2, 2, 3}).Draw(t, "session"))
+			}
+			s.begin(o)
 		case 3, 4:
 			e := txn.Enlistment{Participant: rapid.SampledFrom(participants).Draw(t, "participant"), Payload: rapid.SampledFrom([][]byte{nil, nil, []byte("x")}).Draw(t, "payload")}
-			add(fmt.Sprintf("enlist %v %v", tx, e), func(ctx context.Context, m txn.Manager) (any, error) { return m.Enlist(ctx, tx, e) })
+			s.add(fmt.Sprintf("enlist %v %v", tx, e), func(ctx context.Context, m coordinator) (any, error) { return m.Enlist(ctx, tx, e) })
 		case 5, 6:
 			c := txn.Commitment{OwnPhaseTwo: rapid.Bool().Draw(t, "own")}
 			if what == 5 {
@@ -102,41 +140,38 @@ func drawStory(t *rapid.T) *story {
 			for n := range txn.BranchID(rapid.IntRange(0, 2).Draw(t, "yes")) {
 				c.Votes = append(c.Votes, txn.BranchVote{Branch: n + 1, Vote: txn.VotePrepared})
 			}
-			add(fmt.Sprintf("commit %v %v", tx, c), func(ctx context.Context, m txn.Manager) (any, error) {
+			s.add(fmt.Sprintf("commit %v %v", tx, c), func(ctx context.Context, m coordinator) (any, error) {
 				ctx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 				defer cancel()
 				return m.Commit(ctx, tx, c)
 			})
 		case 7:
 			b := txn.Ballot{Votes: rapid.SliceOfN(votes, 0, 3).Draw(t, "votes"), Reason: rapid.SampledFrom([]string{"", "because", strings.Repeat("x", 600)}).Draw(t, "reason")}
-			add(fmt.Sprintf("vote %v %v", tx, b.Votes), func(ctx context.Context, m txn.Manager) (any, error) { return m.Vote(ctx, tx, b) })
+			s.add(fmt.Sprintf("vote %v %v", tx, b.Votes), func(ctx context.Context, m coordinator) (any, error) { return m.Vote(ctx, tx, b) })
 		case 8:
 			b := rapid.SampledFrom([]txn.BranchID{1, 1, 1, 2}).Draw(t, "branch")
-			add(fmt.Sprintf("delegate %v %v", tx, b), func(ctx context.Context, m txn.Manager) (any, error) { return m.Delegate(ctx, tx, b) })
+			s.add(fmt.Sprintf("delegate %v %v", tx, b), func(ctx context.Context, m coordinator) (any, error) { return m.Delegate(ctx, tx, b) })
 		case 9:
 			reason := rapid.SampledFrom([]string{"", "enough", strings.Repeat("x", 600)}).Draw(t, "reason")
-			add(fmt.Sprintf("rollback %v", tx), func(ctx context.Context, m txn.Manager) (any, error) { return m.Rollback(ctx, tx, reason) })
+			s.add(fmt.Sprintf("rollback %v", tx), func(ctx context.Context, m coordinator) (any, error) { return m.Rollback(ctx, tx, reason) })
 		case 10:
 			d := rapid.SampledFrom([]time.Duration{0, 100 * time.Millisecond, time.Second}).Draw(t, "timeout")
-			add(fmt.Sprintf("extend %v %v", tx, d), func(ctx context.Context, m txn.Manager) (any, error) { return m.Extend(ctx, tx, d) })
+			s.add(fmt.Sprintf("extend %v %v", tx, d), func(ctx context.Context, m coordinator) (any, error) { return m.Extend(ctx, tx, d) })
 		case 11:
 			a := txn.Ack{Branch: rapid.SampledFrom([]txn.BranchID{1, 1, 2, 9}).Draw(t, "branch"), State: rapid.SampledFrom([]txn.BranchState{txn.BranchCommitted, txn.BranchRolledBack, txn.BranchPrepared}).Draw(t, "state")}
-			add(fmt.Sprintf("done %v %v", tx, a), func(ctx context.Context, m txn.Manager) (any, error) { return nil, m.Done(ctx, tx, a) })
+			s.add(fmt.Sprintf("done %v %v", tx, a), func(ctx context.Context, m coordinator) (any, error) { return nil, m.Done(ctx, tx, a) })
 		case 12:
 			goal := rapid.SampledFrom([]txn.Goal{txn.Finished, txn.DecidedGoal}).Draw(t, "goal")
-			add(fmt.Sprintf("wait %v %v", tx, goal), func(ctx context.Context, m txn.Manager) (any, error) {
+			s.add(fmt.Sprintf("wait %v %v", tx, goal), func(ctx context.Context, m coordinator) (any, error) {
 				ctx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 				defer cancel()
 				return shown(m.Wait(ctx, tx, goal))
 			})
 		case 13:
 			d := rapid.SampledFrom([]time.Duration{time.Millisecond, 130 * time.Millisecond, time.Second}).Draw(t, "pause")
-			add(fmt.Sprintf("%v pass", d), func(context.Context, txn.Manager) (any, error) {
-				<-time.After(d)
-				return nil, nil
-			})
+			s.pause(d)
 		}
-		add(fmt.Sprintf("get %v", tx), func(ctx context.Context, m txn.Manager) (any, error) { return shown(m.Get(ctx, tx)) })
+		s.get(tx)
 	}
 	return s
 }
@@ -153,10 +188,15 @@ func shown(i txn.Info, err error) (txn.Info, error) {
 	return i, err
 }
 
-func (s *story) tell(m txn.Manager) (answers []string) {
+// tell makes the calls, each at a whole millisecond.
+func (s *story) tell(m coordinator) (answers []string) {
+	began := time.Now()
 	for _, call := range s.calls {
 		answers = append(answers, call(context.Background(), m))
 		synctest.Wait()
+		if past := time.Since(began) % time.Millisecond; past > 0 {
+			<-time.After(time.Millisecond - past)
+		}
 	}
 	return answers
 }
@@ -168,26 +208,30 @@ func TestAnswersAsANodeDoes(t *testing.T) {
 	var run int
 	rapid.Check(t, func(r *rapid.T) {
 		run++
-		s := drawStory(r)
-		var want, got []string
-		synctest.Test(t, func(t *testing.T) {
-			n := openNode(t, fmt.Sprintf("%s/%d", dir, run))
-			want = s.tell(n)
-		})
-		synctest.Test(t, func(t *testing.T) {
-			m := txntest.New(t)
-			m.Service("mail", func(context.Context, txntest.Call) (txn.Vote, error) { return 0, errAway })
-			got = s.tell(m)
-			if err := m.Check(); err != nil {
-				r.Error(err)
-			}
-		})
-		for i := range want {
-			if diff := cmp.Diff(clusterless(want[i]), clusterless(got[i])); diff != "" {
-				r.Fatalf("after\n%s\n(-node +txntest):\n%s", strings.Join(s.told[:i+1], "\n"), diff)
-			}
-		}
+		drawStory(r).compare(t, r, fmt.Sprintf("%s/%d", dir, run))
 	})
+}
+
+// compare tells the story to a node and to a manager. It gives their answers.
+func (s *story) compare(t *testing.T, r interface{ Fatalf(string, ...any) }, dir string) (answers []string) {
+	var want, got []string
+	synctest.Test(t, func(t *testing.T) { want = s.tell(openNode(t, dir)) })
+	var broken error
+	synctest.Test(t, func(t *testing.T) {
+		m := txntest.New(t)
+		m.Service("mail", func(context.Context, txntest.Call) (txn.Vote, error) { return 0, errAway })
+		got = s.tell(m)
+		broken = m.Check()
+	})
+	if broken != nil {
+		r.Fatalf("after\n%s\n%v", strings.Join(s.told, "\n"), broken)
+	}
+	for i := range want {
+		if diff := cmp.Diff(clusterless(want[i]), clusterless(got[i])); diff != "" {
+			r.Fatalf("after\n%s\n(-node +txntest):\n%s", strings.Join(s.told[:i+1], "\n"), diff)
+		}
+	}
+	return want
 }
 
 // clusterless cuts the names of branches at their participants, which begin with the

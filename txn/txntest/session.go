@@ -1,0 +1,150 @@
+package txntest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// sessionCalls are the calls about clients' sessions, as [Manager.Fail] knows them.
+var sessionCalls = []string{"open session", "keep alive", "close session", "list sessions"}
+
+// OpenSession opens a client's session, as a node does: the code under test, or the
+// test, has to call [Manager.KeepAlive] again and again, or what was begun in the
+// session ([txn.Options]) is rolled back. Opening it again, with the same id and
+// options, is a sign of life.
+//
+// [txn.ErrInvalid]: see [txn.SessionOptions.Check], or there are too many.
+// [txn.ErrConflict]: the id is that of a session with other options.
+// [txn.ErrNotFound]: that session has ended.
+func (m *Manager) OpenSession(ctx context.Context, o txn.SessionOptions) (txn.ClientSession, error) {
+	const op = "open session"
+	if o.ID.IsZero() {
+		o.ID = txn.SessionID(newID())
+	}
+	return through(ctx, m, op, txn.ID{}, func() (txn.ClientSession, error) {
+		if err := o.Check(); err != nil {
+			return txn.ClientSession{}, txn.Wrap(op, txn.ID{}, err)
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		ttl := txn.GrantedTTL(o.TTL)
+		if err := m.sessionLocked(op, o.ID, machine.OpenSession{ID: o.ID, Name: o.Name, TTL: ttl}); err != nil {
+			return txn.ClientSession{}, err
+		}
+		return m.heardLocked(o.ID, ttl), nil
+	})
+}
+
+// KeepAlive is a sign of life of a session. Nil means that it is open, and will not
+// expire before its TTL is over.
+//
+// [txn.ErrNotFound]: it has ended, or is unknown; when it expired, the error is
+// [txn.ErrSessionExpired] too.
+func (m *Manager) KeepAlive(ctx context.Context, id txn.SessionID) (txn.ClientSession, error) {
+	const op = "keep alive"
+	return through(ctx, m, op, txn.ID{}, func() (txn.ClientSession, error) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		switch {
+		case id.IsZero():
+			return txn.ClientSession{}, txn.Wrap(op, txn.ID{}, fmt.Errorf("%w: no session id given", txn.ErrInvalid))
+		case m.closed:
+			return txn.ClientSession{}, over(op, txn.ID{})
+		}
+		m.catchUpLocked()
+		res := m.machine.Alive(id)
+		if res.Code != machine.OK {
+			return txn.ClientSession{}, aboutSession(res.Refusal(op, txn.ID{}), id)
+		}
+		return m.heardLocked(id, res.Timeout), nil
+	})
+}
+
+// heardLocked notes a sign of life of a session that is open.
+func (m *Manager) heardLocked(id txn.SessionID, ttl time.Duration) txn.ClientSession {
+	m.hearLocked(id, ttl)
+	s, _ := m.machine.Session(id) // it is open
+	return s.Show()
+}
+
+// CloseSession ends a session at the client's wish. What was begun there and is
+// undecided is rolled back, by [txn.CauseClient].
+//
+// [txn.ErrNotFound]: it has expired, or is unknown.
+func (m *Manager) CloseSession(ctx context.Context, id txn.SessionID) error {
+	const op = "close session"
+	_, err := through(ctx, m, op, txn.ID{}, func() (none struct{}, err error) {
+		if id.IsZero() {
+			return none, &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: "no session id given"}
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if err := m.sessionLocked(op, id, machine.CloseSession{ID: id}); err != nil {
+			return none, err
+		}
+		m.forgetLocked(id)
+		return none, nil
+	})
+	return err
+}
+
+// sessionLocked has a command about a session carried out and turns a refusal into an
+// error.
+func (m *Manager) sessionLocked(op string, id txn.SessionID, c machine.Command) error {
+	if m.closed {
+		return over(op, txn.ID{})
+	}
+	m.catchUpLocked()
+	res := m.applyLocked(c)[0]
+	switch res.Code {
+	case machine.OK:
+		return nil
+	case machine.TooMany:
+		return &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: fmt.Sprintf("%d sessions are open, the most that there can be; see: txmgr session list", txn.MaxSessions)}
+	case machine.Conflict:
+		return &txn.Error{Op: op, Err: txn.ErrConflict, Detail: fmt.Sprintf("session %v was opened with other options", id)}
+	}
+	return aboutSession(res.Refusal(op, txn.ID{}), id)
+}
+
+// aboutSession adds to a refusal which session it is about.
+func aboutSession(err error, id txn.SessionID) error {
+	var e *txn.Error
+	if errors.As(err, &e) && errors.Is(e.Err, txn.ErrNotFound) {
+		e.Detail = id.String() + ": " + e.Detail
+	}
+	return err
+}
+
+// Sessions lists clients' sessions in the order of their ids, the newest ones when
+// there are more than the filter's limit.
+func (m *Manager) Sessions(ctx context.Context, f txn.SessionFilter) ([]txn.ClientSession, error) {
+	const op = "list sessions"
+	return through(ctx, m, op, txn.ID{}, func() ([]txn.ClientSession, error) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.closed {
+			return nil, over(op, txn.ID{})
+		}
+		m.catchUpLocked()
+		found, _ := m.machine.Sessions(0, math.MaxInt, func(s *machine.Session) bool { return f.Ended || s.State == txn.SessionOpen })
+		slices.SortFunc(found, func(a, b machine.Session) int { return a.ID.Compare(b.ID) })
+		limit := f.Limit
+		if limit <= 0 {
+			limit = listed
+		}
+		found = found[max(len(found)-min(limit, maxListed), 0):]
+		out := make([]txn.ClientSession, len(found))
+		for i := range found {
+			out[i] = found[i].Show()
+		}
+		return out, nil
+	})
+}
