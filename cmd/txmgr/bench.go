@@ -18,12 +18,13 @@ import (
 func benchCommand(a *app) *cobra.Command {
 	bench := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure the timeout structures on this machine",
-		Long: `Measure on this machine what the coordinator keeps deadlines with. No server is needed,
-and none is asked. Let the machine do nothing else meanwhile.`,
+		Short: "Measure timeout structures and adaptive pools on this machine",
+		Long: `Measure on this machine what the coordinator keeps deadlines with, and what it sizes its
+pools of workers with. No server is needed, and none is asked. Let the machine do
+nothing else meanwhile.`,
 	}
 	parent(bench)
-	bench.AddCommand(benchTimeoutsCommand(a), benchSurvivalCommand(a), benchMeasureCommand(a))
+	bench.AddCommand(benchTimeoutsCommand(a), benchSurvivalCommand(a), benchAdaptiveCommand(a), benchMeasureCommand(a))
 	return bench
 }
 

@@ -53,6 +53,7 @@ var arrows = []arrow{
 	{"internal/certs", []string{"txn"}, "certificates: made, read, read again, and what they allow; both ports use it"},
 	{"internal/bed", nil, "ground of the simulation, which a node can be put on"},
 	{"internal/failpoint", nil, "steps at which crash tests end the process; empty in every build but theirs"},
+	{"internal/adaptivebench", []string{"adaptive", "internal/testdb"}, "the experiments of the adaptive pool: the pool, and a database to work on"},
 	{"internal/...", []string{"..."}, "beds and tools of the tests"},
 }
 

@@ -19,7 +19,7 @@ var libraries = []library{
 	{"github.com/hashicorp/raft", []string{"raftfsm/...", "node/...", "internal/bed", "internal/sim"}, "the log is known to those who drive it"},
 	{"go.etcd.io/bbolt", []string{"raftfsm/...", "node", "participant/ledger"}, "a store belongs to one package"},
 	{"github.com/spf13/", []string{"cmd/..."}, "the command line is a shell round the product"},
-	{"github.com/jackc/pgx/", []string{"participant/postgres", "internal/testdb", "cmd/txmgr/internal/...", "examples/..."}, "a driver belongs to its participant, and to whoever plays the application"},
+	{"github.com/jackc/pgx/", []string{"participant/postgres", "internal/testdb", "internal/adaptivebench", "cmd/txmgr/internal/...", "examples/..."}, "a driver belongs to its participant, and to whoever plays the application"},
 	{"github.com/go-sql-driver/", []string{"participant/mariadb", "internal/testdb", "cmd/txmgr/internal/..."}, "a driver belongs to its participant, and to whoever plays the application"},
 	{"connectrpc.com/", []string{"api/...", "server/...", "client/..."}, "the wire has two ends"},
 	{"github.com/prometheus/", []string{"server/..."}, "metrics are an output of the server"},

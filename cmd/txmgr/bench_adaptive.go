@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+	"github.com/txmgr/txmgr/internal/adaptivebench"
+	"github.com/txmgr/txmgr/internal/testdb"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// adaptiveFlags are what bench adaptive is asked for.
+type adaptiveFlags struct {
+	apps, users, pools, load, out string
+	time                          time.Duration
+	speed                         float64
+}
+
+func benchAdaptiveCommand(a *app) *cobra.Command {
+	var asked adaptiveFlags
+	cmd := &cobra.Command{
+		Use:   "adaptive",
+		Short: "Compare pools of a fixed size with pools that size themselves",
+		Long: `Repeat the experiments that the optimizers of the adaptive pool were first presented
+with: an HTTP server runs each request on a pool of workers, and users send one request
+after the other. Pools of a fixed size are compared with pools that an optimizer sizes,
+which begin with one worker.
+
+Applications:
+  prime1m, prime10m  is one of 21 numbers from a million, or ten million, prime?
+  dbread, dbwrite    one of 50,000 rows, or the time into a table, of a private PostgreSQL
+
+Pools are numbers of workers, and optimizers:
+  throughput  one of the source's: larger as long as that yields 10 % more
+  mean, p99   its two others: smaller or larger where that lowers the latency by 5 %
+  knee        the smallest that does as much as the best
+  throughput-reconciled, mean-reconciled, p99-reconciled
+              the source's as they are meant, not as they were published
+
+Load: fixed is as many users all the time. varying is the five phases of the source:
+half of the largest number of --users, 1, all of them, none, and half again.
+
+An experiment of the source takes 25 minutes (--time), and is shortened (--speed); a
+pool of a fixed size, which learns nothing, is measured for a fifth of that. The more
+it is shortened, the fewer requests a window of the source's optimizers holds, and the
+more they are led by chance. All together take under 25 minutes by default. Ctrl-C ends
+early, with what there is.
+
+  REQUESTS/S  of the whole time, what had to be learnt included
+  MEAN, P99   latencies at the server, the time in the queue included
+  SIZE        how many workers there might be, on the average of the time; and at the end
+  RESIZES     how often the size was changed`,
+		Example: `  txmgr bench adaptive --out report
+  txmgr bench adaptive --apps prime10m --load fixed --users 1,10,100 --speed 100
+  txmgr bench adaptive --apps dbwrite --pools 10,100,throughput,knee --speed 10 -o json`,
+		Args:              nothing(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := cmd.Flags()
+	f.StringVar(&asked.apps, "apps", "", "applications, with commas between them (default all)")
+	f.StringVar(&asked.users, "users", "100", "numbers of users, with commas between them")
+	f.StringVar(&asked.pools, "pools", adaptivebench.DefaultContenders, "sizes and optimizers, with commas between them")
+	f.StringVar(&asked.load, "load", "fixed,varying", "fixed, varying, or both")
+	f.DurationVar(&asked.time, "time", adaptivebench.DefaultTime, "how long an experiment of the source takes")
+	f.Float64Var(&asked.speed, "speed", adaptivebench.DefaultSpeed, "how many times shorter it is here")
+	f.StringVar(&asked.out, "out", "", "a directory for a report with pictures, which is made if it is not there")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return benchAdaptive(cmd.Context(), a, asked) }
+	return cmd
+}
+
+func benchAdaptive(ctx context.Context, a *app, asked adaptiveFlags) error {
+	c, err := adaptiveConfig(asked)
+	if err != nil {
+		return err
+	}
+	out, err := beginFolder(asked.out)
+	if err != nil {
+		return err
+	}
+	tasks := c.Tasks()
+	a.print.Note("%d experiments, %s of the source each, %v times shortened: about %v; Ctrl-C ends early",
+		len(tasks), c.Time, c.Speed, c.Total().Round(time.Second))
+	bar := a.print.Progress("measuring", len(tasks), time.Now())
+	c.Done = func() { bar.Step(time.Now()) }
+	report, fault := adaptivebench.Run(ctx, c)
+	bar.Hide()
+	if len(report.Results) == 0 && fault != nil {
+		return adaptiveFailure(fault)
+	}
+	if fault != nil {
+		a.print.Note("ended early: %d of %d experiments", len(report.Results), report.Planned)
+	}
+	if err := out.keep(report); err != nil {
+		return errors.Join(err, fault)
+	}
+	err = a.print.Print(output.Document{Value: report, IDs: contenderNames(c.Contenders), Tables: adaptiveTables(report)})
+	if err != nil || fault != nil {
+		return errors.Join(adaptiveFailure(fault), err)
+	}
+	if asked.out != "" {
+		a.print.Note("the report: %s", out.page())
+	}
+	return nil
+}
+
+// adaptiveFailure tells what is missing on the machine from what went wrong.
+func adaptiveFailure(err error) error {
+	if errors.Is(err, testdb.ErrMissing) {
+		return &output.Failure{
+			Code: txn.CodeError, What: "start a private PostgreSQL", Cause: err.Error(), Err: err,
+			Next: "install it, or leave it out: txmgr bench adaptive --apps prime1m,prime10m",
+		}
+	}
+	return err
+}
+
+// adaptiveConfig checks what is to be measured.
+func adaptiveConfig(asked adaptiveFlags) (c adaptivebench.Config, err error) {
+	c.Time, c.Speed = asked.time, asked.speed
+	var apps []string
+	for _, known := range adaptivebench.Apps() {
+		apps = append(apps, known.Name)
+	}
+	if c.Apps = apps; asked.apps != "" {
+		if c.Apps, err = among("--apps", asked.apps, apps); err != nil {
+			return c, err
+		}
+	}
+	if c.Loads, err = among("--load", asked.load, adaptivebench.Loads()); err != nil {
+		return c, err
+	}
+	if c.Users, err = adaptivebench.ParseUsers(asked.users); err != nil {
+		return c, output.Usage("for example --users 1,10,100", "--users: %v", err)
+	}
+	if c.Contenders, err = adaptivebench.ParseContenders(asked.pools); err != nil {
+		return c, output.Usage("for example --pools 10,100,knee", "--pools: %v", err)
+	}
+	if math.IsNaN(c.Speed) || c.Speed < 1 || c.Speed > adaptivebench.MaxSpeed {
+		return c, output.Usage(fmt.Sprintf("--speed 1 to %d", adaptivebench.MaxSpeed), "--speed is %v", c.Speed)
+	}
+	if c.Time < adaptivebench.MinTime || c.Time > adaptivebench.MaxTime {
+		return c, output.Usage(fmt.Sprintf("--time %v to %v", adaptivebench.MinTime, adaptivebench.MaxTime), "--time is %v", c.Time)
+	}
+	return c, c.Check()
+}
+
+func contenderNames(all []adaptivebench.Contender) []string {
+	var names []string
+	for _, c := range all {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// adaptiveTables has one table for each application and load.
+func adaptiveTables(r adaptivebench.Report) []output.Table {
+	var tables []output.Table
+	for _, group := range r.Groups() {
+		first := group[0]
+		t := output.Table{Columns: output.Columns(
+			strings.ToUpper(first.App)+", "+strings.ToUpper(first.Load)+" "+strconv.Itoa(first.Users),
+			"REQUESTS/S", "MEAN", "P99", "SIZE", "LAST", "RESIZES")}
+		t.Columns = append(t.Columns, output.Column{Name: "P99 AT USERS", Wide: true}, output.Column{Name: "IN A WINDOW", Wide: true})
+		for _, p := range first.Parts {
+			name := strings.ToUpper(p.Name)
+			if first.Load == adaptivebench.VaryingLoad {
+				name = "USERS: " + strconv.Itoa(p.Users)
+			}
+			t.Columns = append(t.Columns, output.Column{Name: name, Wide: first.Load == adaptivebench.FixedLoad})
+		}
+		for _, x := range group {
+			row := []string{
+				x.Contender, adaptivebench.Number(x.Rate), adaptivebench.Latency(x.Mean), adaptivebench.Latency(x.P99),
+				adaptivebench.Number(x.Size), strconv.Itoa(x.Last), strconv.Itoa(len(x.Resizes)),
+				adaptivebench.Latency(x.UserP99), adaptivebench.Number(x.PerWindow),
+			}
+			for _, p := range x.Parts {
+				row = append(row, adaptivebench.Number(p.Rate)+"/s at "+adaptivebench.Number(p.Size))
+			}
+			t.Add(row...)
+		}
+		tables = append(tables, t)
+	}
+	return tables
+}

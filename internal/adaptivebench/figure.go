@@ -1,0 +1,235 @@
+package adaptivebench
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// A picture has two rows of panels, in pixels.
+const (
+	panelWidth, panelHeight = 420.0, 220.0
+	panelLeft, panelTop     = 64.0, 40.0
+	panelRight, panelBelow  = 136.0, 34.0 // room for names and for times
+	headHeight              = 62.0
+)
+
+// quantity is what a panel shows.
+type quantity struct {
+	title string
+	log   bool
+	of    func(Figures) float64
+}
+
+var quantities = []quantity{
+	{"requests in a second", false, func(f Figures) float64 { return f.Rate }},
+	{"mean latency, ms", true, func(f Figures) float64 { return milliseconds(f.Mean) }},
+	{"99th percentile of latencies, ms", true, func(f Figures) float64 { return milliseconds(f.P99) }},
+}
+
+// look is how a contender is drawn.
+type look struct{ title, class, colour string }
+
+// looksOf gives the looks of the contenders of a group.
+func looksOf(group []Result) []look {
+	looks, fixed := make([]look, len(group)), 0
+	for i, r := range group {
+		looks[i] = look{poolTitle(r.Contender), "line", colours[max(0, slices.Index(Optimizers(), r.Contender))]}
+		if isFixed(r.Contender) {
+			looks[i].class, looks[i].colour = "line fixed", muted[fixed%len(muted)]
+			fixed++
+		}
+	}
+	return looks
+}
+
+// poolTitle is what a contender is called in pictures.
+func poolTitle(name string) string {
+	if isFixed(name) {
+		return "fixed " + name
+	}
+	return name
+}
+
+// isFixed tells the name of a pool of a fixed size.
+func isFixed(name string) bool {
+	_, err := strconv.Atoi(name)
+	return err == nil
+}
+
+// OverTime draws what the source draws of its experiments, for the results of one
+// application and load: throughput, latencies and the size of the pool over time, as
+// an SVG that can be read on a light and on a dark page.
+func (r Report) OverTime(group []Result) string {
+	const width, height = 2 * (panelLeft + panelWidth + panelRight), headHeight + 2*(panelTop+panelHeight+panelBelow)
+	c := newCanvas(int(width), int(height), titleOf(group[0].Task),
+		fmt.Sprintf("over %s of the source's time, %s times shortened; latencies at the server, on logarithmic axes; dashed: fixed pools",
+			clock(r.Time), figureOfSpeed(r.Speed)))
+	for i := range len(quantities) + 1 {
+		p := panel{canvas: c, x: panelLeft + float64(i%2)*(panelLeft+panelWidth+panelRight), y: headHeight + panelTop + float64(i/2)*(panelTop+panelHeight+panelBelow)}
+		if i < len(quantities) {
+			p.metric(quantities[i], group)
+		} else {
+			p.sizes(group)
+		}
+		p.times(r.Time, group[0])
+	}
+	return c.done()
+}
+
+// figureOfSpeed writes a factor without needless digits.
+func figureOfSpeed(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+// titleOf says what a picture shows.
+func titleOf(t Task) string {
+	app, ok := appOf(t.App)
+	if !ok {
+		app.Title = t.App
+	}
+	if t.Load == VaryingLoad {
+		return fmt.Sprintf("%s, varying load of up to %d users", app.Title, t.Users)
+	}
+	if t.Users == 1 {
+		return app.Title + ", fixed load of 1 user"
+	}
+	return fmt.Sprintf("%s, fixed load of %d users", app.Title, t.Users)
+}
+
+// panel is one of the diagrams of a picture; x and y are its upper left corner.
+type panel struct {
+	*canvas
+	x, y   float64
+	labels []label
+}
+
+func (p *panel) metric(q quantity, group []Result) {
+	least, most := math.Inf(1), 0.0
+	for _, r := range group {
+		for _, s := range r.Samples {
+			if v := q.of(s.Figures); v > 0 {
+				least, most = min(least, v), max(most, v)
+			}
+		}
+	}
+	axis := linear(most, tickName)
+	if q.log {
+		axis = logarithmic(min(least, most), most, tickName)
+	}
+	p.frame(q.title, axis)
+	looks := looksOf(group)
+	for n, r := range group {
+		var line []spot
+		last := -1.0
+		for i, s := range r.Samples {
+			v := q.of(s.Figures)
+			if q.log && v == 0 { // no request ended: there is no latency
+				line = p.stroke(looks[n], line)
+				continue
+			}
+			last = p.up(axis, v)
+			line = append(line, spot{p.x + panelWidth*(float64(i)+0.5)/float64(len(r.Samples)), last})
+		}
+		if last >= 0 {
+			p.tag(looks[n], last)
+		}
+		p.stroke(looks[n], line)
+	}
+	p.names()
+}
+
+// sizes shows how large pools were: those that an optimizer sized, if there are any.
+func (p *panel) sizes(group []Result) {
+	adaptive := 0
+	for _, r := range group {
+		if !isFixed(r.Contender) {
+			adaptive++
+		}
+	}
+	most := 1
+	for _, r := range group {
+		if adaptive == 0 || !isFixed(r.Contender) {
+			most = max(most, r.Start)
+			for _, c := range r.Resizes {
+				most = max(most, c.Size)
+			}
+		}
+	}
+	axis := linear(float64(most), tickName)
+	p.frame("size of the pool", axis)
+	looks := looksOf(group)
+	for n, r := range group {
+		if adaptive > 0 && isFixed(r.Contender) || len(r.Samples) == 0 {
+			continue
+		}
+		end, y := r.Samples[len(r.Samples)-1].At, p.up(axis, float64(r.Start))
+		line := []spot{{p.x, y}}
+		for _, c := range r.Resizes {
+			x := p.x + panelWidth*min(c.At/end, 1)
+			line = append(line, spot{x, y})
+			y = p.up(axis, float64(c.Size))
+			line = append(line, spot{x, y})
+		}
+		p.tag(looks[n], y)
+		p.stroke(looks[n], append(line, spot{p.x + panelWidth, y}))
+	}
+	p.names()
+}
+
+func (p *panel) up(axis scale, v float64) float64 {
+	return p.y + panelHeight*(1-axis.place(v))
+}
+
+func (p *panel) frame(title string, axis scale) {
+	p.text("panel", "start", p.x, p.y-22, title)
+	for _, v := range axis.ticks {
+		y := p.up(axis, v)
+		p.grid(p.x, y, p.x+panelWidth, y)
+		p.text("tick", "end", p.x-6, y+4, axis.name(v))
+	}
+}
+
+// stroke draws a line and gives an empty one.
+func (p *panel) stroke(l look, line []spot) []spot {
+	if len(line) > 0 {
+		p.line(l.class, l.colour, line)
+	}
+	return nil
+}
+
+func (p *panel) tag(l look, y float64) {
+	p.labels = append(p.labels, label{y, l.title, l.colour})
+}
+
+func (p *panel) names() {
+	for _, l := range apart(p.labels, p.y, p.y+panelHeight) {
+		p.coloured(l.colour, p.x+panelWidth+8, l.y+4, l.text)
+	}
+}
+
+// times writes the source's time below a panel, and the users above it if their
+// number varies.
+func (p *panel) times(total time.Duration, r Result) {
+	const parts = 5
+	for k := range parts + 1 {
+		x := p.x + panelWidth*float64(k)/parts
+		p.grid(x, p.y, x, p.y+panelHeight)
+		p.text("tick", "middle", x, p.y+panelHeight+17, clock(total*time.Duration(k)/parts))
+	}
+	if r.Load != VaryingLoad {
+		return
+	}
+	at := p.x
+	for _, part := range r.Parts {
+		p.text("tick", "middle", at+panelWidth*part.Part/2, p.y-5, usersWord(part.Users))
+		at += panelWidth * part.Part
+	}
+}
+
+func usersWord(n int) string {
+	if n == 1 {
+		return "1 user"
+	}
+	return fmt.Sprintf("%d users", n)
+}

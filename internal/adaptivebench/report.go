@@ -1,0 +1,170 @@
+package adaptivebench
+
+import (
+	"slices"
+	"time"
+
+	"github.com/txmgr/txmgr/adaptive"
+)
+
+// Report is what a run has found out.
+type Report struct {
+	Conditions
+	// Time and Speed are those of the configuration, Period the length of a window of
+	// the source's optimizers that follows from them.
+	Time   time.Duration `json:"time_ns"`
+	Speed  float64       `json:"speed"`
+	Period time.Duration `json:"period_ns"`
+	// Planned is how many experiments there were to be; fewer results say that the run
+	// was interrupted.
+	Planned int      `json:"planned"`
+	Results []Result `json:"results"`
+}
+
+// Figures are of some part of an experiment.
+type Figures struct {
+	// Rate is in requests a second.
+	Rate float64 `json:"rate"`
+	// Mean and P99 are latencies at the server, zero if no request ended.
+	Mean time.Duration `json:"mean_ns"`
+	P99  time.Duration `json:"p99_ns"`
+	// UserP99 is what users saw.
+	UserP99 time.Duration `json:"user_p99_ns"`
+	// Size is how many workers there might be, on the average of the time.
+	Size float64 `json:"size"`
+}
+
+// Sample is a point of a picture.
+type Sample struct {
+	// At is its end, in seconds of the source's time.
+	At    float64 `json:"at_seconds"`
+	Users int     `json:"users"`
+	Figures
+}
+
+// Part is a phase of an experiment.
+type Part struct {
+	Phase
+	Figures
+}
+
+// Result is an experiment.
+type Result struct {
+	Task
+	Figures
+	// Took is how long it was measured, in the time of the wall.
+	Took time.Duration `json:"took_ns"`
+	// Answered is how many requests ended in that time.
+	Answered uint64 `json:"answered"`
+	// PerWindow is how many of them one window of the optimizer held, on the average.
+	PerWindow float64 `json:"per_window"`
+	// Last is the size at the end.
+	Last    int      `json:"last_size"`
+	Start   int      `json:"start_size"`
+	Parts   []Part   `json:"parts"`
+	Samples []Sample `json:"samples"`
+	Resizes []Resize `json:"resizes"`
+}
+
+// Groups are the results that belong into one picture each, in the order of their contenders.
+func (r Report) Groups() [][]Result {
+	var groups [][]Result
+	for _, x := range r.Results {
+		i := slices.IndexFunc(groups, func(g []Result) bool { return g[0].group() == x.group() })
+		if i < 0 {
+			groups = append(groups, []Result{x})
+		} else {
+			groups[i] = append(groups[i], x)
+		}
+	}
+	return groups
+}
+
+// tally is what was counted in a part of an experiment.
+type tally struct {
+	from, to      time.Duration // since it began
+	phase         int
+	server, users adaptive.Histogram
+}
+
+func (t *tally) add(other *tally) {
+	t.server.Add(&other.server)
+	t.users.Add(&other.users)
+	t.to = max(t.to, other.to)
+}
+
+func (t *tally) figures(sizes sizes) Figures {
+	f := Figures{
+		Mean: t.server.Mean(), P99: t.server.Quantile(0.99), UserP99: t.users.Quantile(0.99),
+		Size: sizes.mean(t.from, t.to),
+	}
+	if d := t.to - t.from; d > 0 {
+		f.Rate = float64(t.server.Count()) / d.Seconds()
+	}
+	return f
+}
+
+// sizes is how large a pool was: the size to begin with, and the changes, whose times
+// are of the same clock as what is asked for.
+type sizes struct {
+	start   int
+	changes []Resize
+}
+
+// mean is the mean size between two moments.
+func (s sizes) mean(from, to time.Duration) float64 {
+	if to <= from {
+		return 0
+	}
+	sum, size, at := 0.0, s.start, from
+	for _, c := range s.changes {
+		if c.at > from {
+			end := min(c.at, to)
+			sum += float64(size) * float64(end-at)
+			at = end
+		}
+		if c.at >= to {
+			break
+		}
+		size = c.Size
+	}
+	if at < to {
+		sum += float64(size) * float64(to-at)
+	}
+	return sum / float64(to-from)
+}
+
+func (s sizes) last() int {
+	if len(s.changes) == 0 {
+		return s.start
+	}
+	return s.changes[len(s.changes)-1].Size
+}
+
+// resultOf sums up what was counted. scale is how many seconds of the source one of
+// the experiment stands for.
+func resultOf(t Task, phases []Phase, tallies []*tally, sizes sizes, scale float64, window time.Duration) Result {
+	out := Result{Task: t, Start: sizes.start, Last: sizes.last(), Samples: []Sample{}, Parts: []Part{}, Resizes: []Resize{}}
+	whole := &tally{}
+	parts := make([]tally, len(phases))
+	for i, s := range tallies {
+		out.Samples = append(out.Samples, Sample{At: s.to.Seconds() * scale, Users: phases[s.phase].Users, Figures: s.figures(sizes)})
+		part := &parts[s.phase]
+		if i == 0 || tallies[i-1].phase != s.phase {
+			part.from = s.from
+		}
+		part.add(s)
+		whole.add(s)
+	}
+	for i := range parts {
+		out.Parts = append(out.Parts, Part{phases[i], parts[i].figures(sizes)})
+	}
+	for _, c := range sizes.changes {
+		c.At = max(0, c.at.Seconds()) * scale
+		out.Resizes = append(out.Resizes, c)
+	}
+	out.Figures = whole.figures(sizes)
+	out.Took, out.Answered = whole.to, whole.server.Count()
+	out.PerWindow = out.Rate * window.Seconds()
+	return out
+}

@@ -1,0 +1,157 @@
+package adaptivebench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/txmgr/txmgr/adaptive"
+)
+
+// ending is how long the end of an experiment may take.
+const ending = time.Minute
+
+// Run measures everything. Contenders take turns in a random order. When ctx ends, or
+// an experiment fails, the report has those that were over, beside the error.
+func Run(ctx context.Context, c Config) (_ Report, err error) {
+	r := Report{Time: c.Time, Speed: c.Speed, Results: []Result{}}
+	if err := c.Check(); err != nil {
+		return r, err
+	}
+	tasks := c.Tasks()
+	r.Period, r.Planned, r.Conditions = c.Period(), len(tasks), beginConditions()
+	began, before := time.Now(), readProcessors()
+	b := bench{config: c}
+	defer func() {
+		if b.db != nil {
+			err = errors.Join(err, b.db.close())
+		}
+	}()
+	order := shuffled(tasks)
+	for _, k := range order {
+		result, fault := b.measure(ctx, tasks[k])
+		if fault != nil {
+			err = fault
+			break
+		}
+		r.Results = append(r.Results, result)
+	}
+	slices.SortStableFunc(r.Results, func(x, y Result) int { return slices.Index(tasks, x.Task) - slices.Index(tasks, y.Task) })
+	r.Conditions.end(began, before, b.db)
+	return r, err
+}
+
+// shuffled is the order of the experiments: group by group, each in a random order.
+func shuffled(tasks []Task) []int {
+	var order []int
+	for first := 0; first < len(tasks); {
+		n := 1
+		for first+n < len(tasks) && tasks[first+n].group() == tasks[first].group() {
+			n++
+		}
+		for _, k := range rand.Perm(n) {
+			order = append(order, first+k)
+		}
+		first += n
+	}
+	return order
+}
+
+// bench is what experiments have in common.
+type bench struct {
+	config Config
+	db     *database // nil until one is needed
+}
+
+func (b *bench) measure(ctx context.Context, t Task) (Result, error) {
+	if err := ctx.Err(); err != nil {
+		return Result{}, err
+	}
+	if b.config.Step != nil {
+		b.config.Step(t)
+	}
+	result, err := b.experiment(ctx, t)
+	if err != nil {
+		if ctx.Err() != nil {
+			return Result{}, ctx.Err()
+		}
+		return Result{}, fmt.Errorf("measure %s under the %s load of %d users with the pool %s: %w", t.App, t.Load, t.Users, t.Contender, err)
+	}
+	if b.config.Done != nil {
+		b.config.Done()
+	}
+	return result, nil
+}
+
+// experiment prepares an application and puts it under load.
+func (b *bench) experiment(ctx context.Context, t Task) (Result, error) {
+	app, _ := appOf(t.App)
+	if app.Database && b.db == nil {
+		db, err := openDatabase(ctx, slices.Max(b.config.Users))
+		if err != nil {
+			return Result{}, err
+		}
+		b.db = db
+	}
+	s, err := app.open(ctx, b.db)
+	if err != nil {
+		return Result{}, err
+	}
+	optimizer, start, err := b.config.contender(t.Contender).optimizer(b.config.Period())
+	if err != nil {
+		return Result{}, err
+	}
+	runtime.GC() // what others have left behind is not this one's to clear away
+	return b.underLoad(ctx, t, s, &witness{Optimizer: optimizer}, start)
+}
+
+// underLoad lets users have a server, and sums up how they fared.
+func (b *bench) underLoad(ctx context.Context, t Task, s service, w *witness, start int) (_ Result, err error) {
+	pool, err := adaptive.New(adaptive.Config{Optimizer: w, Start: start, Queue: MaxUsers})
+	if err != nil {
+		return Result{}, err
+	}
+	made := time.Now()
+	closed, stop := context.WithTimeout(context.WithoutCancel(ctx), ending)
+	defer stop()
+	contender := b.config.contender(t.Contender)
+	length, phases, seen := b.config.Length(contender), phasesOf(t.Load, t.Users), newRecorder()
+	web, err := openSite(s, pool, seen.atServer)
+	if err != nil {
+		return Result{}, errors.Join(err, pool.Close(closed))
+	}
+	loaded, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	users := crowd{ctx: loaded, fail: fail, took: seen.atUser, fresh: func() (user, error) { return dial(loaded, web.address) }}
+	var tallies []*tally
+	began := time.Now()
+	users.play(phases, length, b.config.Period(), func(phase int, from, to time.Duration) {
+		server, client := seen.take()
+		tallies = append(tallies, &tally{from: from, to: to, phase: phase, server: *server, users: *client})
+	})
+	users.end()
+	err = errors.Join(web.close(closed), pool.Close(closed))
+	if loaded.Err() != nil {
+		return Result{}, errors.Join(context.Cause(loaded), err)
+	}
+	if err == nil && s.check != nil {
+		err = s.check(ctx, seen.total())
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	for i := range w.seen {
+		w.seen[i].at -= began.Sub(made)
+	}
+	during := slices.DeleteFunc(w.seen, func(c Resize) bool { return c.at > length })
+	scale := b.config.Time.Seconds() / length.Seconds()
+	window := b.config.Period()
+	if contender.Size == 0 {
+		window = w.Period()
+	}
+	return resultOf(t, phases, tallies, sizes{start, during}, scale, window), nil
+}

@@ -1,0 +1,68 @@
+package adaptivebench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/txmgr/txmgr/adaptive"
+)
+
+// site is an HTTP server that runs every request on a pool.
+type site struct {
+	address string
+	http    *http.Server
+	ended   chan error
+}
+
+// openSite begins to serve an application on a free port of the loopback address.
+// took is told how long each request was at the pool, for many goroutines.
+func openSite(s service, pool *adaptive.Pool, took func(time.Duration)) (*site, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("open the server: %w", err)
+	}
+	out := &site{
+		address: listener.Addr().String(),
+		http:    &http.Server{Handler: handler(s, pool, took), ErrorLog: log.New(io.Discard, "", 0)},
+		ended:   make(chan error, 1),
+	}
+	go func() { out.ended <- out.http.Serve(listener) }()
+	return out, nil
+}
+
+// handler has a worker of the pool find the answer, as the source's server does; what
+// is read and written is left to the server's own goroutines, as there to Netty's.
+func handler(s service, pool *adaptive.Pool, took func(time.Duration)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began := time.Now()
+		var answer string
+		err := pool.Do(r.Context(), func() (err error) {
+			answer, err = s.answer(r.Context())
+			return err
+		})
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		took(time.Since(began))
+		_, _ = io.WriteString(w, answer) // a user who has gone needs none
+	})
+}
+
+// close ends the server; requests that are under way are waited for until ctx ends.
+func (s *site) close(ctx context.Context) error {
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		err = errors.Join(fmt.Errorf("end the server: %w", err), s.http.Close())
+	}
+	if ended := <-s.ended; !errors.Is(ended, http.ErrServerClosed) {
+		err = errors.Join(err, ended)
+	}
+	return err
+}
