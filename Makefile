@@ -64,6 +64,7 @@ sim-adaptive: ## optimizers of the worker pool against the best fixed limits, wi
 
 race: ## the packages that run goroutines, under the race detector (which makes nothing of a test that weighs memory)
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 20m -skip '^TestAMillionLeaveNothing$$' $(RACE)
+	CGO_ENABLED=1 $(GO) test -race -count=1 -run 'Snapshot|Readers|Scan' ./txn/machine
 	CGO_ENABLED=1 TXMGR_SIM_SEEDS=40 $(GO) test -race -count=1 -timeout 20m -skip TestPlantedBugs ./internal/sim
 
 planted: ## one bug after the other is planted: each must be caught by the test that guards against it

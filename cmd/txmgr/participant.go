@@ -35,7 +35,7 @@ func participantListCommand(a *app) *cobra.Command {
 		Use:               "list",
 		Aliases:           []string{"ls"},
 		Short:             "List the participants and their health",
-		Long:              "List the participants, and their health as the server sees it: since when, and how long\nthe last probe took. A participant that no transaction needs is probed every 15\nseconds. With -o wide also the settings.",
+		Long:              "List the participants, and their health as the server sees it: since when, and how long\nthe last probe took. A participant that no transaction needs is probed in every\nthird round of the sweep, every 15 seconds by default. With -o wide also the settings.",
 		Example:           "  txmgr participant list -o wide",
 		Args:              nothing(),
 		ValidArgsFunction: cobra.NoFileCompletions,

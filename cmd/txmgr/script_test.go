@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -41,6 +42,10 @@ const patience = 60 * time.Second
 //
 // A script that needs time to pass uses txmgr wait.
 func TestScripts(t *testing.T) {
+	// Under nohup a process is born deaf to SIGHUP, and so are its children, unless it listens itself.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	t.Cleanup(func() { signal.Stop(hangups) })
 	shared, mailer := shareMariaDB(t), buildMailer(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),

@@ -50,8 +50,10 @@ func (b *bed) settle() {
 	b.eventually(ctx, "the sweep agrees", func() error { return b.scanned(ctx) })
 }
 
-// nothingOpen looks for transactions and for those who wait for them.
+// nothingOpen looks for transactions and for those who wait for them. MariaDB answers from a copy, which it renews when
+// nobody has read it for a tenth of a second: who looks again before sees for ever what he saw first.
 func (b *bed) nothingOpen() error {
+	pause(b.t.Context(), 200*time.Millisecond)
 	foreign := int64(0)
 	for _, name := range b.foreign {
 		if len(name) > len(inSavings) && name[:len(inSavings)] == inSavings {

@@ -27,7 +27,7 @@ func TestPlantedBugs(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			const most = 60
+			const most = 600
 			for seed := range uint64(most) {
 				o := run(t, Plan{Seed: 7000 + seed, Bugs: c.bugs, Faced: 20 * time.Second})
 				for _, v := range o.Violations {

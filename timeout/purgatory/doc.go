@@ -11,8 +11,8 @@
 // # Why
 //
 // Who waits for a transaction to be decided does nothing meanwhile. A goroutine that does nothing takes three kilobytes
-// with its channel and its timer; a parked request takes 225 to 285 bytes, those of the runtime included, and no
-// goroutine. Most requests end long before their deadline, and the difficulty is to be rid of them: a request stands in a
+// with its channel and its timer; a parked request takes 178 to 232 bytes of heap, up to 285 with what the runtime
+// notes of it, and no goroutine. Most requests end long before their deadline, and the difficulty is to be rid of them: a request stands in a
 // timer and in the list of each key. This is the design of the request purgatory of Kafka, which is rid of both at once:
 //
 //   - The timer is a hierarchical wheel, package [github.com/txmgr/txmgr/timeout/wheel]. A request that is over is
