@@ -1,0 +1,40 @@
+package adaptive
+
+import (
+	"fmt"
+	"time"
+)
+
+const (
+	// DefaultMax is the largest limit of an optimizer that is not given another.
+	DefaultMax = 1024
+	// MaxLimit is the largest limit that can be given: a pool of more goroutines
+	// has another problem than its size.
+	MaxLimit = 1 << 20
+	// MinPeriod is the shortest window: a shorter one costs more than it shows.
+	MinPeriod = time.Millisecond
+)
+
+// checkCommon judges what every optimizer has.
+func checkCommon(period time.Duration, least, most int) error {
+	switch {
+	case period < MinPeriod:
+		return fmt.Errorf("%w: a period of %v, which must be at least %v", ErrConfig, period, MinPeriod)
+	case least < 1:
+		return fmt.Errorf("%w: a smallest limit of %d: with less than one worker nothing is done", ErrConfig, least)
+	case most > MaxLimit:
+		return fmt.Errorf("%w: a largest limit of %d, which must not be above %d", ErrConfig, most, MaxLimit)
+	case most < least:
+		return fmt.Errorf("%w: a largest limit of %d below the smallest, which is %d", ErrConfig, most, least)
+	}
+	return nil
+}
+
+// orElse is v, or what is usual when v is the zero value.
+func orElse[T comparable](v, usual T) T {
+	var zero T
+	if v == zero {
+		return usual
+	}
+	return v
+}

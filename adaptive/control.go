@@ -1,0 +1,129 @@
+package adaptive
+
+import (
+	"context"
+	"math"
+	"runtime/debug"
+	"time"
+)
+
+// control is what the controller keeps from window to window; it belongs to its
+// goroutine, but for ended.
+type control struct {
+	ended chan struct{} // closed when the goroutine has
+
+	meter                  meter // at the end of the last window
+	service, sojourn       Histogram
+	newService, newSojourn Histogram
+	gotService, gotSojourn Histogram
+}
+
+// steer is the controller: at the end of every window it asks the optimizer.
+func (p *Pool) steer(ctx context.Context) {
+	defer close(p.control.ended)
+	ticker := time.NewTicker(p.cfg.Optimizer.Period())
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			p.tick()
+		}
+	}
+}
+
+// tick ends a window. One in which the limit was changed by hand says nothing about
+// either limit, and is not shown to the optimizer.
+func (p *Pool) tick() {
+	w, whole := p.window()
+	p.recent.add(w)
+	if whole {
+		p.decide(w, p.observe(w))
+	}
+}
+
+// window is what has happened since the last one, and whether under one limit.
+func (p *Pool) window() (*Window, bool) {
+	c := &p.control
+	now := p.now()
+	p.mu.Lock()
+	p.advanceLocked(now)
+	m, before := p.meter, c.meter
+	p.meter.busyMax, p.meter.waitingMax = 0, 0
+	w := &Window{
+		Limit:          p.limit,
+		QueueLen:       p.waitingLocked(),
+		Start:          before.last,
+		End:            m.last,
+		Arrived:        m.arrived - before.arrived,
+		Completed:      m.completed - before.completed,
+		BusyTime:       m.busy - before.busy,
+		QueueTime:      m.waiting - before.waiting,
+		BusyMax:        m.busyMax,
+		QueueMax:       m.waitingMax,
+		BoundTime:      m.bound - before.bound,
+		BoundCompleted: m.boundCompleted - before.boundCompleted,
+		Service:        &c.gotService,
+		Sojourn:        &c.gotSojourn,
+		CPU:            math.NaN(),
+	}
+	whole := !p.touched
+	p.touched = false
+	p.mu.Unlock()
+
+	c.meter = m
+	p.records.read(&c.newService, &c.newSojourn)
+	c.gotService, c.gotSojourn = c.newService, c.newSojourn
+	c.gotService.Sub(&c.service)
+	c.gotSojourn.Sub(&c.sojourn)
+	c.service, c.sojourn = c.newService, c.newSojourn
+	return w, whole
+}
+
+// observe asks the optimizer. One that panics has decided nothing.
+func (p *Pool) observe(w *Window) (d Decision) {
+	defer func() {
+		if v := recover(); v != nil {
+			err := &PanicError{v, debug.Stack()}
+			d = Decision{w.Limit, "the optimizer failed: " + err.Error()}
+			if p.cfg.OnError != nil {
+				p.cfg.OnError(err)
+			}
+		}
+	}()
+	if p.cfg.CPU != nil {
+		w.CPU = p.cfg.CPU()
+	}
+	return p.cfg.Optimizer.Observe(w)
+}
+
+// decide does as the optimizer said, unless somebody has changed the limit by hand
+// while it thought.
+func (p *Pool) decide(w *Window, d Decision) {
+	limit := min(max(d.Limit, 1), MaxLimit)
+	if limit == w.Limit && d.Why == "" {
+		return
+	}
+	now := p.now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.touched {
+		return
+	}
+	p.past.add(Decided{
+		At:       p.epoch.Add(now),
+		From:     w.Limit,
+		To:       limit,
+		Why:      d.Why,
+		Rate:     w.Rate(),
+		Busy:     w.Busy(),
+		Bound:    ratio(float64(w.BoundTime), float64(w.Length())),
+		Mean:     w.Sojourn.Mean(),
+		P99:      w.Sojourn.Quantile(0.99),
+		QueueLen: w.QueueLen,
+	})
+	if limit != p.limit {
+		p.setLimitLocked(limit, now)
+	}
+}

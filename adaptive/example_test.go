@@ -1,0 +1,222 @@
+package adaptive_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/txmgr/txmgr/adaptive"
+)
+
+// A handler that runs in a pool which finds its own size: three lines where the server
+// is set up, and three for each request.
+func Example_httpHandler() {
+	hello := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "hello") })
+
+	pool, err := adaptive.New(adaptive.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := pool.Do(r.Context(), func() error { hello(w, r); return nil }); err != nil {
+			http.Error(w, "come back later", http.StatusServiceUnavailable)
+		}
+	})
+
+	server := httptest.NewServer(handler)
+	defer server.Close()
+	resp, err := http.Get(server.URL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(resp.Body)
+	fmt.Print(resp.Status, ": ", string(body))
+	if err := pool.Close(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+	// Output: 200 OK: hello
+}
+
+func ExamplePool() {
+	pool, err := adaptive.New(adaptive.Config{
+		Optimizer: adaptive.Fixed(2),
+		OnError:   func(err error) { fmt.Println("nobody waited for:", err) },
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	var ran atomic.Int32
+	for range 100 {
+		err := pool.Submit(context.Background(), func() error { ran.Add(1); return nil })
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	err = pool.Do(context.Background(), func() error { panic("lost my keys") })
+	fmt.Println(err)
+	err = pool.Submit(context.Background(), func() error { return fmt.Errorf("disk full") })
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := pool.Close(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(ran.Load(), "ran;", pool.Stats().Completed, "completed")
+	fmt.Println(pool.TrySubmit(func() error { return nil }))
+	// Output:
+	// adaptive: the task panicked: lost my keys
+	// nobody waited for: disk full
+	// 100 ran; 102 completed
+	// adaptive: the pool is closed
+}
+
+// service is a service that has room for eight: what one window of a pool with that
+// limit looks like, when more users ask than it serves.
+func service(limit int, length time.Duration) *adaptive.Window {
+	const took, room, users = 10 * time.Millisecond, 8, 100
+	completed := uint32(length / took * time.Duration(min(limit, room)))
+	w := &adaptive.Window{
+		End: length, Limit: limit, Arrived: uint64(completed), Completed: uint64(completed),
+		BusyTime: time.Duration(limit) * length, BusyMax: limit, QueueLen: users - limit,
+		BoundTime: length, BoundCompleted: uint64(completed),
+		Service: new(adaptive.Histogram), Sojourn: new(adaptive.Histogram),
+	}
+	w.Service.RecordN(took*time.Duration(max(limit, room))/room, completed)
+	w.Sojourn.RecordN(length*users/time.Duration(completed), completed)
+	return w
+}
+
+// follow shows windows to an optimizer and tells what it does.
+func follow(o adaptive.Optimizer, limit, windows int) {
+	for n := range windows {
+		d := o.Observe(service(limit, o.Period()))
+		if d.Why != "" {
+			fmt.Printf("%v: %d -> %d, %s\n", time.Duration(n+1)*o.Period(), limit, d.Limit, d.Why)
+		}
+		limit = d.Limit
+	}
+}
+
+func ExampleNewKnee() {
+	knee, err := adaptive.NewKnee(adaptive.Knee{Max: 64})
+	if err != nil {
+		log.Fatal(err)
+	}
+	follow(knee, 2, 80)
+	// Output:
+	// 1.5s: 2 -> 6, trying 6 after 2: tasks wait
+	// 3.5s: 6 -> 12, instead of 2: 6 completes +200.0%, wanted was +31.6%; trying 12 after 6: tasks wait
+	// 5.5s: 12 -> 24, instead of 6: 12 completes +33.3%, wanted was +18.9%; trying 24 after 12: tasks wait
+	// 7.5s: 24 -> 17, back to 12: 24 completes +0.0%, wanted was +18.9%; trying 17 after 12: tasks wait
+	// 9.5s: 17 -> 14, back to 12: 17 completes +0.0%, wanted was +9.1%; trying 14 after 12: tasks wait
+	// 11.5s: 14 -> 8, back to 12: 14 completes +0.0%, wanted was +3.9%; trying 8 after 12: a smaller one might do as much
+	// 22s: 8 -> 7, instead of 12: 8 completes +0.0%, wanted was -2.0%; trying 7 after 8: a smaller one might do as much
+	// 24s: 7 -> 8, back to 8: 7 completes -12.5%, wanted was -2.0%; holding 8
+}
+
+func ExampleNewThroughput() {
+	o, err := adaptive.NewThroughput(adaptive.Throughput{Source: adaptive.Source{Step: 3}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	follow(o, 1, 8)
+	// Output:
+	// 20s: 1 -> 4, trying 4 after 1
+	// 30s: 4 -> 4, keeping 4: throughput has changed by +300.0%
+	// 40s: 4 -> 7, trying 7 after 4
+	// 50s: 7 -> 7, keeping 7: throughput has changed by +75.0%
+	// 1m0s: 7 -> 10, trying 10 after 7
+	// 1m10s: 10 -> 10, keeping 10: throughput has changed by +14.3%
+	// 1m20s: 10 -> 13, trying 13 after 10
+}
+
+func ExampleNewMeanLatency() {
+	o, err := adaptive.NewMeanLatency(adaptive.MeanLatency{Source: adaptive.Source{Step: 3}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	follow(o, 4, 10)
+	// Output:
+	// 20s: 4 -> 7, trying 7 after 4
+	// 30s: 7 -> 7, keeping 7: mean latency has changed by -42.9%
+	// 40s: 7 -> 4, trying 4 after 7
+	// 50s: 4 -> 7, back to 7, and no more of that for 6 windows: mean latency has changed by +75.0%
+	// 1m0s: 7 -> 10, trying 10 after 7
+	// 1m10s: 10 -> 10, keeping 10: mean latency has changed by -12.5%
+	// 1m40s: 10 -> 13, trying 13 after 10
+}
+
+func ExampleNewP99Latency() {
+	o, err := adaptive.NewP99Latency(adaptive.P99Latency{Threshold: 0.2, Source: adaptive.Source{Step: 3, Period: time.Second}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	follow(o, 4, 10)
+	// Output:
+	// 2s: 4 -> 7, trying 7 after 4
+	// 3s: 7 -> 7, keeping 7: the 99th percentile of latencies has changed by -42.9%
+	// 4s: 7 -> 4, trying 4 after 7
+	// 5s: 4 -> 7, back to 7, and no more of that for 6 windows: the 99th percentile of latencies has changed by +75.3%
+	// 6s: 7 -> 10, trying 10 after 7
+	// 7s: 10 -> 7, back to 7, and no more of that for 6 windows: the 99th percentile of latencies has changed by -12.4%
+}
+
+// backlog is work that waits elsewhere.
+type backlog struct {
+	pool *adaptive.Pool
+	all  sync.WaitGroup
+	mu   sync.Mutex // guards ids
+	ids  []int
+}
+
+func (b *backlog) add(ids ...int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.all.Add(len(ids))
+	b.ids = append(b.ids, ids...)
+	b.pool.Offer(len(b.ids), 0)
+}
+
+// Next gives the oldest.
+func (b *backlog) Next(int) adaptive.Task {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.ids) == 0 {
+		return nil
+	}
+	id := b.ids[0]
+	b.ids = b.ids[1:]
+	b.pool.Offer(len(b.ids), 0)
+	return func() error {
+		fmt.Println("finished", id)
+		b.all.Done()
+		return nil
+	}
+}
+
+// A pool takes its work from where it is kept: nothing is copied into a queue before a
+// worker is free.
+func ExampleFeed() {
+	b := &backlog{}
+	pool, err := adaptive.New(adaptive.Config{Optimizer: adaptive.Fixed(1), Feed: b})
+	if err != nil {
+		log.Fatal(err)
+	}
+	b.pool = pool
+	b.add(3, 1, 2)
+	b.all.Wait()
+	if err := pool.Close(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// finished 3
+	// finished 1
+	// finished 2
+}

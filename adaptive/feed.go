@@ -1,0 +1,92 @@
+package adaptive
+
+import "time"
+
+// Feed is work that waits elsewhere, such as in a durable log: the pool asks for a
+// task when a worker is free for it, and nothing is copied into a queue before. The
+// owner of the work chooses which is next, and keeps to its own rules of who may run
+// beside whom; [Turns] helps with precedence. With tasks in the pool's queue as well,
+// those come first.
+//
+// The pool learns by [Pool.Offer] that there is something to ask for.
+type Feed interface {
+	// Next gives the task that is next, nil if none may start. Limit is the pool's, of
+	// which a group of tasks may have a share. It is called by workers, many at a time,
+	// without a lock of the pool held, and may call Offer; it must not block.
+	//
+	// A task arrives in the pool when Next gives it: how long it has waited before, the
+	// pool does not know.
+	Next(limit int) Task
+}
+
+// offer is what the feed has, as it last said.
+type offer struct {
+	ready int    // tasks that would start if there were workers
+	held  int    // tasks that would start if their group's share were larger
+	turn  uint64 // number of the offer
+}
+
+// maxOffer bounds what is believed of an offer, so that integrals cannot overflow.
+const maxOffer = 1 << 24
+
+// Offer tells a pool with a [Feed] how many tasks could start at once if there were
+// workers for them (ready), and how many only wait because their group has its share
+// of the limit (held). Both say that the limit binds; so what waits for something
+// else, as for a participant that is down, belongs to neither.
+//
+// The feed calls it after each change, those by Next included, in the order of the
+// changes, which is to say with its own lock held. It never blocks, and starts
+// workers as far as the limit allows. In a closed pool it has no effect.
+func (p *Pool) Offer(ready, held int) {
+	now := p.now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || p.cfg.Feed == nil {
+		return
+	}
+	p.advanceLocked(now)
+	p.offer = offer{
+		ready: min(max(ready, 0), maxOffer),
+		held:  min(max(held, 0), maxOffer),
+		turn:  p.offer.turn + 1,
+	}
+	p.startLocked(now)
+}
+
+// ask gives a worker what the feed has next, or a job of the queue that came
+// meanwhile; nil if the worker is to end.
+func (p *Pool) ask() (*job, time.Duration) {
+	p.mu.Lock()
+	for p.running <= p.limit && !p.closed {
+		limit, turn := p.limit, p.offer.turn
+		p.mu.Unlock()
+		task := p.cfg.Feed.Next(limit)
+		now := p.now()
+		p.mu.Lock()
+		p.advanceLocked(now)
+		if task != nil {
+			p.asking--
+			p.meter.arrived++
+			j := p.newJobLocked(task, now)
+			p.startLocked(now) // what is offered beyond this one
+			p.mu.Unlock()
+			return j, now
+		}
+		// What came while the feed was asked, it may not have seen.
+		if p.limit == limit && (p.offer.turn == turn || p.offer.ready == 0) {
+			break
+		}
+	}
+	defer p.mu.Unlock()
+	now := p.now()
+	p.advanceLocked(now)
+	p.asking--
+	if p.running <= p.limit {
+		if j := p.takeLocked(); j != nil {
+			return j, now
+		}
+	}
+	p.running--
+	p.drainedLocked()
+	return nil, 0
+}

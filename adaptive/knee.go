@@ -1,0 +1,215 @@
+package adaptive
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// Knee configures the optimizer that looks for the smallest limit whose capacity is
+// within a few percent of the best. The zero value is usable.
+type Knee struct {
+	// Period is the length of a window. Defaults to 500 ms.
+	Period time.Duration
+	// Min and Max are the limits of the limit. Default to 1 and 1024.
+	Min, Max int
+	// ProbeAfter is for how long of a load a limit is left alone before the next
+	// smaller or larger one is tried. It doubles with each probe that changes
+	// nothing, up to sixteen times as long. Defaults to one minute.
+	ProbeAfter time.Duration
+	// MaxCPU is the use of the processors, from 0 to 1, from which on no larger limit
+	// is tried, where Window.CPU is known. Defaults to no such veto.
+	MaxCPU float64
+}
+
+// NewKnee makes the optimizer. It wraps [ErrConfig] if a limit makes no sense.
+func NewKnee(cfg Knee) (Optimizer, error) {
+	cfg.Period = orElse(cfg.Period, 500*time.Millisecond)
+	cfg.Min = orElse(cfg.Min, 1)
+	cfg.Max = orElse(cfg.Max, DefaultMax)
+	cfg.ProbeAfter = orElse(cfg.ProbeAfter, time.Minute)
+	switch {
+	case cfg.ProbeAfter < cfg.Period:
+		return nil, fmt.Errorf("%w: a probe after %v, which must not be shorter than the period, %v", ErrConfig, cfg.ProbeAfter, cfg.Period)
+	case !(cfg.MaxCPU >= 0 && cfg.MaxCPU <= 1):
+		return nil, fmt.Errorf("%w: a largest use of the processors of %v, which must be from 0 to 1", ErrConfig, cfg.MaxCPU)
+	}
+	if err := checkCommon(cfg.Period, cfg.Min, cfg.Max); err != nil {
+		return nil, err
+	}
+	return &knee{Knee: cfg}, nil
+}
+
+// What the search is about. Every constant was varied in simulation, and the
+// results are flat around these.
+const (
+	binding   = 0.6  // part of a window for which tasks must wait, so that the limit binds
+	inUse     = 0.85 // part of the limit that must be busy, so that it is used to the full
+	tolerance = 0.02 // capacity that may be given up for a smaller pool
+	growth    = 0.25 // d ln rate / d ln limit that a larger limit must show
+
+	shortest = 1.5  // seconds of evidence that a trial needs at least
+	longestT = 10.0 // seconds after which a trial ends, however close it is
+)
+
+// mode is what the search is doing.
+type mode uint8
+
+const (
+	climbing  mode = iota // looking for a larger limit that completes more
+	shrinking             // looking for a smaller one that completes as much
+	holding               // content
+	probingUp             // content, but trying whether a larger one has become better
+	probingDown
+)
+
+// knee is the state of the search: one limit that is proven, and at most one that
+// is on trial. Times are in seconds of windows.
+type knee struct {
+	Knee
+
+	limit int // in force
+	base  int // proven
+	trial trial
+	proof series // windows at base
+
+	mode    mode
+	lo, hi  int     // limits known to be inferior, and known to be useless; 0 if none is
+	best    float64 // ln of the best capacity seen in this regime; fades
+	settles float64 // still to wait after a change of the limit
+	bound   bool    // the limit was binding in the last window with evidence
+	boundT  float64 // for so long
+	proofOf bool    // proof is of windows in which the limit was binding
+
+	service  float64 // mean time of service, smoothed
+	arrivals float64 // tasks in a second, smoothed
+	hot      bool    // the processors are used more than MaxCPU
+
+	hold  hold
+	slack slack
+	why   string
+}
+
+// Period is how long a window should be.
+func (k *knee) Period() time.Duration { return k.Knee.Period }
+
+// Observe learns from a window in which the limit was binding, or at least used to
+// the full; from others it learns only what demand is.
+func (k *knee) Observe(w *Window) Decision {
+	k.why = ""
+	d := w.Length().Seconds()
+	if d <= 0 {
+		return Decision{min(max(w.Limit, k.Min), k.Max), "a window without a length says nothing"}
+	}
+	if k.limit == 0 || w.Limit != k.limit {
+		k.adopt(w.Limit)
+	}
+	k.smooth(w, d)
+	if k.settles > 0 {
+		k.settles -= d
+	} else {
+		k.learn(w, d)
+	}
+	return Decision{k.limit, k.why}
+}
+
+// adopt begins anew with a limit that somebody else has chosen.
+func (k *knee) adopt(limit int) {
+	first, given := k.limit == 0, limit
+	limit = min(max(limit, k.Min), k.Max)
+	*k = knee{
+		Knee: k.Knee, limit: limit, base: limit,
+		best:    math.Inf(-1),
+		hold:    hold{wait: k.ProbeAfter.Seconds(), up: true, doubt: 1},
+		slack:   slack{patience: slackPatience},
+		service: k.service, arrivals: k.arrivals,
+	}
+	if !first {
+		k.say("set to %d by someone else: searching from there", given)
+	}
+	if !first || limit != given {
+		k.settles = max(k.Knee.Period.Seconds(), k.service)
+	}
+}
+
+// smooth keeps what is needed of every window.
+func (k *knee) smooth(w *Window, d float64) {
+	if n := float64(w.Service.Count()); n > 0 {
+		part := max(0.2, min(1, n/50))
+		if k.service == 0 {
+			part = 1
+		}
+		k.service += part * (w.Service.Mean().Seconds() - k.service)
+	}
+	k.arrivals += 0.3 * (float64(w.Arrived)/d - k.arrivals)
+	k.hot = k.MaxCPU > 0 && w.CPU >= k.MaxCPU && w.CPU <= 1
+	if k.trial.limit != 0 {
+		k.trial.peak = max(k.trial.peak, w.BusyMax)
+		if bindsIn(w) { // though shares of the limit may keep workers free
+			k.trial.peak = max(k.trial.peak, w.Limit)
+		}
+	}
+}
+
+// bindsIn reports whether tasks waited for nearly all of a window.
+func bindsIn(w *Window) bool { return float64(w.BoundTime) >= binding*float64(w.Length()) }
+
+// learn takes a window apart: does it say what the limit can do?
+func (k *knee) learn(w *Window, d float64) {
+	s := sampleOf(w)
+	k.slack.note(w)
+	bound := bindsIn(w)
+	full := w.Busy() >= inUse*float64(k.limit)
+	if bound && k.restore() {
+		return
+	}
+	if !bound && !full {
+		k.learnSlack(w, s, d)
+		return
+	}
+	k.bound = bound
+	if !bound || k.trial.limit != 0 && k.trial.loose {
+		// Demand that comes back counts, a backlog that drains does not.
+		s.completed, s.seconds = float64(min(w.Completed, w.Arrived)), d
+	}
+	if k.trial.limit == 0 && bound != k.proofOf {
+		k.proof.clear() // never mix the two kinds of evidence
+		k.proofOf = bound
+	}
+	k.slack.abandoned = 0
+	if k.trial.limit != 0 {
+		k.trial.add(s, float64(k.trial.limit), d)
+		k.judge(shortest)
+		return
+	}
+	k.learnBase(s, d)
+}
+
+// learnBase adds to the proof of the limit that is not on trial.
+func (k *knee) learnBase(s sample, d float64) {
+	k.proof.add(s)
+	k.proof.forget(k.service)
+	if !k.bound {
+		k.boundT = 0
+	} else if k.boundT += d; k.mode == holding && k.hi == 0 && k.boundT >= shortest && k.base < k.Max && !k.hot {
+		k.say("tasks wait, and nothing above %d is known to be useless", k.base)
+		k.proof.keep(int(k.boundT / d))
+		k.mode = climbing
+	}
+	if k.mode == holding {
+		k.holdOn(s, d)
+		return
+	}
+	e := k.proof.estimate(0, 3)
+	if e.seconds >= max(shortest, 2*k.service) && (e.completed >= 10 || e.seconds >= max(longestT, 3*k.service)) {
+		k.advance()
+	}
+}
+
+// say adds to the reasons of the decision.
+func (k *knee) say(format string, args ...any) {
+	if k.why != "" {
+		k.why += "; "
+	}
+	k.why += fmt.Sprintf(format, args...)
+}

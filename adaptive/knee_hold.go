@@ -1,0 +1,181 @@
+package adaptive
+
+import "math"
+
+// hold is what is watched while the limit is left alone.
+type hold struct {
+	time float64 // of load since the hold began
+	wait float64 // until the next probe
+	up   bool    // which goes up
+
+	rate, service   float64   // ln rate and mean ln service as they usually are
+	windows         int       // that went into them
+	rates, services []float64 // how far the last ones were off
+	stalled         float64   // for so long nearly nothing has completed
+	alarm           alarm
+	doubt           float64 // makes the alarm less sensitive with every false one
+}
+
+// alarm is a search that was begun because the work has changed.
+type alarm uint8
+
+const (
+	quiet     alarm = iota
+	lookDown        // a larger limit is no better, or out of the question
+	lookRound       // larger and smaller limits are still to be tried
+)
+
+const (
+	change     = 0.25 // of ln rate, or ln service, that is another regime
+	recentMost = 10   // windows whose median must show it
+	probeRatio = 1.25
+	alarmRatio = 1.5
+	fading     = 60.0 // seconds in which the memory of the best capacity fades
+)
+
+// calm forgets that the limit has been content.
+func (h *hold) calm(wait float64) {
+	h.wait = wait
+	h.alarm = quiet
+}
+
+func (h *hold) forgetRecent() { h.rates, h.services = h.rates[:0], h.services[:0] }
+
+// enterHold leaves the base alone.
+func (k *knee) enterHold() {
+	k.mode = holding
+	k.endTrial()
+	if k.limit != k.base {
+		k.say("holding %d", k.base)
+	}
+	k.resize(k.base)
+	h := &k.hold
+	h.time, h.windows, h.stalled, h.alarm = 0, 0, 0, quiet
+	h.forgetRecent()
+}
+
+// holdOn watches a window of the hold.
+func (k *knee) holdOn(s sample, d float64) {
+	h := &k.hold
+	h.time += d
+	if h.windows == 0 || len(k.proof) == 1 {
+		k.expect()
+	}
+	if k.stalled(s, d) {
+		return
+	}
+	rate := math.Log(max(s.completed, 0.5) / s.seconds)
+	if k.changed(s, rate) {
+		k.sound()
+		return
+	}
+	part := max(0.02, 1/float64(h.windows+4))
+	if math.Abs(rate-h.rate) < 0.5 {
+		h.rate += part * (rate - h.rate)
+		h.service += part * (s.logService - h.service)
+	}
+	if k.best > h.rate {
+		k.best -= (k.best - h.rate) * d / fading
+	}
+	if h.time >= h.wait && len(k.proof) >= 8 {
+		k.probe()
+	}
+}
+
+// expect takes from the proof what is usual.
+func (k *knee) expect() {
+	h := &k.hold
+	h.forgetRecent()
+	h.rate = k.proof.estimate(0, 3).log
+	services := make([]float64, len(k.proof))
+	for i, s := range k.proof {
+		services[i] = s.logService
+	}
+	h.service = median(services)
+}
+
+// changed reports whether the work is not what it was: the median of the last
+// windows is off by more than chance explains.
+func (k *knee) changed(s sample, rate float64) bool {
+	h := &k.hold
+	h.windows++
+	h.rates = last(append(h.rates, rate-h.rate), recentMost)
+	h.services = last(append(h.services, s.logService-h.service), recentMost)
+	if len(h.rates) < recentMost {
+		return false
+	}
+	chance := math.Sqrt(s.cv2 / max(s.completed, 1))
+	off, slower := median(h.rates), median(h.services)
+	if math.Abs(off) <= max(change, 0.1+1.2*chance)*h.doubt && math.Abs(slower) <= max(change, 0.1+0.6*chance)*h.doubt {
+		return false
+	}
+	k.say("at %d the rate has changed by %+.0f%%, the time of service by %+.0f%%", k.base, percent(off), percent(slower))
+	return true
+}
+
+func last(values []float64, n int) []float64 { return values[max(0, len(values)-n):] }
+
+// sound forgets what was known of the old regime, and tries one limit on either
+// side.
+func (k *knee) sound() {
+	k.hi, k.lo = 0, 0
+	k.best = math.Inf(-1)
+	k.hold.wait = k.ProbeAfter.Seconds()
+	k.hold.forgetRecent()
+	k.proof.keep(4)
+	if !k.bound {
+		k.tryLower()
+		return
+	}
+	k.hold.alarm, k.mode = lookRound, probingUp
+	if !k.try(max(int(math.Ceil(alarmRatio*float64(k.base))), k.base+2), "the best limit may be another") {
+		k.enterHold()
+	}
+}
+
+// tryLower is the second half of an alarm.
+func (k *knee) tryLower() {
+	k.hold.alarm, k.mode = lookDown, probingDown
+	if c := int(float64(k.base) / alarmRatio); c < k.Min || !k.try(c, "the best limit may be another") {
+		k.enterHold()
+	}
+}
+
+// probe tries whether the next limit has become better; up and down in turns.
+func (k *knee) probe() {
+	h := &k.hold
+	c := int(math.Ceil(float64(k.base) * probeRatio))
+	k.mode = probingUp
+	if !k.bound {
+		h.up = false
+	}
+	if !h.up {
+		c = int(float64(k.base) / probeRatio)
+		k.mode = probingDown
+	}
+	if !k.try(c, "looking whether it is better by now") {
+		k.mode = holding
+		h.time = 0
+		h.up = !h.up
+	}
+}
+
+// probed ends a probe that changed nothing.
+func (k *knee) probed() {
+	h := &k.hold
+	switch h.alarm {
+	case lookRound:
+		k.tryLower()
+		if k.trial.limit != 0 {
+			return
+		}
+		fallthrough
+	case lookDown:
+		h.alarm = quiet
+		h.doubt = min(h.doubt*1.5, 4)
+	default:
+		h.wait = min(2*h.wait, 16*k.ProbeAfter.Seconds())
+		h.up = !h.up
+	}
+	k.enterHold()
+}

@@ -1,0 +1,143 @@
+package adaptive
+
+import "math"
+
+// trial is a limit that is tried in place of the base; there is none if its limit
+// is 0.
+type trial struct {
+	limit  int
+	series series
+	loose  bool // when it began, the base was not binding
+	peak   int  // most workers busy at once
+	// workers is the integral of how many workers could be judged, over seconds.
+	workers, seconds float64
+}
+
+// add counts a window in which so many workers were put to the test.
+func (t *trial) add(s sample, workers, d float64) {
+	t.workers += workers * d
+	t.seconds += d
+	t.series.add(s)
+	t.series.keep(trialMax)
+}
+
+// resize changes the limit, and waits until the tasks of the old one have left.
+func (k *knee) resize(limit int) {
+	if limit != k.limit {
+		k.settles = max(k.Knee.Period.Seconds(), k.service)
+		k.limit = limit
+	}
+}
+
+// try begins a trial; false if the limit cannot be tried.
+func (k *knee) try(limit int, why string) bool {
+	limit = min(max(limit, k.Min), k.Max)
+	if limit == k.base || limit > k.base && k.hot {
+		return false
+	}
+	k.say("trying %d after %d: %s", limit, k.base, why)
+	k.trial = trial{limit: limit, loose: !k.proofOf, series: k.trial.series[:0]}
+	k.resize(limit)
+	return true
+}
+
+// endTrial forgets that there is one.
+func (k *knee) endTrial() { k.trial.limit = 0 }
+
+// judge compares the trial with the base, if it can be told already which is
+// better.
+func (k *knee) judge(atLeast float64) {
+	base := k.proof.estimate(0, 3)
+	cand := k.trial.series.estimate(math.Exp(base.log), 4)
+	end := cand.seconds >= max(longestT, 6*k.service)
+	if cand.seconds < max(atLeast, 2*k.service) || cand.completed < 10 && !end {
+		return
+	}
+	gain, err := cand.log-base.log, math.Hypot(base.err, cand.err)
+	up, want := k.trial.limit > k.base, k.wanted(base.log)
+	var accept bool
+	switch {
+	case gain-1.6*err > want:
+		accept = true
+	case up && gain+err < want, !up && gain+1.6*err < want:
+	case end && up:
+		accept = gain > want+err/2
+	case end:
+		accept = gain > want
+	default:
+		return
+	}
+	verdict := "back to %d: %d completes %+.1f%%, wanted was %+.1f%%"
+	if accept {
+		verdict = "instead of %d: %d completes %+.1f%%, wanted was %+.1f%%"
+	}
+	k.say(verdict, k.base, k.trial.limit, percent(gain), percent(want))
+	for _, e := range []estimate{base, cand} {
+		if e.err < 0.1 {
+			k.best = max(k.best, e.log)
+		}
+	}
+	k.conclude(accept, up)
+}
+
+// percent is a difference of logarithms, for people.
+func percent(log float64) float64 { return 100 * math.Expm1(log) }
+
+// wanted is the gain of ln rate that the trial has to show.
+func (k *knee) wanted(base float64) float64 {
+	switch {
+	case k.trial.limit > k.base:
+		return growth * math.Log(k.trial.workers/k.trial.seconds/float64(k.base))
+	case k.trial.loose && float64(k.base)/float64(k.trial.limit) < 1.8:
+		return tolerance // demand fits already: a fine step down must pay
+	case k.best > base:
+		return min(0, k.best-base-tolerance) // small losses must not add up
+	}
+	return -tolerance
+}
+
+// conclude ends the trial and goes on.
+func (k *knee) conclude(accept, up bool) {
+	old, cand := k.base, k.trial.limit
+	unused := false // part of the larger limit: demand ends here
+	switch {
+	case accept && up:
+		k.lo, k.base = old, cand
+		if peak := k.trial.peak; peak > old && peak < cand {
+			k.base, unused = peak, true // evidence reaches only so far
+		}
+	case accept:
+		k.hi, k.base = old, cand
+	case up:
+		k.hi = cand
+	default:
+		k.lo = cand
+	}
+	if accept {
+		k.proof = append(k.proof[:0], k.trial.series...)
+		k.proof.keep(proofMin)
+		k.proofOf = !unused && k.bound
+	}
+	k.endTrial()
+	switch {
+	case unused:
+		k.say("no more than %d were ever in use", k.base)
+		k.hi, k.bound = 0, false
+		k.hold.calm(k.ProbeAfter.Seconds())
+		k.mode = shrinking
+		k.advance()
+	case k.mode <= shrinking:
+		k.advance()
+	case accept:
+		k.hold.calm(k.ProbeAfter.Seconds())
+		k.hold.doubt = 1
+		if k.mode == probingUp {
+			k.mode, k.hi = climbing, 0
+		} else {
+			k.mode, k.lo = shrinking, 0
+		}
+		k.advance()
+	default:
+		k.probed()
+	}
+}

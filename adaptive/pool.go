@@ -1,0 +1,193 @@
+package adaptive
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// Task is something to be run once by a worker. Its error is counted, and told to
+// whoever waits for the task, or to Config.OnError. A task whose error wraps
+// [context.DeadlineExceeded] counts as timed out and not as completed, and its time
+// is not recorded: it says how long a deadline is, not how long the work takes.
+type Task func() error
+
+// DefaultQueue is how many tasks may wait in a pool that is not told otherwise.
+const DefaultQueue = 4096
+
+// MaxQueue is the longest queue that can be given.
+const MaxQueue = 1 << 24
+
+// Config says how a pool works. The zero value is usable.
+type Config struct {
+	// Optimizer decides how many tasks run at once. It belongs to the pool from then
+	// on. Defaults to a [Knee].
+	Optimizer Optimizer
+	// Start is the limit in the beginning. Defaults to that of a [Fixed] optimizer, or
+	// else to GOMAXPROCS.
+	Start int
+	// Queue is how many tasks may wait for a worker. Defaults to 4096.
+	Queue int
+	// Feed, if any, has tasks of its own; see there. Defaults to none.
+	Feed Feed
+	// OnError takes the errors of the tasks that nobody waits for, a [*PanicError]
+	// among them. It runs on the worker, which does nothing else meanwhile, and may
+	// be called many times at once. Defaults to nothing: they are counted.
+	OnError func(error)
+	// CPU, if any, says which part of its processors the process is using, from 0 to 1;
+	// see [Knee].MaxCPU. It is called once in a window. Defaults to not known.
+	CPU func() float64
+}
+
+// Pool runs tasks on as many goroutines as its limit says, and no more. It has no
+// workers when it has no tasks. All methods are safe for concurrent use. Close ends
+// it; a pool that is not closed keeps one goroutine.
+type Pool struct {
+	cfg     Config
+	epoch   time.Time
+	records recorder
+	control control
+	recent  recent
+	stop    context.CancelFunc
+	drained chan struct{} // closed when the last task has ended after Close
+
+	mu      sync.Mutex // guards what follows
+	limit   int
+	running int   // workers, each with a task or about to ask the feed for one
+	asking  int   // those that ask
+	queue   line  // accepted tasks
+	blocked line  // tasks of submitters who wait for a place in the queue
+	free    *job  // to be used again
+	offer   offer // what the feed has
+	meter   meter
+	closed  bool
+	touched bool // the limit was changed by hand since the last window
+	past    ring // decisions
+}
+
+// New makes a pool and starts its controller. It wraps [ErrConfig] if the
+// configuration makes no sense.
+func New(cfg Config) (*Pool, error) {
+	if cfg.Optimizer == nil {
+		knee, err := NewKnee(Knee{})
+		if err != nil {
+			return nil, err
+		}
+		cfg.Optimizer = knee
+	}
+	start := runtime.GOMAXPROCS(0)
+	if f, ok := cfg.Optimizer.(Fixed); ok && f != 0 {
+		start = int(f)
+	}
+	cfg.Start = orElse(cfg.Start, start)
+	cfg.Queue = orElse(cfg.Queue, DefaultQueue)
+	if err := checkLimit(cfg.Start); err != nil {
+		return nil, err
+	}
+	switch period := cfg.Optimizer.Period(); {
+	case cfg.Queue < 0 || cfg.Queue > MaxQueue:
+		return nil, fmt.Errorf("%w: a queue of %d, which must be from 1 to %d", ErrConfig, cfg.Queue, MaxQueue)
+	case period < MinPeriod:
+		return nil, fmt.Errorf("%w: an optimizer with a period of %v, which must be at least %v", ErrConfig, period, MinPeriod)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	p := &Pool{
+		cfg:     cfg,
+		epoch:   time.Now(),
+		records: newRecorder(),
+		stop:    stop,
+		drained: make(chan struct{}),
+		limit:   cfg.Start,
+	}
+	p.control.ended = make(chan struct{})
+	go p.steer(ctx)
+	return p, nil
+}
+
+func checkLimit(limit int) error {
+	if limit < 1 || limit > MaxLimit {
+		return fmt.Errorf("%w: a limit of %d, which must be from 1 to %d", ErrConfig, limit, MaxLimit)
+	}
+	return nil
+}
+
+// now is the time on the pool's monotonic scale.
+func (p *Pool) now() time.Duration { return time.Since(p.epoch) }
+
+// Resize changes the limit by hand. Tasks that are running are left alone: if there
+// are more than the new limit, none starts until enough have ended. The optimizer
+// goes on from there; see [Fixed] for one that does nothing. It wraps [ErrConfig] if
+// the limit makes no sense.
+func (p *Pool) Resize(limit int) error {
+	if err := checkLimit(limit); err != nil {
+		return err
+	}
+	now := p.now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.touched = true // a window of two limits says nothing about either
+	if limit != p.limit {
+		p.past.add(Decided{At: p.epoch.Add(now), From: p.limit, To: limit, Why: "set by hand"})
+		p.setLimitLocked(limit, now)
+	}
+	return nil
+}
+
+// setLimitLocked changes the limit; mu is held.
+func (p *Pool) setLimitLocked(limit int, now time.Duration) {
+	p.advanceLocked(now)
+	p.limit = limit
+	p.startLocked(now)
+	if p.cfg.Feed != nil && p.asking == 0 {
+		p.askLocked() // its shares of the limit have changed
+	}
+}
+
+// Close ends the pool: from now on tasks are refused and the feed is not asked, and
+// whoever waits for a place in the queue is told [ErrClosed]; what is in the queue
+// is run. Close returns when the last task has ended and no goroutine of the pool is
+// left, or with ctx's error when ctx ends before; then tasks go on, and Close may be
+// called again to wait for them. Tasks are never interrupted: one that never ends
+// keeps the pool from being closed. A task must not wait for Close of its own pool.
+func (p *Pool) Close(ctx context.Context) error {
+	p.mu.Lock()
+	if !p.closed {
+		p.advanceLocked(p.now())
+		p.closed = true
+		p.offer.ready, p.offer.held = 0, 0
+		for j := p.blocked.pop(); j != nil; j = p.blocked.pop() {
+			j.refused = true
+			close(j.admitted)
+		}
+		p.drainedLocked()
+	}
+	p.mu.Unlock()
+	p.stop()
+	for _, end := range []<-chan struct{}{p.control.ended, p.drained} {
+		select {
+		case <-end:
+		case <-ctx.Done():
+			select {
+			case <-end:
+				continue
+			default:
+			}
+			s := p.Stats()
+			return fmt.Errorf("close pool with %d tasks running and %d waiting: %w", s.Running, s.Waiting, context.Cause(ctx))
+		}
+	}
+	return nil
+}
+
+// drainedLocked notes the end of the last task of a closed pool; mu is held.
+func (p *Pool) drainedLocked() {
+	if p.closed && p.running == 0 && p.queue.n == 0 {
+		select {
+		case <-p.drained:
+		default:
+			close(p.drained)
+		}
+	}
+}

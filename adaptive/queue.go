@@ -1,0 +1,102 @@
+package adaptive
+
+import "time"
+
+// job is a task on its way through a pool. Guarded by Pool.mu until it is given to a
+// worker.
+type job struct {
+	task       Task
+	arrived    time.Duration
+	in         *line // where it waits, if it does
+	prev, next *job
+
+	admitted chan struct{} // closed when a submitter need not wait for a place any more
+	refused  bool          // because the pool was closed
+	done     chan struct{} // closed when the task has ended, if somebody waits for it
+	err      error         // what came of it
+}
+
+// line is a queue from which any job can leave. The zero value is empty.
+type line struct {
+	first, last *job
+	n           int
+}
+
+func (l *line) push(j *job) {
+	j.in, j.prev, j.next = l, l.last, nil
+	if l.last == nil {
+		l.first = j
+	} else {
+		l.last.next = j
+	}
+	l.last = j
+	l.n++
+}
+
+// pop takes the first job, nil if there is none.
+func (l *line) pop() *job {
+	j := l.first
+	if j != nil {
+		l.remove(j)
+	}
+	return j
+}
+
+// remove takes a job out; false if it is not in this line.
+func (l *line) remove(j *job) bool {
+	if j.in != l {
+		return false
+	}
+	if j.prev == nil {
+		l.first = j.next
+	} else {
+		j.prev.next = j.next
+	}
+	if j.next == nil {
+		l.last = j.prev
+	} else {
+		j.next.prev = j.prev
+	}
+	j.in, j.prev, j.next = nil, nil, nil
+	l.n--
+	return true
+}
+
+// newJobLocked gives a blank job; mu is held.
+func (p *Pool) newJobLocked(task Task, now time.Duration) *job {
+	j := p.free
+	if j == nil {
+		j = &job{}
+	} else {
+		p.free, j.next = j.next, nil
+	}
+	j.task, j.arrived = task, now
+	return j
+}
+
+// recycleLocked takes back a job, unless its submitter keeps it; mu is held.
+func (p *Pool) recycleLocked(j *job) {
+	if j.done != nil || j.admitted != nil {
+		return
+	}
+	*j = job{next: p.free}
+	p.free = j
+}
+
+// takeLocked gives the task that is next, nil if there is none; mu is held.
+func (p *Pool) takeLocked() *job {
+	j := p.queue.pop()
+	if j != nil {
+		p.admitLocked()
+	}
+	return j
+}
+
+// admitLocked gives a place in the queue to the first who waits for one; mu is held.
+func (p *Pool) admitLocked() {
+	if b := p.blocked.pop(); b != nil {
+		p.queue.push(b)
+		p.meter.arrived++
+		close(b.admitted)
+	}
+}

@@ -1,0 +1,130 @@
+package adaptive
+
+import (
+	"sync"
+	"time"
+)
+
+// Stats is how a pool does.
+type Stats struct {
+	// Limit is how many tasks may run at once, Running how many do, Waiting how many
+	// wait: in the queue, for a place in it, or in the feed.
+	Limit, Running, Waiting int
+
+	// Arrived counts the tasks that were ever accepted, Completed those that ended,
+	// but for those that TimedOut. Of the completed, Failed gave an error, and Panicked
+	// panicked.
+	Arrived, Completed, Failed, Panicked, TimedOut uint64
+
+	// Throughput is the number of tasks completed in a second, Mean and P99 their times
+	// from submission to end: in whole windows of the last 10 to 20 seconds; 0 before
+	// the first.
+	Throughput float64
+	Mean, P99  time.Duration
+
+	// Last is the last decision, the zero value before the first.
+	Last Decided
+}
+
+// Decided is a decision that was made, with what led to it.
+type Decided struct {
+	// At is when.
+	At time.Time
+	// From is the limit before, To after.
+	From, To int
+	// Why is the reason, for people.
+	Why string
+
+	// What the window was like; all 0 when the limit was set by hand. Rate is the
+	// number of tasks completed in a second, Busy the mean number of workers with a
+	// task, Bound the part of the time, from 0 to 1, for which the limit was binding,
+	// Mean and P99 are times from submission to end, QueueLen is how many tasks waited.
+	Rate, Busy, Bound float64
+	Mean, P99         time.Duration
+	QueueLen          int
+}
+
+// Stats tells how the pool does, without stopping it.
+func (p *Pool) Stats() Stats {
+	var s Stats
+	s.Throughput, s.Mean, s.P99 = p.recent.read()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m := &p.meter
+	s.Limit, s.Running, s.Waiting = p.limit, p.busyLocked(), p.waitingLocked()
+	s.Arrived, s.Completed, s.Failed, s.Panicked, s.TimedOut = m.arrived, m.completed, m.failed, m.panicked, m.timedOut
+	s.Last = p.past.last()
+	return s
+}
+
+// Decisions gives the latest decisions, at most 256, oldest first.
+func (p *Pool) Decisions() []Decided {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.past.all()
+}
+
+// ring has the latest decisions.
+type ring struct {
+	kept []Decided
+	next int // to be overwritten, when it is full
+}
+
+const ringSize = 256
+
+func (r *ring) add(d Decided) {
+	if len(r.kept) < ringSize {
+		r.kept = append(r.kept, d)
+		return
+	}
+	r.kept[r.next] = d
+	r.next = (r.next + 1) % ringSize
+}
+
+func (r *ring) all() []Decided {
+	all := make([]Decided, 0, len(r.kept))
+	return append(append(all, r.kept[r.next:]...), r.kept[:r.next]...)
+}
+
+func (r *ring) last() Decided {
+	if len(r.kept) == 0 {
+		return Decided{}
+	}
+	return r.kept[(r.next+len(r.kept)-1)%len(r.kept)]
+}
+
+// recent has the windows of the last while, in two halves of which the older is
+// forgotten when the newer is long enough.
+type recent struct {
+	mu          sync.Mutex // guards what follows
+	now, before span
+}
+
+type span struct {
+	completed uint64
+	length    time.Duration
+	sojourn   Histogram
+}
+
+const spanLength = 10 * time.Second
+
+func (r *recent) add(w *Window) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.now.length >= spanLength {
+		r.before = r.now
+		r.now = span{}
+	}
+	r.now.completed += w.Completed
+	r.now.length += w.Length()
+	r.now.sojourn.Add(w.Sojourn)
+}
+
+func (r *recent) read() (throughput float64, mean, p99 time.Duration) {
+	r.mu.Lock()
+	all := r.now.sojourn
+	all.Add(&r.before.sojourn)
+	completed, length := r.now.completed+r.before.completed, r.now.length+r.before.length
+	r.mu.Unlock()
+	return ratio(float64(completed), length.Seconds()), all.Mean(), all.Quantile(0.99)
+}

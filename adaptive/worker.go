@@ -1,0 +1,151 @@
+package adaptive
+
+import (
+	"context"
+	"errors"
+	"runtime/debug"
+	"time"
+)
+
+// startLocked starts workers for what waits, as far as the limit allows; mu is held.
+func (p *Pool) startLocked(now time.Duration) {
+	for p.running < p.limit {
+		j := p.takeLocked()
+		if j == nil {
+			break
+		}
+		p.running++
+		go p.work(j, now)
+	}
+	for p.asking < p.offer.ready && p.askLocked() {
+	}
+}
+
+// askLocked starts a worker that asks the feed, if there may be another; mu is held.
+func (p *Pool) askLocked() bool {
+	if p.running >= p.limit || p.closed {
+		return false
+	}
+	p.running++
+	p.asking++
+	go p.work(nil, 0)
+	return true
+}
+
+// work is a worker: it runs a job, and others as long as there are some. Without a
+// job it asks the feed for one.
+func (p *Pool) work(j *job, start time.Duration) {
+	shard := p.records.shard()
+	told, left := false, false
+	defer func() {
+		if !left {
+			p.exited(j, told)
+		}
+	}()
+	for {
+		if j == nil {
+			if j, start = p.ask(); j == nil {
+				left = true
+				return
+			}
+		}
+		err := run(j.task)
+		end := p.now()
+		r := resultOf(err)
+		if r != timedOut {
+			shard.service.record(end - start)
+			shard.sojourn.record(end - j.arrived)
+		}
+		told = true
+		p.tell(j, err)
+		told = false
+		next, more := p.finish(j, r, end)
+		if !more {
+			left = true
+			return
+		}
+		j, start = next, end
+	}
+}
+
+// run runs a task and makes an error of its panic.
+func run(task Task) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{v, debug.Stack()}
+		}
+	}()
+	return task()
+}
+
+// tell says what came of a task to whoever wants to know.
+func (p *Pool) tell(j *job, err error) {
+	switch {
+	case j.done != nil:
+		j.err = err
+		close(j.done)
+	case err != nil && p.cfg.OnError != nil:
+		p.cfg.OnError(err)
+	}
+}
+
+// finish counts a task and gives the worker its next job, or nil if the feed is to
+// be asked; false if the worker is to end.
+func (p *Pool) finish(j *job, r result, now time.Duration) (*job, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.advanceLocked(now)
+	p.countLocked(r)
+	p.recycleLocked(j)
+	if p.running <= p.limit {
+		if next := p.takeLocked(); next != nil {
+			return next, true
+		}
+		if p.asking < p.offer.ready && !p.closed {
+			p.asking++
+			return nil, true
+		}
+	}
+	p.running--
+	p.drainedLocked()
+	return nil, false
+}
+
+// exited is the end of a worker whose goroutine was ended by its task, or by what
+// was told of it.
+func (p *Pool) exited(j *job, told bool) {
+	if !told {
+		p.tell(j, ErrExited)
+	}
+	now := p.now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.advanceLocked(now)
+	p.countLocked(failed)
+	p.running--
+	p.startLocked(now)
+	p.drainedLocked()
+}
+
+// result is how a task ended, as far as the pool distinguishes it.
+type result uint8
+
+const (
+	succeeded result = iota
+	failed
+	panicked
+	timedOut
+)
+
+func resultOf(err error) result {
+	if err == nil {
+		return succeeded
+	}
+	if errors.As(err, new(*PanicError)) {
+		return panicked
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return timedOut
+	}
+	return failed
+}
