@@ -10,49 +10,18 @@ import (
 // BenchmarkRecord is what is recorded of a task: its time of service, and its time
 // from submission to end. Apart from clock readings it is to cost 25 ns at most.
 func BenchmarkRecord(b *testing.B) {
-	var times [1024]time.Duration
-	for i := range times {
-		times[i] = time.Duration(rand.ExpFloat64() * float64(20*time.Millisecond))
+	var durations [1024]time.Duration
+	for i := range durations {
+		durations[i] = time.Duration(rand.ExpFloat64() * float64(20*time.Millisecond))
 	}
-	b.Run("alone", func(b *testing.B) {
-		s := newRecorder().shard()
+	b.Run("both", func(b *testing.B) {
+		var times times
 		i := 0
 		for b.Loop() {
-			s.service.record(times[i%1024])
-			s.sojourn.record(times[(i+1)%1024])
+			times.service.Record(durations[i%1024])
+			times.sojourn.Record(durations[(i+1)%1024])
 			i++
 		}
-	})
-	b.Run("parallel", func(b *testing.B) {
-		r := newRecorder()
-		b.RunParallel(func(pb *testing.PB) {
-			s := r.shard()
-			for i := 0; pb.Next(); i++ {
-				s.service.record(times[i%1024])
-				s.sojourn.record(times[(i+1)%1024])
-			}
-		})
-	})
-	b.Run("one-shard", func(b *testing.B) { // for comparison
-		s := newRecorder().shard()
-		b.RunParallel(func(pb *testing.PB) {
-			for i := 0; pb.Next(); i++ {
-				s.service.record(times[i%1024])
-				s.sojourn.record(times[(i+1)%1024])
-			}
-		})
-	})
-	b.Run("histogram-and-mutex", func(b *testing.B) { // for comparison
-		var mu sync.Mutex
-		var service, sojourn Histogram
-		b.RunParallel(func(pb *testing.PB) {
-			for i := 0; pb.Next(); i++ {
-				mu.Lock()
-				service.Record(times[i%1024])
-				sojourn.Record(times[(i+1)%1024])
-				mu.Unlock()
-			}
-		})
 	})
 	b.Run("clock", func(b *testing.B) { // for comparison: one reading
 		start := time.Now()
@@ -62,35 +31,25 @@ func BenchmarkRecord(b *testing.B) {
 	})
 }
 
-// BenchmarkTick is the end of a window: reading the shards, taking the difference,
-// and the optimizer's decision.
+// BenchmarkTick is the end of a window: taking it, the optimizer's decision, and what
+// is kept for people.
 func BenchmarkTick(b *testing.B) {
-	p := open(b, Config{Optimizer: Fixed(0)})
-	knee, err := NewKnee(Knee{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	s := p.records.shard()
+	p := open(b, Config{Start: 1 << 10})
+	p.stop() // its controller's place is ours
+	<-p.control.ended
 	r := rand.New(rand.NewPCG(1, 1))
-	p.control = control{ended: p.control.ended} // its own ticks are a second apart, and not measured
-	var before, now, service, sojourn Histogram
+	var durations [1024]time.Duration
+	for i := range durations {
+		durations[i] = time.Duration(r.ExpFloat64() * float64(20*time.Millisecond))
+	}
 	for b.Loop() {
-		for range 100 {
-			d := time.Duration(r.ExpFloat64() * float64(20*time.Millisecond))
-			s.service.record(d)
-			s.sojourn.record(d)
+		for _, d := range durations[:100] {
+			p.times.service.Record(d)
+			p.times.sojourn.Record(d)
 		}
-		p.records.read(&now, &sojourn)
-		service = now
-		service.Sub(&before)
-		before = now
-		w := &Window{
-			End: 500 * time.Millisecond, Limit: 8, Arrived: 100, Completed: 100, BusyTime: 4 * time.Second, BusyMax: 8,
-			BoundTime: 500 * time.Millisecond, BoundCompleted: 100, Service: &service, Sojourn: &service,
-		}
-		if d := knee.Observe(w); d.Limit < 1 {
-			b.Fatal(d)
-		}
+		p.meter.completed += 100
+		p.meter.boundCompleted += 100
+		p.tick()
 	}
 }
 

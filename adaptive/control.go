@@ -11,11 +11,8 @@ import (
 // goroutine, but for ended.
 type control struct {
 	ended chan struct{} // closed when the goroutine has
-
-	meter                  meter // at the end of the last window
-	service, sojourn       Histogram
-	newService, newSojourn Histogram
-	gotService, gotSojourn Histogram
+	meter meter         // at the end of the last window
+	times *times        // of the last window, to be used for the next but one
 }
 
 // steer is the controller: at the end of every window it asks the optimizer.
@@ -47,37 +44,33 @@ func (p *Pool) tick() {
 func (p *Pool) window() (*Window, bool) {
 	c := &p.control
 	now := p.now()
+	*c.times = times{}
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.advanceLocked(now)
+	p.times, c.times = c.times, p.times
 	m, before := p.meter, c.meter
+	c.meter = m
 	p.meter.busyMax, p.meter.waitingMax = 0, 0
 	w := &Window{
-		Limit:          p.limit,
-		QueueLen:       p.waitingLocked(),
 		Start:          before.last,
 		End:            m.last,
+		Limit:          p.limit,
 		Arrived:        m.arrived - before.arrived,
 		Completed:      m.completed - before.completed,
 		BusyTime:       m.busy - before.busy,
 		QueueTime:      m.waiting - before.waiting,
 		BusyMax:        m.busyMax,
 		QueueMax:       m.waitingMax,
+		QueueLen:       p.waitingLocked(),
 		BoundTime:      m.bound - before.bound,
 		BoundCompleted: m.boundCompleted - before.boundCompleted,
-		Service:        &c.gotService,
-		Sojourn:        &c.gotSojourn,
+		Service:        &c.times.service,
+		Sojourn:        &c.times.sojourn,
 		CPU:            math.NaN(),
 	}
 	whole := !p.touched
 	p.touched = false
-	p.mu.Unlock()
-
-	c.meter = m
-	p.records.read(&c.newService, &c.newSojourn)
-	c.gotService, c.gotSojourn = c.newService, c.newSojourn
-	c.gotService.Sub(&c.service)
-	c.gotSojourn.Sub(&c.sojourn)
-	c.service, c.sojourn = c.newService, c.newSojourn
 	return w, whole
 }
 

@@ -23,8 +23,8 @@
 // running than may. So a limit that is too large costs nothing while there is no load, and a smaller one interrupts
 // nobody. A pool can take its work from a [Feed], too, such as a durable log: it asks for a task when it has a worker.
 //
-// Times are recorded without a lock: each worker adds to one of a few histograms, which are never reset, and the
-// controller takes differences. Everything else is counted under the mutex that is held anyway.
+// Everything is counted under that mutex, which a worker holds at the end of each task anyway, so that all figures of a
+// window agree. The controller takes the histograms of the window, and leaves empty ones.
 //
 // # How: Knee
 //
@@ -47,7 +47,8 @@
 //  4. Tasks of the queue start in the order in which they were accepted, and those who wait for a place are accepted in
 //     the order in which they came.
 //  5. A task that panics, or ends its goroutine, costs neither the worker's place nor the process.
-//  6. Every completed task that has not timed out is recorded in exactly one window.
+//  6. Every completed task is counted and recorded in exactly one window, but those that ended their goroutine are
+//     counted alone. What has timed out is not completed.
 //  7. The limit is at least 1 and at most [MaxLimit], and that of an optimizer between its Min and Max, whatever windows
 //     it is shown.
 //  8. The same windows lead to the same decisions. An optimizer reads no clock, starts no goroutine and has no

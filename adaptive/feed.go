@@ -69,6 +69,9 @@ func (p *Pool) ask() (*job, time.Duration) {
 			p.meter.arrived++
 			j := p.newJobLocked(task, now)
 			p.startLocked(now) // what is offered beyond this one
+			if p.limit != limit {
+				p.askLocked()
+			}
 			p.mu.Unlock()
 			return j, now
 		}

@@ -51,7 +51,7 @@ func (l *ledger) add(at, class int, tasks ...Task) {
 	defer l.mu.Unlock()
 	p := l.parties[at]
 	p.waiting[class] = append(p.waiting[class], tasks...)
-	l.offerLocked(l.pool.Stats().Limit)
+	l.offerLocked(l.pool.Limit())
 }
 
 // offerLocked tells the pool what could be done; mu is held.
@@ -106,7 +106,7 @@ func (l *ledger) Next(limit int) Task {
 		defer l.mu.Unlock()
 		p.running--
 		l.running--
-		l.offerLocked(l.pool.Stats().Limit)
+		l.offerLocked(l.pool.Limit())
 		return err
 	}
 }
@@ -274,6 +274,68 @@ func TestFeedThatLies(t *testing.T) {
 	})
 }
 
+// scripted is a feed of which each call of Next is a step.
+type scripted struct {
+	mu    sync.Mutex // guards steps
+	steps []func(limit int) Task
+}
+
+func (s *scripted) Next(limit int) Task {
+	s.mu.Lock()
+	if len(s.steps) == 0 {
+		s.mu.Unlock()
+		return nil
+	}
+	step := s.steps[0]
+	s.steps = s.steps[1:]
+	s.mu.Unlock()
+	return step(limit)
+}
+
+// What happens while the feed is asked, it may not have seen: then it is asked again.
+func TestFeedIsAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &scripted{}
+		p := open(t, Config{Optimizer: Fixed(0), Start: 2, Feed: s})
+		ran := 0
+		task := func() error { ran++; return nil }
+		s.steps = []func(int) Task{
+			func(int) Task { p.Offer(1, 0); return nil }, // work came, too late for this call
+			func(int) Task { p.Offer(0, 0); return task },
+		}
+		p.Offer(1, 0)
+		synctest.Wait()
+		if ran != 1 {
+			t.Error("an offer was lost")
+		}
+
+		g := newGate()
+		defer close(g.open)
+		var limits []int
+		resize := func(to int, give Task) func(int) Task {
+			return func(limit int) Task {
+				limits = append(limits, limit)
+				if err := p.Resize(to); err != nil {
+					t.Error(err)
+				}
+				return give
+			}
+		}
+		look := func(limit int) Task { limits = append(limits, limit); return nil }
+		s.steps = []func(int) Task{
+			resize(8, g.wait), look, // with a task
+			resize(9, nil), look, // without one
+		}
+		p.Offer(1, 0)
+		synctest.Wait()
+		p.Offer(1, 0)
+		synctest.Wait()
+		if want := []int{2, 8, 8, 9}; !slices.Equal(limits, want) {
+			t.Errorf("asked under limits of %v, not %v", limits, want)
+		}
+	})
+}
+
 // An offer without a feed has no effect, and Close does not wait for one.
 func TestOfferOfNothing(t *testing.T) {
 	p := open(t, Config{})
@@ -316,6 +378,12 @@ func TestTurns(t *testing.T) {
 			t.Fatal("the only one with work is not served")
 		}
 	}
+	turns.credit = []int{-4, 3, 1}
+	turns.Next(func(c int) bool { return c == 0 })
+	if turns.credit[1] != 0 || turns.credit[2] != 0 {
+		t.Errorf("those without work have credit: %v", turns.credit)
+	}
+	turns.credit[0] = 0
 	var counts [3]int
 	for range 120 {
 		class, _ := turns.Next(func(int) bool { return true })

@@ -14,6 +14,11 @@ type meter struct {
 	failed, panicked, timedOut         uint64
 }
 
+// times has how long the tasks of a window took. They are recorded under the mutex,
+// which is held at the end of every task anyway, and in the same moment in which the
+// task is counted.
+type times struct{ service, sojourn Histogram }
+
 // waitingLocked is how many tasks wait; mu is held.
 func (p *Pool) waitingLocked() int {
 	return p.queue.n + p.blocked.n + p.offer.ready + p.offer.held

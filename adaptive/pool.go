@@ -47,7 +47,6 @@ type Config struct {
 type Pool struct {
 	cfg     Config
 	epoch   time.Time
-	records recorder
 	control control
 	recent  recent
 	stop    context.CancelFunc
@@ -62,6 +61,7 @@ type Pool struct {
 	free    *job  // to be used again
 	offer   offer // what the feed has
 	meter   meter
+	times   *times // of the tasks that completed in this window
 	closed  bool
 	touched bool // the limit was changed by hand since the last window
 	past    ring // decisions
@@ -96,12 +96,12 @@ func New(cfg Config) (*Pool, error) {
 	p := &Pool{
 		cfg:     cfg,
 		epoch:   time.Now(),
-		records: newRecorder(),
 		stop:    stop,
 		drained: make(chan struct{}),
 		limit:   cfg.Start,
+		times:   new(times),
 	}
-	p.control.ended = make(chan struct{})
+	p.control.ended, p.control.times = make(chan struct{}), new(times)
 	go p.steer(ctx)
 	return p, nil
 }

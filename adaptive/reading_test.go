@@ -178,6 +178,21 @@ func TestIdle(t *testing.T) {
 	}
 }
 
+// Who changes the limit by hand in the middle of a probe has the last word: there is
+// no going back behind that.
+func TestProbeInterruptedByHand(t *testing.T) {
+	for _, algorithm := range []string{"T", "M", "99P"} {
+		o := makeSource(t, algorithm, Source{})
+		limits := drive(o, 31, 2, func(_, limit int) *Window { return atRate(limit, 300) })
+		if limits[2] != 41 {
+			t.Fatalf("%s: %v", algorithm, limits)
+		}
+		if d := o.Observe(atRate(71, 300)); d.Limit != 71 {
+			t.Errorf("%s, set to 71 by hand: %+v", algorithm, d)
+		}
+	}
+}
+
 // Row 16: throughput is completions by the length of the window.
 func TestRateIsOfTheWindow(t *testing.T) {
 	o := throughputOf(t, Source{Strict: true})

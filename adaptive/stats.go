@@ -57,6 +57,13 @@ func (p *Pool) Stats() Stats {
 	return s
 }
 
+// Limit is how many tasks may run at once.
+func (p *Pool) Limit() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.limit
+}
+
 // Decisions gives the latest decisions, at most 256, oldest first.
 func (p *Pool) Decisions() []Decided {
 	p.mu.Lock()

@@ -55,7 +55,6 @@ func (p *Pool) Do(ctx context.Context, task Task) error {
 	withdrawn := p.queue.remove(j)
 	if withdrawn {
 		p.admitLocked()
-		p.drainedLocked()
 	}
 	p.mu.Unlock()
 	if withdrawn {

@@ -35,7 +35,6 @@ func (p *Pool) askLocked() bool {
 // work is a worker: it runs a job, and others as long as there are some. Without a
 // job it asks the feed for one.
 func (p *Pool) work(j *job, start time.Duration) {
-	shard := p.records.shard()
 	told, left := false, false
 	defer func() {
 		if !left {
@@ -51,15 +50,10 @@ func (p *Pool) work(j *job, start time.Duration) {
 		}
 		err := run(j.task)
 		end := p.now()
-		r := resultOf(err)
-		if r != timedOut {
-			shard.service.record(end - start)
-			shard.sojourn.record(end - j.arrived)
-		}
 		told = true
 		p.tell(j, err)
 		told = false
-		next, more := p.finish(j, r, end)
+		next, more := p.finish(j, resultOf(err), start, end)
 		if !more {
 			left = true
 			return
@@ -91,11 +85,15 @@ func (p *Pool) tell(j *job, err error) {
 
 // finish counts a task and gives the worker its next job, or nil if the feed is to
 // be asked; false if the worker is to end.
-func (p *Pool) finish(j *job, r result, now time.Duration) (*job, bool) {
+func (p *Pool) finish(j *job, r result, start, now time.Duration) (*job, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.advanceLocked(now)
 	p.countLocked(r)
+	if r != timedOut {
+		p.times.service.Record(now - start)
+		p.times.sojourn.Record(now - j.arrived)
+	}
 	p.recycleLocked(j)
 	if p.running <= p.limit {
 		if next := p.takeLocked(); next != nil {

@@ -8,7 +8,7 @@
 //  2. libraries: raft, bbolt, cobra and the database drivers appear only in the
 //     packages whose purpose they are; test libraries only in tests.
 //  3. pure: the core reads no clock, has no randomness, starts no goroutine and
-//     does no I/O.
+//     does no I/O; nor does what decides about the size of a pool.
 //  4. order: nothing in the core depends on the order of a map.
 //  5. waiting: no test sleeps, none is skipped.
 //  6. packages: every package has a doc comment, and a noun for a name.

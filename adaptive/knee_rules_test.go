@@ -1,0 +1,208 @@
+package adaptive
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+// The rules of the search one by one, each at a state that is made up.
+
+func TestWantedGain(t *testing.T) {
+	none := math.Inf(-1)
+	for _, c := range []struct {
+		name        string
+		base, limit int
+		loose       bool
+		best        float64
+		want        float64
+	}{
+		{"twice as many", 10, 20, false, none, 0.25 * math.Log(2)},
+		{"a little more", 10, 12, false, none, 0.25 * math.Log(1.2)},
+		{"half", 10, 5, false, none, -0.02},
+		{"half, after a loss of 1 %", 10, 5, false, 5.01, -0.01},
+		{"half, after a loss of 5 %", 10, 5, false, 5.05, 0},
+		{"half, where demand fits", 10, 5, true, none, -0.02},
+		{"a little less, where demand fits", 10, 8, true, none, 0.02},
+	} {
+		k := &knee{base: c.base, best: c.best}
+		k.trial.limit, k.trial.loose = c.limit, c.loose
+		k.trial.add(sample{1, 1, 1, 0}, float64(c.limit), 1)
+		if got := k.wanted(5); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%s: %v, not %v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestNextLimit(t *testing.T) {
+	for _, c := range []struct {
+		name              string
+		base, lo, hi      int
+		arrivals, service float64
+		above, below      int
+	}{
+		{"nothing known", 10, 0, 0, 0, 0, 20, 5},
+		{"one", 1, 0, 0, 0, 0, 5, 0},
+		{"the offered load needs more", 10, 0, 0, 1000, 0.05, 60, 5},
+		{"it needs far more", 10, 0, 0, 1000, 5, 80, 5},
+		{"it needs less", 10, 0, 0, 10, 0.05, 20, 5},
+		{"useless above", 10, 0, 16, 0, 0, 13, 5},
+		{"useless just above", 10, 0, 12, 0, 0, 0, 5},
+		{"useless further up", 10, 0, 30, 0, 0, 20, 5},
+		{"inferior below", 10, 6, 0, 0, 0, 20, 8},
+		{"inferior just below", 10, 9, 0, 0, 0, 20, 0},
+		{"neighbours", 2, 1, 3, 0, 0, 0, 0},
+		{"largest", 1024, 0, 0, 0, 0, 0, 512},
+		{"next to the largest", 1000, 0, 0, 0, 0, 1024, 500},
+	} {
+		k := kneeOf(t, Knee{})
+		k.base, k.lo, k.hi, k.arrivals, k.service = c.base, c.lo, c.hi, c.arrivals, c.service
+		if above, below := k.above(), k.below(); above != c.above || below != c.below {
+			t.Errorf("%s: %d and %d, not %d and %d", c.name, above, below, c.above, c.below)
+		}
+	}
+}
+
+func TestEstimate(t *testing.T) {
+	steady := series{}
+	for range 10 {
+		steady.add(sample{50, 0.5, 1, 0})
+	}
+	steady.add(sample{50, 0, 1, 0}) // no time, no evidence
+	want := math.Log(100)
+	e := steady.estimate(0, 3)
+	if math.Abs(e.log-want) > 1e-9 || e.completed != 500 || e.seconds != 5 || math.Abs(e.err-math.Hypot(1/math.Sqrt(500), drift)) > 1e-9 {
+		t.Errorf("steady: %+v", e)
+	}
+	stalls := append(series{}, steady...)
+	for range 4 { // two seconds in which nearly nothing goes on
+		stalls.add(sample{1, 0.5, 1, 0})
+	}
+	if e := stalls.estimate(0, 3); math.Abs(e.log-want) > 1e-9 {
+		t.Errorf("with a pause: %+v", e)
+	}
+	if e := stalls.estimate(0, 1); e.seconds != 6 || math.Abs(e.log-math.Log(502.0/6)) > 1e-9 {
+		t.Errorf("with too long a pause: %+v", e)
+	}
+	if e := (series{}).estimate(0, 3); !math.IsInf(e.log, -1) || !math.IsInf(e.err, 1) {
+		t.Errorf("of nothing: %+v", e)
+	}
+	if e := (series{{0, 2, 1, 0}}).estimate(0, 0); e.log != math.Log(0.25) {
+		t.Errorf("of windows in which nothing completes: %+v", e)
+	}
+}
+
+func TestWhatIsKeptOfTheBase(t *testing.T) {
+	var s series
+	for n := range 300 {
+		s.add(sample{float64(n), 0.5, 1, 0})
+		s.forget(0.1)
+	}
+	if len(s) != proofMin || s[0].completed != 300-proofMin {
+		t.Errorf("%d windows of many completions, from %v", len(s), s[0])
+	}
+	s.clear()
+	for range 300 {
+		s.add(sample{0.1, 0.5, 1, 0})
+		s.forget(0.1)
+	}
+	if len(s) != proofMax {
+		t.Errorf("%d windows of few completions", len(s))
+	}
+	s.clear()
+	for range 300 {
+		s.add(sample{10, 0.5, 1, 0})
+		s.forget(10)
+	}
+	if len(s) != 60 { // three times of service
+		t.Errorf("%d windows of slow tasks", len(s))
+	}
+}
+
+// Evidence of a limit that binds is not mixed with that of one that is merely full.
+func TestEvidenceIsNotMixed(t *testing.T) {
+	p := &plant{users: 40, slots: 8, took: 20 * time.Millisecond}
+	k := kneeOf(t, Knee{})
+	k.Observe(p.window(8))
+	k.Observe(p.window(8))
+	if len(k.proof) != 2 || !k.proofOf {
+		t.Fatalf("%d windows that bind", len(k.proof))
+	}
+	p.users = 8 // as many as there are workers
+	k.Observe(p.window(8))
+	if len(k.proof) != 1 || k.proofOf {
+		t.Errorf("%d windows, bound %v", len(k.proof), k.proofOf)
+	}
+}
+
+// Where shares of the limit keep workers free, a limit that binds is used whole: a
+// trial reaches as far as it is.
+func TestTrialReachesAsFarAsItBinds(t *testing.T) {
+	for _, bound := range []bool{true, false} {
+		k := kneeOf(t, Knee{})
+		k.adopt(10)
+		k.trial.limit, k.limit = 20, 20
+		w := &Window{End: time.Second, Limit: 20, BusyMax: 12}
+		if bound {
+			w.BoundTime = time.Second
+		}
+		k.smooth(w, 1)
+		if want := map[bool]int{true: 20, false: 12}[bound]; k.trial.peak != want {
+			t.Errorf("bound %v: reaches to %d, not %d", bound, k.trial.peak, want)
+		}
+	}
+}
+
+// A trial that began while the limit did not bind is judged by demand that comes back:
+// a backlog that drains through it would make any limit look good.
+func TestBacklogDoesNotCountForALooseTrial(t *testing.T) {
+	for _, loose := range []bool{true, false} {
+		k := kneeOf(t, Knee{})
+		k.adopt(10)
+		k.trial = trial{limit: 20, loose: loose}
+		k.limit = 20
+		p := &plant{users: 100, slots: 50, took: 20 * time.Millisecond}
+		w := p.window(20)
+		w.Arrived = 3
+		k.learn(w, w.Length().Seconds())
+		want := float64(w.Completed)
+		if loose {
+			want = 3
+		}
+		if got := k.trial.series[0].completed; got != want {
+			t.Errorf("loose %v: %v count, not %v", loose, got, want)
+		}
+	}
+}
+
+// An alarm ends with the hold that it interrupted: what comes later is a probe again.
+func TestAlarmEnds(t *testing.T) {
+	p := &plant{users: 100, slots: 20, took: 20 * time.Millisecond, cpu: 1}
+	k, limit := settledKnee(t, p, Knee{})
+	k.hold.alarm = lookDown
+	k.enterHold()
+	if k.hold.alarm != quiet {
+		t.Error("the alarm goes on")
+	}
+	k.MaxCPU, k.hot = 0.9, true // a larger one is out of the question
+	k.sound()
+	if k.mode != holding || k.hold.alarm != quiet || k.limit != limit {
+		t.Errorf("mode %v, alarm %v, limit %d", k.mode, k.hold.alarm, k.limit)
+	}
+}
+
+// Each time that following demand was wrong it takes twice as long to follow again.
+func TestPatienceGrows(t *testing.T) {
+	k := kneeOf(t, Knee{})
+	k.adopt(12)
+	for want := 40.0; want <= slackMost; want *= 2 {
+		k.slack.proven = 64
+		if !k.restore() || k.slack.patience != want || k.base != 64 {
+			t.Errorf("patience %v, base %d", k.slack.patience, k.base)
+		}
+		k.base = 12
+	}
+	if k.restore() {
+		t.Error("restored what is not there")
+	}
+}
