@@ -200,3 +200,28 @@ func TestRefusedOptimizer(t *testing.T) {
 		})
 	}
 }
+
+// TestHungForLong: a participant that never answers gets no more calls than in the
+// beginning, however long that goes on, and when it is back as many as before.
+func TestHungForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newLog()
+		res := newResource(log, "a")
+		res.latency = 20 * time.Millisecond
+		res.setFault(always(hang))
+		r := begin(t, Config{}, log)
+		for n := range 10_000 {
+			log.put(idOf(n+1), txn.Committing, "a")
+			r.Add(idOf(n + 1))
+		}
+		sleep(t.Context(), 10*time.Minute)
+		if res.most > r.cfg.Start {
+			t.Errorf("%d calls at once: %+v", res.most, r.Decisions("a"))
+		}
+		res.setFault(nil)
+		within(t, time.Minute, "all, after it came back", log.allDone)
+		if res.most < r.cfg.Start {
+			t.Errorf("%d calls at once after it came back: %+v", res.most, r.Decisions("a"))
+		}
+	})
+}
