@@ -27,7 +27,9 @@ func (m *many) Undone(id txn.ID) (Work, bool) {
 	return Work{ID: id, State: txn.RollingBack, Branches: []Branch{{name, participant.Branch{TX: id, ID: 1}}}}, true
 }
 
-func (m *many) Participant(context.Context, string) (participant.Participant, error) { return prompt{}, nil }
+func (m *many) Participant(context.Context, string) (participant.Participant, error) {
+	return prompt{}, nil
+}
 
 func (m *many) Report(_ context.Context, id txn.ID, _ []Report) error {
 	m.end(id)
