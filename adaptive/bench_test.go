@@ -2,6 +2,7 @@ package adaptive
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -87,12 +88,15 @@ func BenchmarkSubmit(b *testing.B) {
 		}
 	})
 	b.Run("feed", func(b *testing.B) {
-		f := &endless{task: nothing, left: b.N, done: make(chan struct{})}
+		f := &counted{task: nothing}
 		f.pool = open(b, Config{Optimizer: Fixed(32), Feed: f})
 		b.ReportAllocs()
-		b.ResetTimer()
-		f.pool.Offer(b.N, 0)
-		<-f.done
+		for b.Loop() {
+			f.change(1)
+		}
+		for f.change(0) > 0 {
+			runtime.Gosched()
+		}
 	})
 	b.Run("goroutine", func(b *testing.B) { // for comparison
 		var wg sync.WaitGroup
@@ -104,25 +108,30 @@ func BenchmarkSubmit(b *testing.B) {
 	})
 }
 
-// endless is a feed of so many tasks.
-type endless struct {
+// counted is a feed of tasks that are all the same.
+type counted struct {
 	pool *Pool
 	task Task
-	done chan struct{}
 	mu   sync.Mutex // guards left
 	left int
 }
 
-func (f *endless) Next(int) Task {
+// change adds tasks, or takes one, and tells how many there are then; -1 if there was
+// none to be taken.
+func (f *counted) change(by int) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.left == 0 {
-		return nil
+	if f.left+by < 0 {
+		return -1
 	}
-	f.left--
+	f.left += by
 	f.pool.Offer(f.left, 0)
-	if f.left == 0 {
-		close(f.done)
+	return f.left
+}
+
+func (f *counted) Next(int) Task {
+	if f.change(-1) < 0 {
+		return nil
 	}
 	return f.task
 }

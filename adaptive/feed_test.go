@@ -315,6 +315,7 @@ func TestFeedIsAskedAgain(t *testing.T) {
 		resize := func(to int, give Task) func(int) Task {
 			return func(limit int) Task {
 				limits = append(limits, limit)
+				p.Offer(0, 0) // nothing else: for another limit the feed has to be asked
 				if err := p.Resize(to); err != nil {
 					t.Error(err)
 				}

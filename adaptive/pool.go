@@ -59,6 +59,7 @@ type Pool struct {
 	queue   line  // accepted tasks
 	blocked line  // tasks of submitters who wait for a place in the queue
 	free    *job  // to be used again
+	spare   int   // how many of them
 	offer   offer // what the feed has
 	meter   meter
 	times   *times // of the tasks that completed in this window

@@ -69,18 +69,23 @@ func (p *Pool) newJobLocked(task Task, now time.Duration) *job {
 		j = &job{}
 	} else {
 		p.free, j.next = j.next, nil
+		p.spare--
 	}
 	j.task, j.arrived = task, now
 	return j
 }
 
+// spareMost is how many jobs are kept to be used again.
+const spareMost = 2 * DefaultQueue
+
 // recycleLocked takes back a job, unless its submitter keeps it; mu is held.
 func (p *Pool) recycleLocked(j *job) {
-	if j.done != nil || j.admitted != nil {
+	if j.done != nil || j.admitted != nil || p.spare >= spareMost {
 		return
 	}
 	*j = job{next: p.free}
 	p.free = j
+	p.spare++
 }
 
 // takeLocked gives the task that is next, nil if there is none; mu is held.
