@@ -214,14 +214,19 @@ func TestHungForLong(t *testing.T) {
 			log.put(idOf(n+1), txn.Committing, "a")
 			r.Add(idOf(n + 1))
 		}
+		most := func() int {
+			res.mu.Lock()
+			defer res.mu.Unlock()
+			return res.most
+		}
 		sleep(t.Context(), 10*time.Minute)
-		if res.most > r.cfg.Start {
-			t.Errorf("%d calls at once: %+v", res.most, r.Decisions("a"))
+		if n := most(); n > r.cfg.Start {
+			t.Errorf("%d calls at once: %+v", n, r.Decisions("a"))
 		}
 		res.setFault(nil)
 		within(t, time.Minute, "all, after it came back", log.allDone)
-		if res.most < r.cfg.Start {
-			t.Errorf("%d calls at once after it came back: %+v", res.most, r.Decisions("a"))
+		if n := most(); n < r.cfg.Start {
+			t.Errorf("%d calls at once after it came back: %+v", n, r.Decisions("a"))
 		}
 	})
 }
