@@ -109,6 +109,21 @@ func (c *Client) Participants(ctx context.Context) ([]txn.ParticipantStatus, err
 	return translated(wire.ToParticipants(res.GetParticipants()))
 }
 
+// Pools shows how many calls participants get at once when branches are driven to their
+// end, and the decisions that led there: those that are kept of the one that is named, the
+// last few of each when the name is empty.
+func (c *Client) Pools(ctx context.Context, participant string) ([]txn.Pool, error) {
+	var res *txmgrv1.PoolsResponse
+	err := c.unaryCall(ctx, "pools", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
+		res, err = e.participants.Pools(ctx, &txmgrv1.PoolsRequest{Participant: participant})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return translated(wire.ToPools(res))
+}
+
 // TestParticipant asks a participant whether it can take part.
 func (c *Client) TestParticipant(ctx context.Context, name string) error {
 	return c.askingCall(ctx, "test participant", txn.ID{}, func(ctx context.Context, e *endpoint) error {

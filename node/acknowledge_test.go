@@ -44,6 +44,7 @@ func TestCutOffLeaderAnswersNoRead(t *testing.T) {
 			"doubts":       func(ctx context.Context) error { _, err := n.Doubts(ctx); return err },
 			"audit":        func(ctx context.Context) error { _, err := n.Audit(ctx, txn.AuditFilter{}); return err },
 			"participants": func(ctx context.Context) error { _, err := n.Participants(ctx); return err },
+			"pools":        func(ctx context.Context) error { _, err := n.Pools(ctx, ""); return err },
 			"tokens":       func(ctx context.Context) error { _, err := n.Tokens(ctx); return err },
 			"backup":       func(ctx context.Context) error { _, err := n.Backup(ctx, io.Discard); return err },
 		}

@@ -30,18 +30,20 @@ type errKind struct{ what string }
 
 func (e *errKind) Error() string { return e.what }
 
-// attempt asks the log what is to be done with the branch now, and does it.
-func (r *Recovery) attempt(ctx context.Context, it item, lost int) (o outcome) {
+// still asks the log whether the item is to be done now, and how.
+func (r *Recovery) still(it item) (Work, Branch, bool) {
 	w, ok := r.log.Undone(it.TX)
 	if !ok {
-		return outcome{stale: true}
+		return Work{}, Branch{}, false
 	}
 	b, ok := w.branch(it)
-	if !ok {
-		return outcome{stale: true}
-	}
+	return w, b, ok
+}
+
+// attempt does what is to be done with a branch.
+func (r *Recovery) attempt(ctx context.Context, verb Verb, w Work, b Branch) (o outcome) {
 	limit, blame := r.cfg.CallTimeout, true
-	if it.verb == Prepare {
+	if verb == Prepare {
 		b.TimeLeft = w.TimeLeft
 		if w.TimeLeft < limit {
 			limit, blame = w.TimeLeft, false // it is not given the time that every call gets
@@ -57,8 +59,7 @@ func (r *Recovery) attempt(ctx context.Context, it item, lost int) (o outcome) {
 		o.err, o.blame = fmt.Errorf("open participant: %w", overdue(ctx, limit, err)), blame
 		return o
 	}
-	b.Attempts = max(b.Attempts, lost)
-	o.report, err = call(ctx, p, b.Branch, it.verb)
+	o.report, err = call(ctx, p, b.Branch, verb)
 	if kind := (*errKind)(nil); errors.As(err, &kind) {
 		o.err, o.slow = err, true
 		return o

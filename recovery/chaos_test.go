@@ -82,7 +82,7 @@ func (c *chaos) lead() {
 		c.rec.Stop()
 	}
 	c.rec = begin(c.t, Config{
-		Workers: 8, PerParticipant: 3, CallTimeout: 2 * time.Second, SweepEvery: 5 * time.Second, Rand: seeded(c.seed),
+		Start: 3, MaxPerParticipant: 5, MaxCalls: 8, CallTimeout: 2 * time.Second, SweepEvery: 5 * time.Second, Rand: seeded(c.seed),
 	}, c.log)
 	c.rec.Add(c.ids...)
 }

@@ -1,7 +1,6 @@
 package recovery
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -32,93 +31,18 @@ const (
 	reporting                 // done; the log has to be told
 )
 
-// dispatchLocked hands work to the pool while both have room; mu is held.
-func (r *Recovery) dispatchLocked(now time.Duration) {
-	if r.state != running {
-		return
-	}
-	r.sendReportsLocked(now)
-	for r.outbox.open(now) {
-		l, class, ok := r.pickLocked(now)
-		if !ok {
-			return
-		}
-		if !r.submitLocked(l, class) {
-			if r.inPool == 0 && !r.refused {
-				r.wake() // others fill the pool: only the clock tells when to ask again
-			}
-			r.refused = true
-			return
-		}
-		r.refused = false
-		r.turn++
-	}
-}
-
-// submitLocked hands the first of a class to the pool. The task cannot get ahead
-// of what is noted here, because the first thing that it needs is mu.
-func (r *Recovery) submitLocked(l *lane, class int) bool {
-	probe := !l.br.closed()
-	var task func()
-	var it item
-	if class == classJobs {
-		j := l.jobs[0]
-		task = func() { r.runJob(l, j, probe) }
-	} else {
-		it = l.queues[class].peek()
-		task = func() { r.drive(l, it, probe) }
-	}
-	r.wg.Add(1)
-	if !r.pool.TrySubmit(priorities[class], task) {
-		r.wg.Done()
-		return false
-	}
-	r.inPool++
-	l.running++
-	l.br.begin()
-	if class == classJobs {
-		l.jobs = l.jobs[1:]
-	} else {
-		l.queues[class].pop()
-		t := r.tries[it]
-		if t == nil {
-			t = &try{lane: l}
-			r.tries[it] = t
-		}
-		t.state = trying
-	}
-	r.restLocked(l)
-	return true
-}
-
-// drive makes one attempt at one branch, on a worker.
-func (r *Recovery) drive(l *lane, it item, probe bool) {
-	defer r.wg.Done()
-	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.CallTimeout)
-	defer cancel()
-
-	r.mu.Lock()
-	t := r.tries[it]
-	t.cancel = cancel
-	lost := int(t.lost)
-	r.mu.Unlock()
-
-	a := r.attempt(ctx, it, lost)
-	a.stopped = r.ctx.Err() != nil
-	r.finish(l, it, probe, a)
-}
-
-// finish notes what came of an attempt and lets the next ones begin.
-func (r *Recovery) finish(l *lane, it item, probe bool, a outcome) {
+// finish notes what came of an attempt, lets the next ones begin, and gives what the
+// pool is to learn.
+func (r *Recovery) finish(l *lane, it item, probe bool, a outcome) (lesson error) {
 	now := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.inPool--
-	l.running--
+	r.endLocked(l)
 	t := r.tries[it]
 	t.cancel = nil
+	lesson = a.lesson(t.stale)
 	if a.stopped {
-		return // whoever takes over asks the log
+		return lesson // whoever takes over asks the log
 	}
 	text := l.text(a.err)
 	if !a.stale {
@@ -152,6 +76,7 @@ func (r *Recovery) finish(l *lane, it item, probe bool, a outcome) {
 		r.addReportLocked(it.TX, entry{a.report, it})
 	}
 	r.dispatchLocked(now)
+	return lesson
 }
 
 // hopeless is a number of failures after which the wait grows no more.

@@ -6,13 +6,21 @@
 // the branches, and reports what it learnt, so that it owns no state worth
 // keeping: a new leader adds all undone work and has taken over.
 //
-//	Add, Handoff -> planner -> lanes -> pool -> participant -> report to the log
-//	                   ^                  |
-//	                   +---- backoff -----+
+//	Add, Handoff -> planner -> lanes -> pools -> participants -> report to the log
+//	                   ^                    |
+//	                   +----- backoff ------+
 //
 // The planner ([Plan]) is pure: it says which branch needs which action, and
-// what it has to wait for. Every participant has a lane: a queue of branches, a
-// limit of calls at once, and a breaker. What waits for a time, a branch for its next
+// what it has to wait for. Every participant has a lane: queues of branches, a breaker,
+// and a pool of its own ([adaptive.Pool]) that finds out how many calls at once are right
+// for it. The pool asks the lane for a call when it has a worker; the lane tells it how
+// many could begin. What waits for the breaker, for its next try, or for a log that takes
+// no results is not told of: it says nothing about how many workers are right. In a lane
+// commits and prepares, rollbacks and settlements, and what a sweep found have turns,
+// 8 : 3 : 1, of those that there are. A lane without work has no pool after half a minute,
+// and keeps what was learnt.
+//
+// What waits for a time, a branch for its next
 // try above all, is a task on a timing wheel that the one loop turns: it is put in and
 // taken out in constant time, and the loop sleeps until the first is due.
 //
@@ -39,9 +47,12 @@
 //
 //  1. Only what the log decided is done. Before every call the log is asked
 //     again, and a worker of a deposed leader can only repeat the decision.
-//  2. A hung participant delays only itself: it holds at most
-//     Config.PerParticipant workers, each at most Config.CallTimeout, and after
-//     Config.BreakerAfter failures in a row no more than one.
+//  2. A hung participant delays only itself: it holds at most as many workers as its own
+//     pool has, each at most Config.CallTimeout, and after Config.BreakerAfter failures in
+//     a row no more than one. When all together hold Config.MaxCalls, everybody still has
+//     one, and what ends goes to those who are short, in turn. It teaches nobody
+//     anything, itself included: a pool learns from answers, and what runs out of its
+//     time, fails, or was done by others counts as no call.
 //  3. What is undone costs its id and its branch numbers. Records with errors
 //     and times exist only for branches that were tried: of each the latest 16
 //     attempts, of all together 65,536 and one for each. A branch whose first
@@ -92,7 +103,8 @@
 //
 // A [Recovery] serves one term of leadership: New, Start, and Stop when the
 // leadership is over. All methods may be called by many goroutines. The [Log] is
-// never called with a lock held, so that it may call Add while holding its own.
+// never called with a lock held, so that it may call Add while holding its own. A pool's
+// lock is taken with recovery's held, never the other way round.
 //
 // # Time
 //

@@ -2,8 +2,10 @@ package recovery
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
+	"github.com/txmgr/txmgr/adaptive"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -75,6 +77,12 @@ type Health struct {
 	Queued    int           // branches that wait for a worker, or for the participant
 	Waiting   int           // branches that wait for their next try after a failure
 	Running   int           // calls under way
+
+	Limit           int              // calls that it gets at once
+	Raised, Lowered uint64           // decisions of this leader for a larger limit, and for a smaller one
+	Throughput      float64          // calls answered in a second, of the last 10 to 20 seconds
+	Mean, P99       time.Duration    // how long those took
+	Last            adaptive.Decided // the last decision about the limit; zero when there was none
 }
 
 // Health tells how a participant does. One of which nothing was heard yet is held to
@@ -83,12 +91,24 @@ type Health struct {
 // so that the verdict is never older than that while there is work. Of failures
 // whose branches were finished by others nothing is left after the next sweep.
 func (r *Recovery) Health(participant string) Health {
+	h, pool := r.health(participant)
+	if pool != nil {
+		s := pool.Stats() // not with the lock: it adds histograms up
+		h.Limit, h.Throughput, h.Mean, h.P99 = s.Limit, s.Throughput, s.Mean, s.P99
+		if !s.Last.At.IsZero() {
+			h.Last = s.Last
+		}
+	}
+	return h
+}
+
+func (r *Recovery) health(participant string) (Health, *adaptive.Pool) {
 	now := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l := r.lanes[participant]
 	if l == nil {
-		return Health{Healthy: true}
+		return Health{Healthy: true, Limit: r.cfg.Start}, nil
 	}
 	h := Health{
 		Healthy:  l.healthy(),
@@ -99,7 +119,34 @@ func (r *Recovery) Health(participant string) Health {
 		Queued:   l.queued(),
 		Waiting:  l.parked,
 		Running:  l.running,
+		Limit:    r.limitLocked(l),
 	}
 	h.LastError = cmp.Or(l.lastErr, l.unfit, l.swept, l.tidied)
-	return h
+	c := &l.crew
+	if c.brain != nil {
+		h.Raised, h.Lowered = c.brain.raised.Load(), c.brain.lowered.Load()
+	}
+	if n := len(c.past); n > 0 {
+		h.Last = c.past[n-1]
+	}
+	return h, c.pool
+}
+
+// Decisions gives the decisions about how many calls a participant gets at once that are
+// kept, oldest first: of this leader, up to 320 while there is work, and 64 when there was
+// none for a while.
+func (r *Recovery) Decisions(participant string) []adaptive.Decided {
+	r.mu.Lock()
+	l := r.lanes[participant]
+	if l == nil {
+		r.mu.Unlock()
+		return nil
+	}
+	past, pool := l.crew.past, l.crew.pool
+	r.mu.Unlock()
+	all := slices.Clone(past)
+	if pool != nil {
+		all = append(all, pool.Decisions()...)
+	}
+	return all
 }

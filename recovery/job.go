@@ -73,7 +73,7 @@ func (r *Recovery) carryOut(ctx context.Context, name string, jobs []*job) {
 		j.ctx, j.over = ctx, make(chan struct{})
 	}
 	l.jobs = append(l.jobs, jobs...)
-	r.activateLocked(l)
+	r.touchLocked(l)
 	r.dispatchLocked(now)
 	r.wake()
 	r.mu.Unlock()
@@ -100,7 +100,8 @@ func (r *Recovery) withdraw(l *lane, sweep context.Context) {
 		close(j.over)
 		return true
 	})
-	r.restLocked(l)
+	r.touchLocked(l)
+	r.dispatchLocked(r.now())
 }
 
 func (j *job) notTried(l *lane) {
@@ -110,9 +111,8 @@ func (j *job) notTried(l *lane) {
 	}
 }
 
-// runJob makes the one attempt, on a worker.
-func (r *Recovery) runJob(l *lane, j *job, probe bool) {
-	defer r.wg.Done()
+// runJob makes the one attempt, on a worker, and gives what the pool is to learn.
+func (r *Recovery) runJob(l *lane, j *job, probe bool) error {
 	ctx, cancel := context.WithTimeout(j.ctx, r.cfg.CallTimeout)
 	defer cancel()
 	a := outcome{at: time.Now(), stale: ctx.Err() != nil}
@@ -125,8 +125,7 @@ func (r *Recovery) runJob(l *lane, j *job, probe bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	defer close(j.over)
-	r.inPool--
-	l.running--
+	r.endLocked(l)
 	text := l.text(a.err)
 	doubt := errors.As(a.err, new(*doubtError))
 	switch {
@@ -155,6 +154,7 @@ func (r *Recovery) runJob(l *lane, j *job, probe bool) {
 		j.finding.Done = true
 	}
 	r.dispatchLocked(now)
+	return a.lesson(a.stale)
 }
 
 // noteJobLocked remembers an attempt that did not end the branch as wanted; mu is

@@ -1,8 +1,10 @@
 package recovery
 
 import (
-	"slices"
+	"fmt"
 	"time"
+
+	"github.com/txmgr/txmgr/adaptive"
 )
 
 // item is one branch in a queue: what costs memory when much is undone. Branch
@@ -13,23 +15,31 @@ type item struct {
 	verb Verb
 }
 
-// The classes of work in a lane, in order of precedence: the verbs, then
-// what a sweep found.
+// The classes of work in a lane: verbs, and what a sweep found. While all have work,
+// they share the lane's calls by their weights, so that no stream of commits keeps a
+// rollback waiting for ever.
 const (
-	classJobs = int(Settle)
-	classes   = classJobs + 1
+	classCommits   = iota // commits, and prepares for which a client waits
+	classRollbacks        // rollbacks and settlements
+	classJobs             // what a sweep found
 )
 
-func (v Verb) class() int { return int(v) - 1 }
+var weights = [...]int{classCommits: 8, classRollbacks: 3, classJobs: 1}
 
-// priorities of the classes at the pool.
-var priorities = [classes]int{PriorityCommit, PriorityCommit, PriorityRollback, PriorityRollback, PriorityProbe}
+func (v Verb) class() int {
+	if v == Commit || v == Prepare {
+		return classCommits
+	}
+	return classRollbacks
+}
 
 // lane is what waits for one participant. Guarded by Recovery.mu.
 type lane struct {
 	name    string
 	queues  [classJobs]fifo[item]
 	jobs    []*job
+	turns   *adaptive.Turns // of the classes
+	crew    crew
 	running int // calls that hold a worker
 	parked  int // branches that wait for their next try
 	br      breaker
@@ -43,7 +53,10 @@ type lane struct {
 	blind   bool          // the last sweep could not see what is prepared
 	swept   string        // why the last sweep failed; empty when it did not
 	tidied  string        // why the last tidying failed; empty when it did not
-	active  bool          // in Recovery.active
+	dirty   bool          // in Recovery.dirty
+	at      int           // in Recovery.active, plus one; zero: without work
+	short   bool          // in Recovery.short
+	called  bool          // a call was kept free for it; see shareLocked
 
 	sweeping chan struct{} // held by the sweep that is under way
 }
@@ -93,8 +106,13 @@ func (l *lane) idle() bool { return l.queued()+l.running+l.parked == 0 }
 func (r *Recovery) laneLocked(name string) *lane {
 	l := r.lanes[name]
 	if l == nil {
+		turns, err := adaptive.NewTurns(weights[:]...)
+		if err != nil {
+			panic(fmt.Errorf("recovery: turns of constant weights: %w", err))
+		}
 		l = &lane{
 			name:     name,
+			turns:    turns,
 			br:       breaker{after: r.cfg.BreakerAfter, waits: r.probes},
 			sweeping: make(chan struct{}, 1),
 		}
@@ -103,28 +121,33 @@ func (r *Recovery) laneLocked(name string) *lane {
 	return l
 }
 
-// activateLocked makes the dispatcher look at the lane; mu is held.
-func (r *Recovery) activateLocked(l *lane) {
-	if !l.active {
-		l.active = true
-		r.active = append(r.active, l)
+// touchLocked has the lane's pool told, by the next dispatch, what there is to do now;
+// mu is held.
+func (r *Recovery) touchLocked(l *lane) {
+	if !l.dirty {
+		l.dirty = true
+		r.dirty = append(r.dirty, l)
 	}
 }
 
 // queueLocked puts an item at the end of its queue; mu is held.
 func (r *Recovery) queueLocked(l *lane, it item) {
 	l.queues[it.verb.class()].push(it)
-	r.activateLocked(l)
+	r.touchLocked(l)
 }
 
-// restLocked takes a lane without work off the dispatcher's list; mu is held.
-func (r *Recovery) restLocked(l *lane) {
-	if l.queued() > 0 {
-		return
-	}
-	l.active = false
-	if i := slices.Index(r.active, l); i >= 0 {
-		r.active = slices.Delete(r.active, i, i+1)
+// activeLocked keeps the list of the lanes with work; mu is held.
+func (r *Recovery) activeLocked(l *lane) {
+	switch work := l.queued() > 0; {
+	case work && l.at == 0:
+		r.active = append(r.active, l)
+		l.at = len(r.active)
+	case !work && l.at > 0:
+		last := r.active[len(r.active)-1]
+		r.active[l.at-1], last.at = last, l.at
+		r.active[len(r.active)-1] = nil
+		r.active = r.active[:len(r.active)-1]
+		l.at = 0
 	}
 }
 
@@ -132,30 +155,12 @@ func (r *Recovery) restLocked(l *lane) {
 // and have nothing to do; mu is held.
 func (r *Recovery) dropLanesLocked(registered map[string]bool) {
 	for name, l := range r.lanes {
-		if !registered[name] && l.idle() && len(l.sweeping) == 0 {
+		switch {
+		case registered[name] || !l.idle() || len(l.sweeping) > 0:
+		case l.crew.pool != nil:
+			r.restLocked(l)
+		case !l.crew.leaving && !l.dirty:
 			delete(r.lanes, name)
 		}
 	}
-}
-
-// pickLocked chooses the lane and class whose turn it is: by precedence, in turns
-// between the lanes. Every eighth time precedence is upside down, so that a
-// stream of commits keeps no rollback waiting for ever; mu is held.
-func (r *Recovery) pickLocked(now time.Duration) (l *lane, class int, ok bool) {
-	n := len(r.active)
-	for i := range classes {
-		class = i
-		if r.turn%8 == 7 {
-			class = classes - 1 - i
-		}
-		for j := range n {
-			at := (r.cursor + j) % n
-			l = r.active[at]
-			if l.has(class) && l.running < r.cfg.PerParticipant && l.br.ready(now) {
-				r.cursor = at + 1
-				return l, class, true
-			}
-		}
-	}
-	return nil, 0, false
 }

@@ -13,9 +13,6 @@ const (
 	// fireBatch is how many of those whose time has come are woken between two
 	// looks at the lanes, all under the lock: for a millisecond or two.
 	fireBatch = 4096
-	// refusedWait is when a pool without room is asked again, in case it was
-	// filled by others and no end of our own tasks tells.
-	refusedWait = 10 * time.Millisecond
 	// crowdSize is from how many transactions on the memory of their map, which
 	// never shrinks by itself, is given back when the last one is finished.
 	crowdSize = 4096
@@ -84,6 +81,8 @@ func (r *Recovery) step(ids []txn.ID, batch []plannable) ([]txn.ID, []plannable,
 	}
 	clear(batch)
 	now = r.now()
+	r.knockLocked(now)
+	r.restIdleLocked(now)
 	r.dispatchLocked(now)
 	wait, again := r.nextLocked(now)
 	return ids, batch, wait, again
@@ -118,6 +117,16 @@ func (r *Recovery) fireLocked(now time.Duration) {
 			if t := r.tries[it]; t != nil && t.state == parked {
 				r.unparkLocked(it, t)
 			}
+		}
+	}
+}
+
+// knockLocked looks at the lanes whose breakers may let a probe through by now; mu is
+// held.
+func (r *Recovery) knockLocked(now time.Duration) {
+	for _, l := range r.active {
+		if !l.br.closed() && l.br.ready(now) {
+			r.touchLocked(l)
 		}
 	}
 }
@@ -265,8 +274,8 @@ func (r *Recovery) nextLocked(now time.Duration) (wait time.Duration, again bool
 	if at := r.outbox.br.nextProbe(); at > now {
 		next = min(next, at)
 	}
-	if r.refused && r.inPool == 0 {
-		next = min(next, now+refusedWait)
+	if r.pools > 0 {
+		next = min(next, r.restAt)
 	}
 	r.sleeps = next
 	return max(0, next-now), next <= now

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/txmgr/txmgr/adaptive"
 	"github.com/txmgr/txmgr/txn"
 	"go.uber.org/goleak"
 )
@@ -31,6 +32,11 @@ func seeded(seed uint64) func() float64 {
 		defer mu.Unlock()
 		return src.Float64()
 	}
+}
+
+// fixed gives every participant so many calls at once.
+func fixed(n int) func() adaptive.Optimizer {
+	return func() adaptive.Optimizer { return adaptive.Fixed(n) }
 }
 
 // begin makes a Recovery over log and starts it; it stops at the end of the test
@@ -90,7 +96,7 @@ func (r *Recovery) empty() (tasks, tries, bundles, queued int) {
 	for _, l := range r.lanes {
 		queued += l.queued() + l.running + l.parked
 	}
-	return len(r.tasks), len(r.tries), len(r.outbox.bundles), queued + r.inbox.len() + r.inPool
+	return len(r.tasks), len(r.tries), len(r.outbox.bundles), queued + r.inbox.len() + r.calls + r.kept
 }
 
 // wantEmpty checks that nothing is remembered of what is finished.

@@ -7,9 +7,9 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Verb is what has to be done with a branch. The order is the order of
-// precedence: a commit frees locks and somebody waits for it; a prepare runs
-// against a deadline; a rollback frees locks, and so does a settlement.
+// Verb is what has to be done with a branch. Commits and prepares go first: a commit
+// frees locks and somebody waits for it, a prepare runs against a deadline. A rollback
+// frees locks, and so does a settlement.
 type Verb uint8
 
 // The verbs.

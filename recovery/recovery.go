@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/txmgr/txmgr/adaptive"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -16,14 +17,21 @@ type Config struct {
 	// Cluster is the tag in the XIDs that a sweep may touch. Without a valid tag
 	// [Recovery.Sweep] refuses.
 	Cluster string
-	// Pool runs the calls. Defaults to a pool of Workers that nobody shares.
-	Pool Pool
-	// Workers is the size of the default pool. Defaults to 32.
-	Workers int
-	// PerParticipant is how many calls one participant gets at once, and how many
-	// workers it can hold when it hangs. Defaults to a quarter of Workers, at
-	// least 1.
-	PerParticipant int
+	// Optimizer makes what decides how many calls a participant gets at once: each has
+	// one of its own, which it keeps, and so must be given a new one at every call. One
+	// that [adaptive.New] refuses decides nothing. Defaults to an [adaptive.Knee] between
+	// 1 and MaxPerParticipant.
+	Optimizer func() adaptive.Optimizer
+	// Start is how many calls a participant gets at once before anything was learnt, and
+	// how many workers one can hold that hangs from the beginning; an [adaptive.Fixed]
+	// begins with what it says. Defaults to 16.
+	Start int
+	// MaxPerParticipant is the most calls that the default Optimizer ever allows at once.
+	// Defaults to 256.
+	MaxPerParticipant int
+	// MaxCalls is how many calls there are at once at all participants together, but for
+	// one that each is always allowed. Defaults to 4096.
+	MaxCalls int
 	// Reports is how many calls the log gets at once. Defaults to 256.
 	Reports int
 	// CallTimeout limits every call to a participant and to the log. Defaults to
@@ -59,8 +67,11 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	or(&c.Workers, 32)
-	or(&c.PerParticipant, max(1, c.Workers/4))
+	or(&c.MaxPerParticipant, 256)
+	or(&c.Start, 16)
+	or(&c.MaxCalls, 4096)
+	c.MaxPerParticipant = min(c.MaxPerParticipant, adaptive.MaxLimit)
+	c.Start = min(c.Start, adaptive.MaxLimit)
 	or(&c.Reports, 256)
 	or(&c.CallTimeout, 10*time.Second)
 	or(&c.BackoffBase, 100*time.Millisecond)
@@ -77,10 +88,21 @@ func (c Config) withDefaults() Config {
 	if c.Rand == nil {
 		c.Rand = rand.Float64
 	}
-	if c.Pool == nil {
-		c.Pool = &fixedPool{size: c.Workers}
-	}
 	return c
+}
+
+// optimizer makes the optimizer of a participant.
+func (c *Config) optimizer() adaptive.Optimizer {
+	if c.Optimizer != nil {
+		if o := c.Optimizer(); o != nil {
+			return o
+		}
+	}
+	knee, err := adaptive.NewKnee(adaptive.Knee{Max: c.MaxPerParticipant})
+	if err != nil {
+		return adaptive.Fixed(0) // cannot be: the limits are between those that are allowed
+	}
+	return knee
 }
 
 func or[T int | time.Duration](v *T, value T) {
@@ -94,7 +116,6 @@ func or[T int | time.Duration](v *T, value T) {
 type Recovery struct {
 	cfg   Config
 	log   Log
-	pool  Pool
 	epoch time.Time
 
 	retries   backoff // of branches
@@ -108,24 +129,27 @@ type Recovery struct {
 
 	probing chan struct{} // holds the probes under way
 
-	mu      sync.Mutex // guards everything below, and what is reached from there
-	state   runState
-	inbox   fifo[txn.ID]     // to be planned
-	graces  graces           // left to their applications
-	tasks   map[txn.ID]task  // planned, or in the inbox
-	peak    int              // the most tasks since the map was made
-	tries   map[item]*try    // tried and not finished
-	lanes   map[string]*lane // by participant
-	active  []*lane          // those with something queued
-	timers  timers           // of what is parked
-	sleeps  time.Duration    // until when the loop sleeps; zero while it looks
-	looks   uint64           // how often the loop has looked
-	outbox  outbox           // to be reported
-	past    past             // what was tried
-	cursor  int              // where the next turn between lanes begins
-	turn    uint             // tasks handed to the pool
-	inPool  int              // tasks handed to the pool and not ended
-	refused bool             // the pool had no room the last time
+	mu     sync.Mutex // guards everything below, and what is reached from there
+	state  runState
+	inbox  fifo[txn.ID]     // to be planned
+	graces graces           // left to their applications
+	tasks  map[txn.ID]task  // planned, or in the inbox
+	peak   int              // the most tasks since the map was made
+	tries  map[item]*try    // tried and not finished
+	lanes  map[string]*lane // by participant
+	active []*lane          // those with something queued
+	dirty  []*lane          // those of which something has changed
+	short  []*lane          // those that have to wait until others' calls end
+	calls  int              // under way at all participants
+	kept   int              // to be allowed to lanes that were short
+	shut   bool             // lanes were last told that the log takes no results
+	pools  int              // lanes that have one
+	restAt time.Duration    // when to look for pools that are not needed
+	timers timers           // of what is parked
+	sleeps time.Duration    // until when the loop sleeps; zero while it looks
+	looks  uint64           // how often the loop has looked
+	outbox outbox           // to be reported
+	past   past             // what was tried
 }
 
 type runState uint8
@@ -153,7 +177,6 @@ func New(cfg Config, log Log) *Recovery {
 	r := &Recovery{
 		cfg:       cfg,
 		log:       log,
-		pool:      cfg.Pool,
 		epoch:     time.Now(),
 		retries:   backoff{cfg.BackoffBase, cfg.BackoffMax, cfg.Rand},
 		probes:    backoff{min(time.Second, cfg.BreakerMax), cfg.BreakerMax, cfg.Rand},
@@ -195,6 +218,7 @@ func (r *Recovery) Stop() {
 	r.mu.Unlock()
 	r.cancel()
 	r.wg.Wait()
+	r.dismiss()
 }
 
 // Add tells that transactions may have undone work. It is a hint: the log is
@@ -249,7 +273,9 @@ func (r *Recovery) Retry(id txn.ID) {
 	}
 	for i := range w.Branches {
 		b := &w.Branches[i]
-		r.laneLocked(b.Participant).br.hint(now)
+		l := r.laneLocked(b.Participant)
+		l.br.hint(now)
+		r.touchLocked(l)
 		it := item{Key{id, b.ID}, w.verb(b)}
 		if t := r.tries[it]; t != nil {
 			t.fails = 0

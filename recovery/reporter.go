@@ -17,6 +17,7 @@ type outbox struct {
 	bundles map[txn.ID]*bundle
 	queue   fifo[txn.ID]
 	running int
+	full    bool // until a quarter is sent
 	br      breaker
 }
 
@@ -45,7 +46,14 @@ type entry struct {
 
 // open reports whether findings can be recorded, so that calls are worth making.
 func (o *outbox) open(now time.Duration) bool {
-	if o.queue.len()+o.running >= 4*o.limit {
+	// Lanes are told of each change: not of every report that goes, when it is full.
+	switch n := o.queue.len() + o.running; {
+	case n >= 4*o.limit:
+		o.full = true
+	case n <= 3*o.limit:
+		o.full = false
+	}
+	if o.full {
 		return false
 	}
 	// With nothing left to report there is nothing to probe with but new work.

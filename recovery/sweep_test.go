@@ -286,8 +286,8 @@ func TestSweepEndsWithItsContext(t *testing.T) {
 				tried++
 			}
 		}
-		if tried != 8 {
-			t.Errorf("%d of 20 say that they were tried, want 8", tried)
+		if tried != r.cfg.Start {
+			t.Errorf("%d of 20 say that they were tried, want %d", tried, r.cfg.Start)
 		}
 		wantEmpty(t, r)
 		if h := r.Health("a"); !h.Healthy {

@@ -39,7 +39,7 @@ func TestOneHungParticipantAndTenThousandExpiriesOnAnother(t *testing.T) {
 				sleep(t.Context(), time.Millisecond)
 			}
 			took = time.Since(start)
-			if len(b.made()) != n || hung && (len(a.made()) == 0 || a.most > r.cfg.PerParticipant) {
+			if len(b.made()) != n || hung && (len(a.made()) == 0 || a.most > r.cfg.Start) {
 				t.Errorf("%d calls of the one, %d of the other, %d at once", len(b.made()), len(a.made()), a.most)
 			}
 		})

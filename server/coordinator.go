@@ -23,6 +23,9 @@ type Coordinator interface {
 	AddParticipant(ctx context.Context, p txn.Participant) error
 	// Participants shows the registered participants and their health.
 	Participants(ctx context.Context) ([]txn.ParticipantStatus, error)
+	// Pools shows how many calls participants get at once, or one does, and the decisions
+	// that led there.
+	Pools(ctx context.Context, participant string) ([]txn.Pool, error)
 	// TestParticipant asks a participant whether it can take part.
 	TestParticipant(ctx context.Context, name string) error
 	// RemoveParticipant takes a registration back.

@@ -62,6 +62,7 @@ func TestForwardedStoryIsTheSame(t *testing.T) {
 		{"DoubtService/Scan", `{}`},
 		{"DoubtService/List", `{}`},
 		{"ParticipantService/List", `{}`},
+		{"ParticipantService/Pools", `{}`},
 		{"ParticipantService/Add", `{"name":"web","kind":"web"}`},
 		{"DoubtService/Audit", `{}`},
 		{"TimeoutService/Groups", `{}`},
@@ -96,7 +97,7 @@ func TestForwardedStoryIsTheSame(t *testing.T) {
 		t.Errorf("with GET: %d %s", a.status, a.body)
 	}
 	a := there.get("/metrics")
-	for _, want := range []string{"txmgr_forwarded_total{outcome=\"answered\"} 24\n", "txmgr_leader 0\n", `txmgr_rpc_duration_seconds_count{code="ROLLED_BACK",method="Commit"} 1`} {
+	for _, want := range []string{"txmgr_forwarded_total{outcome=\"answered\"} 25\n", "txmgr_leader 0\n", `txmgr_rpc_duration_seconds_count{code="ROLLED_BACK",method="Commit"} 1`} {
 		if !strings.Contains(a.body, want) {
 			t.Errorf("no %s in\n%s", want, a.body)
 		}

@@ -47,12 +47,13 @@ func TestStoryWithCurl(t *testing.T) {
 		{"ParticipantService/Test", `{"name":"shop"}`, `{}`},
 		{"ParticipantService/Remove", `{"name":"bank"}`, `{}`},
 		{"ParticipantService/Remove", `{"name":"stock"}`, `{}`},
-		{"ParticipantService/List", `{}`, `{"participants":[{"name":"shop","kind":"web","settings":{"url":"http://127.0.0.1:1/"},"coordinator_prepares":true,"healthy":true,"last_error":"","next_try_in":"","queued":0,"running":0,"probe_took":""}]}`},
+		{"ParticipantService/List", `{}`, `{"participants":[{"name":"shop","kind":"web","settings":{"url":"http://127.0.0.1:1/"},"coordinator_prepares":true,"healthy":true,"last_error":"","next_try_in":"","queued":0,"running":0,"probe_took":"","limit":4,"throughput":0,"mean":"","p99":"","raised":1,"lowered":0}]}`},
+		{"ParticipantService/Pools", `{"participant":"shop"}`, `{"pools":[{"participant":"shop","limit":4,"running":0,"queued":0,"throughput":12.5,"mean":"","p99":"","raised":1,"lowered":0,"decisions":[{"at":"2026-01-02T03:04:05Z","from":2,"to":4,"why":"4 completes more than 2","rate":12.5,"busy":0,"bound":0,"mean":"","p99":"","queued":0}]}]}`},
 		{"DoubtService/Scan", `{"apply":true}`, `{"findings":[]}`},
 		{"ClusterService/Status", `{}`, `{"cluster":"fake","node":"n1","leader":true,"leader_id":"n1","version":"test","term":3,"log_index":0,"tick":0,"interval":"100ms","uptime":"",` +
 			`"open":0,"undone":0,"finished":0,"hazards":0,"committed":1,"rolled_back":1,"timed_out":0,"sessions":0,"sessions_expired":0,"commands":0,"entries":0,"tick_entries":0,"syncs":0,"log_bytes":0,"incarnation":0,"held":false,` +
 			`"members":[{"id":"n1","name":"one","raft":"127.0.0.1:7461","api":"http://127.0.0.1:7460","version":"test","voter":true,"leader":true,"self":true,"heard":"1ms","behind":0}],` +
-			`"participants":[{"name":"shop","kind":"web","settings":{"url":"http://127.0.0.1:1/"},"coordinator_prepares":true,"healthy":true,"last_error":"","next_try_in":"","queued":0,"running":0,"probe_took":""}]}`},
+			`"participants":[{"name":"shop","kind":"web","settings":{"url":"http://127.0.0.1:1/"},"coordinator_prepares":true,"healthy":true,"last_error":"","next_try_in":"","queued":0,"running":0,"probe_took":"","limit":4,"throughput":0,"mean":"","p99":"","raised":1,"lowered":0}]}`},
 	} {
 		a := r.curl(step.method, step.body)
 		if diff := cmp.Diff(step.want, a.body); diff != "" || a.status != http.StatusOK || a.header.Get("Content-Type") != "application/json" {
@@ -106,6 +107,7 @@ func TestFailuresWithCurl(t *testing.T) {
 		{"malformed goal", "Wait", `{"id":"` + id1 + `","goal":"peace"}`, 400, "invalid_argument", "USAGE", []string{"finished or decided"}},
 		{"wait ended", "Wait", `{"id":"` + id1 + `","timeout":"1ms"}`, 504, "deadline_exceeded", "TIMED_OUT", []string{"wait"}},
 		{"malformed filter", "List", `{"states":["x"]}`, 400, "invalid_argument", "USAGE", []string{"unknown state"}},
+		{"pool of an unknown participant", "ParticipantService/Pools", `{"participant":"x"}`, 404, "not_found", "NOT_FOUND", []string{"pools"}},
 		{"unknown participant", "ParticipantService/Test", `{"name":"x"}`, 404, "not_found", "NOT_FOUND", []string{"test participant"}},
 		{"malformed participant", "ParticipantService/Add", `{"name":"X","kind":"web"}`, 400, "invalid_argument", "USAGE", []string{"lower-case"}},
 	} {

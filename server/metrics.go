@@ -98,6 +98,9 @@ var (
 	descTransactions = desc("transactions_total", "Decisions since bootstrap, by outcome and cause.", "outcome", "cause")
 	descParticipant  = desc("participant_up", "Whether the participant takes part, as this node sees it.", "participant", "kind")
 	descQueued       = desc("participant_queued", "Branches that wait for a worker, by participant.", "participant", "kind")
+	descLimit        = desc("participant_limit", "Calls that the participant gets at once from recovery.", "participant", "kind")
+	descRunning      = desc("participant_running", "Calls of recovery that are under way, by participant.", "participant", "kind")
+	descDecided      = desc("participant_limit_decisions_total", "Decisions since this node leads to allow the participant more calls at once (up), or fewer (down).", "participant", "kind", "direction")
 	descBuild        = desc("build_info", "Always 1; the version is in the label.", "version")
 	descMembers      = desc("members", "Nodes of the cluster, by whether they take part in decisions.", "kind")
 	descTokens       = desc("tokens", "Tokens that were made and not revoked.")
@@ -139,7 +142,7 @@ func (c *statusCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, p := range plain {
 		ch <- p.desc
 	}
-	for _, d := range []*prometheus.Desc{descTransactions, descParticipant, descQueued, descBuild, descMembers, descTokens, descCertificate, descLateness} {
+	for _, d := range []*prometheus.Desc{descTransactions, descParticipant, descQueued, descLimit, descRunning, descDecided, descBuild, descMembers, descTokens, descCertificate, descLateness} {
 		ch <- d
 	}
 }
@@ -178,7 +181,16 @@ func (c *statusCollector) Collect(ch chan<- prometheus.Metric) {
 	for _, p := range s.Participants {
 		ch <- prometheus.MustNewConstMetric(descParticipant, prometheus.GaugeValue, truth(p.Healthy), p.Name, p.Kind)
 		ch <- prometheus.MustNewConstMetric(descQueued, prometheus.GaugeValue, float64(p.Queued), p.Name, p.Kind)
+		c.limit(ch, p)
 	}
+}
+
+// limit tells how many calls a participant gets at once, and how often that was changed.
+func (c *statusCollector) limit(ch chan<- prometheus.Metric, p txn.ParticipantStatus) {
+	ch <- prometheus.MustNewConstMetric(descLimit, prometheus.GaugeValue, float64(p.Limit), p.Name, p.Kind)
+	ch <- prometheus.MustNewConstMetric(descRunning, prometheus.GaugeValue, float64(p.Running), p.Name, p.Kind)
+	ch <- prometheus.MustNewConstMetric(descDecided, prometheus.CounterValue, float64(p.Raised), p.Name, p.Kind, "up")
+	ch <- prometheus.MustNewConstMetric(descDecided, prometheus.CounterValue, float64(p.Lowered), p.Name, p.Kind, "down")
 }
 
 // members counts the nodes of the cluster.

@@ -38,6 +38,7 @@ var roles = map[string]txn.Role{
 	txmgrv1connect.DoubtServiceForgetProcedure:  txn.RoleOperator,
 
 	txmgrv1connect.ParticipantServiceListProcedure:   txn.RoleReader,
+	txmgrv1connect.ParticipantServicePoolsProcedure:  txn.RoleReader,
 	txmgrv1connect.ParticipantServiceTestProcedure:   txn.RoleOperator,
 	txmgrv1connect.ParticipantServiceAddProcedure:    txn.RoleOperator,
 	txmgrv1connect.ParticipantServiceRemoveProcedure: txn.RoleOperator,

@@ -43,6 +43,7 @@ type procedure struct {
 var ops = map[string]string{
 	txmgrv1connect.ParticipantServiceAddProcedure:    "add participant",
 	txmgrv1connect.ParticipantServiceListProcedure:   "list participants",
+	txmgrv1connect.ParticipantServicePoolsProcedure:  "pools",
 	txmgrv1connect.ParticipantServiceTestProcedure:   "test participant",
 	txmgrv1connect.ParticipantServiceRemoveProcedure: "remove participant",
 	txmgrv1connect.TimeoutServiceGroupsProcedure:     "timeouts",

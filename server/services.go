@@ -23,6 +23,11 @@ func (p *participants) Test(ctx context.Context, r *txmgrv1.TestRequest) (*txmgr
 	return &txmgrv1.TestResponse{}, p.c.TestParticipant(ctx, r.GetName())
 }
 
+func (p *participants) Pools(ctx context.Context, r *txmgrv1.PoolsRequest) (*txmgrv1.PoolsResponse, error) {
+	ps, err := p.c.Pools(ctx, r.GetParticipant())
+	return wire.FromPools(ps), err
+}
+
 func (p *participants) Remove(ctx context.Context, r *txmgrv1.RemoveRequest) (*txmgrv1.RemoveResponse, error) {
 	return &txmgrv1.RemoveResponse{}, p.c.RemoveParticipant(ctx, r.GetName())
 }

@@ -54,6 +54,15 @@ type ParticipantStatus struct {
 	Since time.Time `json:"since,omitzero"`
 	// ProbeTook is how long the last probe took.
 	ProbeTook Duration `json:"probe_took"`
+	// Limit, Throughput, Mean, P99, Raised and Lowered are as in [Pool]; zero on a node
+	// that does not lead. Decision is the last one; nil when there was none.
+	Limit      int           `json:"limit"`
+	Throughput float64       `json:"throughput"`
+	Mean       Duration      `json:"mean"`
+	P99        Duration      `json:"p99"`
+	Raised     uint64        `json:"raised"`
+	Lowered    uint64        `json:"lowered"`
+	Decision   *PoolDecision `json:"decision,omitempty"`
 }
 
 // Finding is one branch that a sweep found prepared at a participant.

@@ -2,8 +2,10 @@ package wire
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -167,6 +169,8 @@ func appendValue(b []byte, f protoreflect.FieldDescriptor, v protoreflect.Value)
 		return strconv.AppendInt(b, v.Int(), 10), nil
 	case protoreflect.Uint32Kind, protoreflect.Uint64Kind:
 		return strconv.AppendUint(b, v.Uint(), 10), nil
+	case protoreflect.DoubleKind:
+		return appendNumber(b, v.Float()), nil
 	case protoreflect.BytesKind:
 		return appendBytes(b, v.Bytes()), nil
 	case protoreflect.MessageKind:
@@ -174,6 +178,19 @@ func appendValue(b []byte, f protoreflect.FieldDescriptor, v protoreflect.Value)
 	default:
 		return nil, fmt.Errorf("field %s: kind %v has no JSON form here", f.FullName(), f.Kind())
 	}
+}
+
+// appendNumber writes a number in the form of encoding/json. JSON has none for what is
+// not finite: 0 stands for it.
+func appendNumber(b []byte, v float64) []byte {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		v = 0
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return append(b, '0') // cannot be: it is finite
+	}
+	return append(b, text...)
 }
 
 const hex = "0123456789abcdef"

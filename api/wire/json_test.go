@@ -63,12 +63,15 @@ func TestJSONOfTransactionIsGolden(t *testing.T) {
 // A person gets the same object from the API and from a program that encodes the
 // types of package txn.
 func TestJSONIsThatOfTheTypes(t *testing.T) {
+	decision := txn.PoolDecision{At: time.Unix(5, 0).UTC(), From: 16, To: 32, Why: "more is done", Rate: 0.1, Busy: 15.99, Bound: 1, Mean: txn.Duration(time.Second), Queued: 7}
+	pool := txn.Pool{Participant: "bank", Limit: 32, Throughput: 1e21, Decisions: []txn.PoolDecision{decision, {At: time.Unix(6, 0).UTC()}}}
 	status := txn.Status{
 		Cluster: "c7f2", Node: "n1", Leader: true, Term: 3, Interval: txn.Duration(time.Second), LogBytes: 12, Incarnation: 2, Held: true, Waiting: "the others",
 		Members: []txn.Member{{ID: "n1", Name: "one", Raft: "10.0.0.1:7461", API: "https://one:7460", Version: "v1", Voter: true, Leader: true, Self: true, Heard: -1, Behind: -1}},
 		Participants: []txn.ParticipantStatus{
 			{Participant: txn.Participant{Name: "bank", Kind: "postgres", Settings: map[string]string{"dsn": "x"}}, Queued: 2},
-			{Participant: txn.Participant{Name: "stock", Kind: "web", Settings: map[string]string{"url": "x"}}, Since: time.Unix(5, 0).UTC(), ProbeTook: txn.Duration(time.Second)},
+			{Participant: txn.Participant{Name: "stock", Kind: "web", Settings: map[string]string{"url": "x"}}, Since: time.Unix(5, 0).UTC(), ProbeTook: txn.Duration(time.Second),
+				Limit: 32, Throughput: 1234.5, Mean: txn.Duration(time.Millisecond), P99: txn.Duration(time.Second), Raised: 3, Lowered: 1, Decision: &decision},
 		},
 	}
 	token := txn.Token{ID: "abcdefgh", Name: "ci", Role: txn.RoleOperator, Rate: 7, Made: time.Unix(5, 0).UTC(), Expires: time.Unix(9, 0).UTC(), By: "ann"}
@@ -82,6 +85,7 @@ func TestJSONIsThatOfTheTypes(t *testing.T) {
 		{exampleInfo(t), wire.FromInfo(exampleInfo(t))},
 		{status, wire.FromStatus(status)},
 		{event, wire.FromEvent(event)},
+		{pool, wire.FromPools([]txn.Pool{pool}).GetPools()[0]},
 		{groups, wire.FromGroups(groups)},
 		{txn.Status{Members: []txn.Member{}, Participants: []txn.ParticipantStatus{}}, wire.FromStatus(txn.Status{})},
 		{status.Members[0], wire.FromMember(status.Members[0])},

@@ -71,6 +71,16 @@ var info = rapid.Custom(func(t *rapid.T) txn.Info {
 	return i
 })
 
+var number = rapid.Float64Range(0, 1e12)
+
+var decision = rapid.Custom(func(t *rapid.T) txn.PoolDecision {
+	return txn.PoolDecision{
+		At: moment.Draw(t, "at"), From: rapid.IntMin(0).Draw(t, "from"), To: rapid.IntMin(0).Draw(t, "to"), Why: text.Draw(t, "why"),
+		Rate: number.Draw(t, "rate"), Busy: number.Draw(t, "busy"), Bound: number.Draw(t, "bound"),
+		Mean: duration.Draw(t, "mean"), P99: duration.Draw(t, "p99"), Queued: rapid.IntMin(0).Draw(t, "queued"),
+	}
+})
+
 var member = rapid.Custom(func(t *rapid.T) txn.Member {
 	return txn.Member{
 		ID: text.Draw(t, "id"), Name: text.Draw(t, "name"), Raft: text.Draw(t, "raft"), API: text.Draw(t, "api"), Version: text.Draw(t, "version"),
@@ -119,12 +129,27 @@ func TestRoundTrips(t *testing.T) {
 			Healthy:     rapid.Bool().Draw(t, "healthy"), LastError: text.Draw(t, "error"), NextTry: duration.Draw(t, "next"),
 			Queued: rapid.IntMin(0).Draw(t, "queued"), Running: rapid.IntMin(0).Draw(t, "running"),
 			Since: orNever.Draw(t, "since"), ProbeTook: duration.Draw(t, "took"),
+			Limit: rapid.IntMin(0).Draw(t, "limit"), Throughput: number.Draw(t, "throughput"), Mean: duration.Draw(t, "mean"), P99: duration.Draw(t, "p99"),
+			Raised: rapid.Uint64().Draw(t, "raised"), Lowered: rapid.Uint64().Draw(t, "lowered"),
+			Decision: rapid.Ptr(decision, true).Draw(t, "decision"),
 		}
 	})
 	for name, check := range map[string]func(*rapid.T){
 		"info": func(t *rapid.T) {
 			want := info.Draw(t, "info")
 			got, err := wire.ToInfo(overTheWire(t, wire.FromInfo(want)))
+			equal(t, want, got, err)
+		},
+		"pools": func(t *rapid.T) {
+			want := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) txn.Pool {
+				return txn.Pool{
+					Participant: text.Draw(t, "participant"), Limit: rapid.IntMin(0).Draw(t, "limit"), Running: rapid.IntMin(0).Draw(t, "running"),
+					Queued: rapid.IntMin(0).Draw(t, "queued"), Throughput: number.Draw(t, "throughput"), Mean: duration.Draw(t, "mean"), P99: duration.Draw(t, "p99"),
+					Raised: rapid.Uint64().Draw(t, "raised"), Lowered: rapid.Uint64().Draw(t, "lowered"),
+					Decisions: rapid.SliceOfN(decision, 0, 3).Draw(t, "decisions"),
+				}
+			}), 0, 3).Draw(t, "pools")
+			got, err := wire.ToPools(overTheWire(t, wire.FromPools(want)))
 			equal(t, want, got, err)
 		},
 		"event": func(t *rapid.T) {
@@ -314,6 +339,7 @@ func TestBadTextIsMended(t *testing.T) {
 		wire.FromFilter(txn.Filter{Participant: bad, Prefix: bad}),
 		wire.FromParticipant(txn.Participant{Name: bad, Kind: bad, Settings: map[string]string{"a": bad}}),
 		wire.FromParticipants([]txn.ParticipantStatus{{LastError: bad}})[0],
+		wire.FromPools([]txn.Pool{{Participant: bad, Decisions: []txn.PoolDecision{{Why: bad}}}}),
 		wire.FromFindings([]txn.Finding{{Owner: bad, Error: bad, Locks: []string{bad}, Waiters: []string{bad}}}),
 		wire.FromBallot(txn.Ballot{Reason: bad}),
 		wire.FromDoubts([]txn.Doubt{{Info: info, Why: bad}}),

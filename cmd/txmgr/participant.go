@@ -35,7 +35,7 @@ func participantListCommand(a *app) *cobra.Command {
 		Use:               "list",
 		Aliases:           []string{"ls"},
 		Short:             "List the participants and their health",
-		Long:              "List the participants, and their health as the server sees it: since when, and how long\nthe last probe took. A participant that no transaction needs is probed in every\nthird round of the sweep, every 15 seconds by default. With -o wide also the settings.",
+		Long:              "List the participants, and their health as the server sees it: since when, and how long\nthe last probe took. A participant that no transaction needs is probed in every\nthird round of the sweep, every 15 seconds by default. LIMIT is how many calls\nit gets at once when branches are driven to their end: txmgr adaptive explain NAME\nsays why. With -o wide also how fast it answers those, the last decision about it, and\nthe settings.",
 		Example:           "  txmgr participant list -o wide",
 		Args:              nothing(),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -57,10 +57,15 @@ func participantTable(all []txn.ParticipantStatus) output.Table {
 		{Name: "HEALTHY", State: true},
 		{Name: "SINCE"},
 		{Name: "PROBE TOOK"},
+		{Name: "LIMIT"},
 		{Name: "RUNNING"},
 		{Name: "QUEUED"},
 		{Name: "NEXT TRY"},
 		{Name: "LAST ERROR"},
+		{Name: "PER SECOND", Wide: true},
+		{Name: "MEAN", Wide: true},
+		{Name: "P99", Wide: true},
+		{Name: "DECIDED", Wide: true},
 		{Name: "SETTINGS", Wide: true},
 	}}
 	for _, p := range all {
@@ -68,7 +73,8 @@ func participantTable(all []txn.ParticipantStatus) output.Table {
 		if p.Healthy {
 			healthy = "yes"
 		}
-		t.Add(p.Name, p.Kind, healthy, ago(p.Since), brief(p.ProbeTook), count(p.Running), count(p.Queued), span(p.NextTry), p.LastError, labelText(p.Settings))
+		t.Add(p.Name, p.Kind, healthy, ago(p.Since), brief(p.ProbeTook), count(p.Limit), count(p.Running), count(p.Queued), span(p.NextTry), p.LastError,
+			rate(p.Throughput), brief(p.Mean), brief(p.P99), lastDecision(p.Decision), labelText(p.Settings))
 	}
 	return t
 }

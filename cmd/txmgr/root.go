@@ -48,7 +48,7 @@ New here?   txmgr demo    shows what it does, in a few seconds
 	)
 	group(root, groupTransactions, beginCommand(a), enlistCommand(a), commitCommand(a), rollbackCommand(a), extendCommand(a), waitCommand(a), execCommand(a), sessionCommand(a))
 	group(root, groupRepair, listCommand(a), inspectCommand(a), watchCommand(a), timeoutsCommand(a), doubtCommand(a), recoverCommand(a), auditCommand(a), doctorCommand(a))
-	group(root, groupParticipants, participantCommand(a))
+	group(root, groupParticipants, participantCommand(a), adaptiveCommand(a))
 	group(root, groupServer, serverCommand(a), devCommand(a), demoCommand(a), benchCommand(a), statusCommand(a), configCommand(a))
 	group(root, groupCluster, clusterCommand(a), tokenCommand(a), snapshotCommand(a))
 	root.AddCommand(versionCommand(a), exitCodesTopic(), environmentTopic(), statesTopic())

@@ -58,7 +58,30 @@ func (f *Fake) Participants(ctx context.Context) ([]txn.ParticipantStatus, error
 	defer f.mu.Unlock()
 	var ps []txn.ParticipantStatus
 	for _, name := range slices.Sorted(maps.Keys(f.participants)) {
-		ps = append(ps, txn.ParticipantStatus{Participant: f.participants[name], Healthy: true})
+		ps = append(ps, txn.ParticipantStatus{Participant: f.participants[name], Healthy: true, Limit: 4, Raised: 1})
+	}
+	return ps, nil
+}
+
+// Pools implements [server.Coordinator]: a participant gets four calls at once, since it
+// was registered.
+func (f *Fake) Pools(ctx context.Context, participant string) ([]txn.Pool, error) {
+	if err := f.before(ctx, "pools", txn.ID{}); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, ok := f.participants[participant]; !ok && participant != "" {
+		return nil, &txn.Error{Op: "pools", Err: txn.ErrNotFound, Detail: "no participant " + participant}
+	}
+	var ps []txn.Pool
+	for _, name := range slices.Sorted(maps.Keys(f.participants)) {
+		if participant == "" || participant == name {
+			ps = append(ps, txn.Pool{
+				Participant: name, Limit: 4, Throughput: 12.5, Raised: 1,
+				Decisions: []txn.PoolDecision{{At: f.Began, From: 2, To: 4, Why: "4 completes more than 2", Rate: 12.5}},
+			})
+		}
 	}
 	return ps, nil
 }

@@ -227,7 +227,20 @@ type ParticipantStatus struct {
 	// heard of it yet.
 	Since *string `protobuf:"bytes,10,opt,name=since,proto3,oneof" json:"since,omitempty"`
 	// How long the last probe took.
-	ProbeTook     string `protobuf:"bytes,11,opt,name=probe_took,proto3" json:"probe_took,omitempty"`
+	ProbeTook string `protobuf:"bytes,11,opt,name=probe_took,proto3" json:"probe_took,omitempty"`
+	// Calls that it gets at once when branches are driven to their end; 0 when the
+	// node does not lead.
+	Limit int64 `protobuf:"varint,12,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Calls that it answered in a second, how long they took on average, and 99 of
+	// 100 at most: in the last 10 to 20 seconds.
+	Throughput float64 `protobuf:"fixed64,13,opt,name=throughput,proto3" json:"throughput,omitempty"`
+	Mean       string  `protobuf:"bytes,14,opt,name=mean,proto3" json:"mean,omitempty"`
+	P99        string  `protobuf:"bytes,15,opt,name=p99,proto3" json:"p99,omitempty"`
+	// Decisions since this node leads to allow more calls at once, and fewer.
+	Raised  uint64 `protobuf:"varint,16,opt,name=raised,proto3" json:"raised,omitempty"`
+	Lowered uint64 `protobuf:"varint,17,opt,name=lowered,proto3" json:"lowered,omitempty"`
+	// The last decision about that; absent when there was none.
+	Decision      *PoolDecision `protobuf:"bytes,18,opt,name=decision,proto3" json:"decision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -339,6 +352,384 @@ func (x *ParticipantStatus) GetProbeTook() string {
 	return ""
 }
 
+func (x *ParticipantStatus) GetLimit() int64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ParticipantStatus) GetThroughput() float64 {
+	if x != nil {
+		return x.Throughput
+	}
+	return 0
+}
+
+func (x *ParticipantStatus) GetMean() string {
+	if x != nil {
+		return x.Mean
+	}
+	return ""
+}
+
+func (x *ParticipantStatus) GetP99() string {
+	if x != nil {
+		return x.P99
+	}
+	return ""
+}
+
+func (x *ParticipantStatus) GetRaised() uint64 {
+	if x != nil {
+		return x.Raised
+	}
+	return 0
+}
+
+func (x *ParticipantStatus) GetLowered() uint64 {
+	if x != nil {
+		return x.Lowered
+	}
+	return 0
+}
+
+func (x *ParticipantStatus) GetDecision() *PoolDecision {
+	if x != nil {
+		return x.Decision
+	}
+	return nil
+}
+
+type PoolsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty means all.
+	Participant   string `protobuf:"bytes,1,opt,name=participant,proto3" json:"participant,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PoolsRequest) Reset() {
+	*x = PoolsRequest{}
+	mi := &file_txmgr_v1_participant_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PoolsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PoolsRequest) ProtoMessage() {}
+
+func (x *PoolsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_participant_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PoolsRequest.ProtoReflect.Descriptor instead.
+func (*PoolsRequest) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_participant_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *PoolsRequest) GetParticipant() string {
+	if x != nil {
+		return x.Participant
+	}
+	return ""
+}
+
+type PoolsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pools         []*Pool                `protobuf:"bytes,1,rep,name=pools,proto3" json:"pools,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PoolsResponse) Reset() {
+	*x = PoolsResponse{}
+	mi := &file_txmgr_v1_participant_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PoolsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PoolsResponse) ProtoMessage() {}
+
+func (x *PoolsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_participant_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PoolsResponse.ProtoReflect.Descriptor instead.
+func (*PoolsResponse) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_participant_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *PoolsResponse) GetPools() []*Pool {
+	if x != nil {
+		return x.Pools
+	}
+	return nil
+}
+
+// Pool is how many calls a participant gets at once, and why.
+type Pool struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Participant string                 `protobuf:"bytes,1,opt,name=participant,proto3" json:"participant,omitempty"`
+	Limit       int64                  `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	Running     int64                  `protobuf:"varint,3,opt,name=running,proto3" json:"running,omitempty"`
+	Queued      int64                  `protobuf:"varint,4,opt,name=queued,proto3" json:"queued,omitempty"`
+	Throughput  float64                `protobuf:"fixed64,5,opt,name=throughput,proto3" json:"throughput,omitempty"`
+	Mean        string                 `protobuf:"bytes,6,opt,name=mean,proto3" json:"mean,omitempty"`
+	P99         string                 `protobuf:"bytes,7,opt,name=p99,proto3" json:"p99,omitempty"`
+	Raised      uint64                 `protobuf:"varint,8,opt,name=raised,proto3" json:"raised,omitempty"`
+	Lowered     uint64                 `protobuf:"varint,9,opt,name=lowered,proto3" json:"lowered,omitempty"`
+	// Oldest first.
+	Decisions     []*PoolDecision `protobuf:"bytes,10,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Pool) Reset() {
+	*x = Pool{}
+	mi := &file_txmgr_v1_participant_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Pool) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Pool) ProtoMessage() {}
+
+func (x *Pool) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_participant_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Pool.ProtoReflect.Descriptor instead.
+func (*Pool) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_participant_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Pool) GetParticipant() string {
+	if x != nil {
+		return x.Participant
+	}
+	return ""
+}
+
+func (x *Pool) GetLimit() int64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *Pool) GetRunning() int64 {
+	if x != nil {
+		return x.Running
+	}
+	return 0
+}
+
+func (x *Pool) GetQueued() int64 {
+	if x != nil {
+		return x.Queued
+	}
+	return 0
+}
+
+func (x *Pool) GetThroughput() float64 {
+	if x != nil {
+		return x.Throughput
+	}
+	return 0
+}
+
+func (x *Pool) GetMean() string {
+	if x != nil {
+		return x.Mean
+	}
+	return ""
+}
+
+func (x *Pool) GetP99() string {
+	if x != nil {
+		return x.P99
+	}
+	return ""
+}
+
+func (x *Pool) GetRaised() uint64 {
+	if x != nil {
+		return x.Raised
+	}
+	return 0
+}
+
+func (x *Pool) GetLowered() uint64 {
+	if x != nil {
+		return x.Lowered
+	}
+	return 0
+}
+
+func (x *Pool) GetDecisions() []*PoolDecision {
+	if x != nil {
+		return x.Decisions
+	}
+	return nil
+}
+
+// PoolDecision is a decision about how many calls a participant gets at once.
+type PoolDecision struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// RFC 3339.
+	At   string `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	From int64  `protobuf:"varint,2,opt,name=from,proto3" json:"from,omitempty"`
+	To   int64  `protobuf:"varint,3,opt,name=to,proto3" json:"to,omitempty"`
+	// The reason, for people.
+	Why string `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`
+	// What was seen before: calls answered in a second, calls under way on average,
+	// the part of the time, from 0 to 1, for which more could have been made, how
+	// long they took, and how many waited.
+	Rate          float64 `protobuf:"fixed64,5,opt,name=rate,proto3" json:"rate,omitempty"`
+	Busy          float64 `protobuf:"fixed64,6,opt,name=busy,proto3" json:"busy,omitempty"`
+	Bound         float64 `protobuf:"fixed64,7,opt,name=bound,proto3" json:"bound,omitempty"`
+	Mean          string  `protobuf:"bytes,8,opt,name=mean,proto3" json:"mean,omitempty"`
+	P99           string  `protobuf:"bytes,9,opt,name=p99,proto3" json:"p99,omitempty"`
+	Queued        int64   `protobuf:"varint,10,opt,name=queued,proto3" json:"queued,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PoolDecision) Reset() {
+	*x = PoolDecision{}
+	mi := &file_txmgr_v1_participant_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PoolDecision) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PoolDecision) ProtoMessage() {}
+
+func (x *PoolDecision) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_participant_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PoolDecision.ProtoReflect.Descriptor instead.
+func (*PoolDecision) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_participant_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *PoolDecision) GetAt() string {
+	if x != nil {
+		return x.At
+	}
+	return ""
+}
+
+func (x *PoolDecision) GetFrom() int64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *PoolDecision) GetTo() int64 {
+	if x != nil {
+		return x.To
+	}
+	return 0
+}
+
+func (x *PoolDecision) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *PoolDecision) GetRate() float64 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *PoolDecision) GetBusy() float64 {
+	if x != nil {
+		return x.Busy
+	}
+	return 0
+}
+
+func (x *PoolDecision) GetBound() float64 {
+	if x != nil {
+		return x.Bound
+	}
+	return 0
+}
+
+func (x *PoolDecision) GetMean() string {
+	if x != nil {
+		return x.Mean
+	}
+	return ""
+}
+
+func (x *PoolDecision) GetP99() string {
+	if x != nil {
+		return x.P99
+	}
+	return ""
+}
+
+func (x *PoolDecision) GetQueued() int64 {
+	if x != nil {
+		return x.Queued
+	}
+	return 0
+}
+
 type TestRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -348,7 +739,7 @@ type TestRequest struct {
 
 func (x *TestRequest) Reset() {
 	*x = TestRequest{}
-	mi := &file_txmgr_v1_participant_proto_msgTypes[5]
+	mi := &file_txmgr_v1_participant_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -360,7 +751,7 @@ func (x *TestRequest) String() string {
 func (*TestRequest) ProtoMessage() {}
 
 func (x *TestRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_participant_proto_msgTypes[5]
+	mi := &file_txmgr_v1_participant_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -373,7 +764,7 @@ func (x *TestRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestRequest.ProtoReflect.Descriptor instead.
 func (*TestRequest) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_participant_proto_rawDescGZIP(), []int{5}
+	return file_txmgr_v1_participant_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *TestRequest) GetName() string {
@@ -391,7 +782,7 @@ type TestResponse struct {
 
 func (x *TestResponse) Reset() {
 	*x = TestResponse{}
-	mi := &file_txmgr_v1_participant_proto_msgTypes[6]
+	mi := &file_txmgr_v1_participant_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -403,7 +794,7 @@ func (x *TestResponse) String() string {
 func (*TestResponse) ProtoMessage() {}
 
 func (x *TestResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_participant_proto_msgTypes[6]
+	mi := &file_txmgr_v1_participant_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -416,7 +807,7 @@ func (x *TestResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestResponse.ProtoReflect.Descriptor instead.
 func (*TestResponse) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_participant_proto_rawDescGZIP(), []int{6}
+	return file_txmgr_v1_participant_proto_rawDescGZIP(), []int{10}
 }
 
 type RemoveRequest struct {
@@ -428,7 +819,7 @@ type RemoveRequest struct {
 
 func (x *RemoveRequest) Reset() {
 	*x = RemoveRequest{}
-	mi := &file_txmgr_v1_participant_proto_msgTypes[7]
+	mi := &file_txmgr_v1_participant_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -440,7 +831,7 @@ func (x *RemoveRequest) String() string {
 func (*RemoveRequest) ProtoMessage() {}
 
 func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_participant_proto_msgTypes[7]
+	mi := &file_txmgr_v1_participant_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -453,7 +844,7 @@ func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRequest) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_participant_proto_rawDescGZIP(), []int{7}
+	return file_txmgr_v1_participant_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RemoveRequest) GetName() string {
@@ -471,7 +862,7 @@ type RemoveResponse struct {
 
 func (x *RemoveResponse) Reset() {
 	*x = RemoveResponse{}
-	mi := &file_txmgr_v1_participant_proto_msgTypes[8]
+	mi := &file_txmgr_v1_participant_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -483,7 +874,7 @@ func (x *RemoveResponse) String() string {
 func (*RemoveResponse) ProtoMessage() {}
 
 func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_participant_proto_msgTypes[8]
+	mi := &file_txmgr_v1_participant_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -496,7 +887,7 @@ func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveResponse.ProtoReflect.Descriptor instead.
 func (*RemoveResponse) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_participant_proto_rawDescGZIP(), []int{8}
+	return file_txmgr_v1_participant_proto_rawDescGZIP(), []int{12}
 }
 
 var File_txmgr_v1_participant_proto protoreflect.FileDescriptor
@@ -515,7 +906,7 @@ const file_txmgr_v1_participant_proto_rawDesc = "" +
 	"\vAddResponse\"\x19\n" +
 	"\x17ListParticipantsRequest\"[\n" +
 	"\x18ListParticipantsResponse\x12?\n" +
-	"\fparticipants\x18\x01 \x03(\v2\x1b.txmgr.v1.ParticipantStatusR\fparticipants\"\xc6\x03\n" +
+	"\fparticipants\x18\x01 \x03(\v2\x1b.txmgr.v1.ParticipantStatusR\fparticipants\"\x88\x05\n" +
 	"\x11ParticipantStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12E\n" +
@@ -532,21 +923,61 @@ const file_txmgr_v1_participant_proto_rawDesc = "" +
 	" \x01(\tH\x00R\x05since\x88\x01\x01\x12\x1e\n" +
 	"\n" +
 	"probe_took\x18\v \x01(\tR\n" +
-	"probe_took\x1a;\n" +
+	"probe_took\x12\x14\n" +
+	"\x05limit\x18\f \x01(\x03R\x05limit\x12\x1e\n" +
+	"\n" +
+	"throughput\x18\r \x01(\x01R\n" +
+	"throughput\x12\x12\n" +
+	"\x04mean\x18\x0e \x01(\tR\x04mean\x12\x10\n" +
+	"\x03p99\x18\x0f \x01(\tR\x03p99\x12\x16\n" +
+	"\x06raised\x18\x10 \x01(\x04R\x06raised\x12\x18\n" +
+	"\alowered\x18\x11 \x01(\x04R\alowered\x122\n" +
+	"\bdecision\x18\x12 \x01(\v2\x16.txmgr.v1.PoolDecisionR\bdecision\x1a;\n" +
 	"\rSettingsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\b\n" +
-	"\x06_since\"!\n" +
+	"\x06_since\"0\n" +
+	"\fPoolsRequest\x12 \n" +
+	"\vparticipant\x18\x01 \x01(\tR\vparticipant\"5\n" +
+	"\rPoolsResponse\x12$\n" +
+	"\x05pools\x18\x01 \x03(\v2\x0e.txmgr.v1.PoolR\x05pools\"\x9e\x02\n" +
+	"\x04Pool\x12 \n" +
+	"\vparticipant\x18\x01 \x01(\tR\vparticipant\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\x03R\x05limit\x12\x18\n" +
+	"\arunning\x18\x03 \x01(\x03R\arunning\x12\x16\n" +
+	"\x06queued\x18\x04 \x01(\x03R\x06queued\x12\x1e\n" +
+	"\n" +
+	"throughput\x18\x05 \x01(\x01R\n" +
+	"throughput\x12\x12\n" +
+	"\x04mean\x18\x06 \x01(\tR\x04mean\x12\x10\n" +
+	"\x03p99\x18\a \x01(\tR\x03p99\x12\x16\n" +
+	"\x06raised\x18\b \x01(\x04R\x06raised\x12\x18\n" +
+	"\alowered\x18\t \x01(\x04R\alowered\x124\n" +
+	"\tdecisions\x18\n" +
+	" \x03(\v2\x16.txmgr.v1.PoolDecisionR\tdecisions\"\xd0\x01\n" +
+	"\fPoolDecision\x12\x0e\n" +
+	"\x02at\x18\x01 \x01(\tR\x02at\x12\x12\n" +
+	"\x04from\x18\x02 \x01(\x03R\x04from\x12\x0e\n" +
+	"\x02to\x18\x03 \x01(\x03R\x02to\x12\x10\n" +
+	"\x03why\x18\x04 \x01(\tR\x03why\x12\x12\n" +
+	"\x04rate\x18\x05 \x01(\x01R\x04rate\x12\x12\n" +
+	"\x04busy\x18\x06 \x01(\x01R\x04busy\x12\x14\n" +
+	"\x05bound\x18\a \x01(\x01R\x05bound\x12\x12\n" +
+	"\x04mean\x18\b \x01(\tR\x04mean\x12\x10\n" +
+	"\x03p99\x18\t \x01(\tR\x03p99\x12\x16\n" +
+	"\x06queued\x18\n" +
+	" \x01(\x03R\x06queued\"!\n" +
 	"\vTestRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x0e\n" +
 	"\fTestResponse\"#\n" +
 	"\rRemoveRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x10\n" +
-	"\x0eRemoveResponse2\x91\x02\n" +
+	"\x0eRemoveResponse2\xd0\x02\n" +
 	"\x12ParticipantService\x123\n" +
 	"\x03Add\x12\x15.txmgr.v1.Participant\x1a\x15.txmgr.v1.AddResponse\x12R\n" +
 	"\x04List\x12!.txmgr.v1.ListParticipantsRequest\x1a\".txmgr.v1.ListParticipantsResponse\"\x03\x90\x02\x01\x125\n" +
-	"\x04Test\x12\x15.txmgr.v1.TestRequest\x1a\x16.txmgr.v1.TestResponse\x12;\n" +
+	"\x04Test\x12\x15.txmgr.v1.TestRequest\x1a\x16.txmgr.v1.TestResponse\x12=\n" +
+	"\x05Pools\x12\x16.txmgr.v1.PoolsRequest\x1a\x17.txmgr.v1.PoolsResponse\"\x03\x90\x02\x01\x12;\n" +
 	"\x06Remove\x12\x17.txmgr.v1.RemoveRequest\x1a\x18.txmgr.v1.RemoveResponseB-Z+github.com/txmgr/txmgr/api/txmgr/v1;txmgrv1b\x06proto3"
 
 var (
@@ -561,37 +992,46 @@ func file_txmgr_v1_participant_proto_rawDescGZIP() []byte {
 	return file_txmgr_v1_participant_proto_rawDescData
 }
 
-var file_txmgr_v1_participant_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_txmgr_v1_participant_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_txmgr_v1_participant_proto_goTypes = []any{
 	(*Participant)(nil),              // 0: txmgr.v1.Participant
 	(*AddResponse)(nil),              // 1: txmgr.v1.AddResponse
 	(*ListParticipantsRequest)(nil),  // 2: txmgr.v1.ListParticipantsRequest
 	(*ListParticipantsResponse)(nil), // 3: txmgr.v1.ListParticipantsResponse
 	(*ParticipantStatus)(nil),        // 4: txmgr.v1.ParticipantStatus
-	(*TestRequest)(nil),              // 5: txmgr.v1.TestRequest
-	(*TestResponse)(nil),             // 6: txmgr.v1.TestResponse
-	(*RemoveRequest)(nil),            // 7: txmgr.v1.RemoveRequest
-	(*RemoveResponse)(nil),           // 8: txmgr.v1.RemoveResponse
-	nil,                              // 9: txmgr.v1.Participant.SettingsEntry
-	nil,                              // 10: txmgr.v1.ParticipantStatus.SettingsEntry
+	(*PoolsRequest)(nil),             // 5: txmgr.v1.PoolsRequest
+	(*PoolsResponse)(nil),            // 6: txmgr.v1.PoolsResponse
+	(*Pool)(nil),                     // 7: txmgr.v1.Pool
+	(*PoolDecision)(nil),             // 8: txmgr.v1.PoolDecision
+	(*TestRequest)(nil),              // 9: txmgr.v1.TestRequest
+	(*TestResponse)(nil),             // 10: txmgr.v1.TestResponse
+	(*RemoveRequest)(nil),            // 11: txmgr.v1.RemoveRequest
+	(*RemoveResponse)(nil),           // 12: txmgr.v1.RemoveResponse
+	nil,                              // 13: txmgr.v1.Participant.SettingsEntry
+	nil,                              // 14: txmgr.v1.ParticipantStatus.SettingsEntry
 }
 var file_txmgr_v1_participant_proto_depIdxs = []int32{
-	9,  // 0: txmgr.v1.Participant.settings:type_name -> txmgr.v1.Participant.SettingsEntry
+	13, // 0: txmgr.v1.Participant.settings:type_name -> txmgr.v1.Participant.SettingsEntry
 	4,  // 1: txmgr.v1.ListParticipantsResponse.participants:type_name -> txmgr.v1.ParticipantStatus
-	10, // 2: txmgr.v1.ParticipantStatus.settings:type_name -> txmgr.v1.ParticipantStatus.SettingsEntry
-	0,  // 3: txmgr.v1.ParticipantService.Add:input_type -> txmgr.v1.Participant
-	2,  // 4: txmgr.v1.ParticipantService.List:input_type -> txmgr.v1.ListParticipantsRequest
-	5,  // 5: txmgr.v1.ParticipantService.Test:input_type -> txmgr.v1.TestRequest
-	7,  // 6: txmgr.v1.ParticipantService.Remove:input_type -> txmgr.v1.RemoveRequest
-	1,  // 7: txmgr.v1.ParticipantService.Add:output_type -> txmgr.v1.AddResponse
-	3,  // 8: txmgr.v1.ParticipantService.List:output_type -> txmgr.v1.ListParticipantsResponse
-	6,  // 9: txmgr.v1.ParticipantService.Test:output_type -> txmgr.v1.TestResponse
-	8,  // 10: txmgr.v1.ParticipantService.Remove:output_type -> txmgr.v1.RemoveResponse
-	7,  // [7:11] is the sub-list for method output_type
-	3,  // [3:7] is the sub-list for method input_type
-	3,  // [3:3] is the sub-list for extension type_name
-	3,  // [3:3] is the sub-list for extension extendee
-	0,  // [0:3] is the sub-list for field type_name
+	14, // 2: txmgr.v1.ParticipantStatus.settings:type_name -> txmgr.v1.ParticipantStatus.SettingsEntry
+	8,  // 3: txmgr.v1.ParticipantStatus.decision:type_name -> txmgr.v1.PoolDecision
+	7,  // 4: txmgr.v1.PoolsResponse.pools:type_name -> txmgr.v1.Pool
+	8,  // 5: txmgr.v1.Pool.decisions:type_name -> txmgr.v1.PoolDecision
+	0,  // 6: txmgr.v1.ParticipantService.Add:input_type -> txmgr.v1.Participant
+	2,  // 7: txmgr.v1.ParticipantService.List:input_type -> txmgr.v1.ListParticipantsRequest
+	9,  // 8: txmgr.v1.ParticipantService.Test:input_type -> txmgr.v1.TestRequest
+	5,  // 9: txmgr.v1.ParticipantService.Pools:input_type -> txmgr.v1.PoolsRequest
+	11, // 10: txmgr.v1.ParticipantService.Remove:input_type -> txmgr.v1.RemoveRequest
+	1,  // 11: txmgr.v1.ParticipantService.Add:output_type -> txmgr.v1.AddResponse
+	3,  // 12: txmgr.v1.ParticipantService.List:output_type -> txmgr.v1.ListParticipantsResponse
+	10, // 13: txmgr.v1.ParticipantService.Test:output_type -> txmgr.v1.TestResponse
+	6,  // 14: txmgr.v1.ParticipantService.Pools:output_type -> txmgr.v1.PoolsResponse
+	12, // 15: txmgr.v1.ParticipantService.Remove:output_type -> txmgr.v1.RemoveResponse
+	11, // [11:16] is the sub-list for method output_type
+	6,  // [6:11] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_txmgr_v1_participant_proto_init() }
@@ -606,7 +1046,7 @@ func file_txmgr_v1_participant_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_txmgr_v1_participant_proto_rawDesc), len(file_txmgr_v1_participant_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -39,6 +39,9 @@ const (
 	ParticipantServiceListProcedure = "/txmgr.v1.ParticipantService/List"
 	// ParticipantServiceTestProcedure is the fully-qualified name of the ParticipantService's Test RPC.
 	ParticipantServiceTestProcedure = "/txmgr.v1.ParticipantService/Test"
+	// ParticipantServicePoolsProcedure is the fully-qualified name of the ParticipantService's Pools
+	// RPC.
+	ParticipantServicePoolsProcedure = "/txmgr.v1.ParticipantService/Pools"
 	// ParticipantServiceRemoveProcedure is the fully-qualified name of the ParticipantService's Remove
 	// RPC.
 	ParticipantServiceRemoveProcedure = "/txmgr.v1.ParticipantService/Remove"
@@ -54,6 +57,10 @@ type ParticipantServiceClient interface {
 	// Test asks the participant whether it can take part: reachable, configured
 	// for prepared transactions, with sufficient rights.
 	Test(context.Context, *v1.TestRequest) (*v1.TestResponse, error)
+	// Pools shows how many calls participants get at once when branches are driven to
+	// their end, and the decisions that led there: those that are kept of the one that is
+	// named, the last 10 of each when none is.
+	Pools(context.Context, *v1.PoolsRequest) (*v1.PoolsResponse, error)
 	// Remove takes a registration back; refused while a branch needs it.
 	Remove(context.Context, *v1.RemoveRequest) (*v1.RemoveResponse, error)
 }
@@ -88,6 +95,13 @@ func NewParticipantServiceClient(httpClient connect.HTTPClient, baseURL string, 
 			connect.WithSchema(participantServiceMethods.ByName("Test")),
 			connect.WithClientOptions(opts...),
 		),
+		pools: connect.NewClient[v1.PoolsRequest, v1.PoolsResponse](
+			httpClient,
+			baseURL+ParticipantServicePoolsProcedure,
+			connect.WithSchema(participantServiceMethods.ByName("Pools")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		remove: connect.NewClient[v1.RemoveRequest, v1.RemoveResponse](
 			httpClient,
 			baseURL+ParticipantServiceRemoveProcedure,
@@ -102,6 +116,7 @@ type participantServiceClient struct {
 	add    *connect.Client[v1.Participant, v1.AddResponse]
 	list   *connect.Client[v1.ListParticipantsRequest, v1.ListParticipantsResponse]
 	test   *connect.Client[v1.TestRequest, v1.TestResponse]
+	pools  *connect.Client[v1.PoolsRequest, v1.PoolsResponse]
 	remove *connect.Client[v1.RemoveRequest, v1.RemoveResponse]
 }
 
@@ -132,6 +147,15 @@ func (c *participantServiceClient) Test(ctx context.Context, req *v1.TestRequest
 	return nil, err
 }
 
+// Pools calls txmgr.v1.ParticipantService.Pools.
+func (c *participantServiceClient) Pools(ctx context.Context, req *v1.PoolsRequest) (*v1.PoolsResponse, error) {
+	response, err := c.pools.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // Remove calls txmgr.v1.ParticipantService.Remove.
 func (c *participantServiceClient) Remove(ctx context.Context, req *v1.RemoveRequest) (*v1.RemoveResponse, error) {
 	response, err := c.remove.CallUnary(ctx, connect.NewRequest(req))
@@ -151,6 +175,10 @@ type ParticipantServiceHandler interface {
 	// Test asks the participant whether it can take part: reachable, configured
 	// for prepared transactions, with sufficient rights.
 	Test(context.Context, *v1.TestRequest) (*v1.TestResponse, error)
+	// Pools shows how many calls participants get at once when branches are driven to
+	// their end, and the decisions that led there: those that are kept of the one that is
+	// named, the last 10 of each when none is.
+	Pools(context.Context, *v1.PoolsRequest) (*v1.PoolsResponse, error)
 	// Remove takes a registration back; refused while a branch needs it.
 	Remove(context.Context, *v1.RemoveRequest) (*v1.RemoveResponse, error)
 }
@@ -181,6 +209,13 @@ func NewParticipantServiceHandler(svc ParticipantServiceHandler, opts ...connect
 		connect.WithSchema(participantServiceMethods.ByName("Test")),
 		connect.WithHandlerOptions(opts...),
 	)
+	participantServicePoolsHandler := connect.NewUnaryHandlerSimple(
+		ParticipantServicePoolsProcedure,
+		svc.Pools,
+		connect.WithSchema(participantServiceMethods.ByName("Pools")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	participantServiceRemoveHandler := connect.NewUnaryHandlerSimple(
 		ParticipantServiceRemoveProcedure,
 		svc.Remove,
@@ -195,6 +230,8 @@ func NewParticipantServiceHandler(svc ParticipantServiceHandler, opts ...connect
 			participantServiceListHandler.ServeHTTP(w, r)
 		case ParticipantServiceTestProcedure:
 			participantServiceTestHandler.ServeHTTP(w, r)
+		case ParticipantServicePoolsProcedure:
+			participantServicePoolsHandler.ServeHTTP(w, r)
 		case ParticipantServiceRemoveProcedure:
 			participantServiceRemoveHandler.ServeHTTP(w, r)
 		default:
@@ -216,6 +253,10 @@ func (UnimplementedParticipantServiceHandler) List(context.Context, *v1.ListPart
 
 func (UnimplementedParticipantServiceHandler) Test(context.Context, *v1.TestRequest) (*v1.TestResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("txmgr.v1.ParticipantService.Test is not implemented"))
+}
+
+func (UnimplementedParticipantServiceHandler) Pools(context.Context, *v1.PoolsRequest) (*v1.PoolsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("txmgr.v1.ParticipantService.Pools is not implemented"))
 }
 
 func (UnimplementedParticipantServiceHandler) Remove(context.Context, *v1.RemoveRequest) (*v1.RemoveResponse, error) {

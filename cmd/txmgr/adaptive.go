@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+	"github.com/txmgr/txmgr/txn"
+)
+
+func adaptiveCommand(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "adaptive",
+		Short: "See how many calls participants get at once, and why",
+		Long: `See how many calls participants get at once when branches are driven to their end.
+Each has a pool of its own, which finds its size by what it sees: the smallest with
+which the participant answers as much as it can.`,
+	}
+	parent(cmd)
+	cmd.AddCommand(adaptiveExplainCommand(a))
+	return cmd
+}
+
+func adaptiveExplainCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "explain [PARTICIPANT]",
+		Short: "Tell the decisions about how many calls a participant gets at once",
+		Long: `Tell how many calls a participant gets at once, how it fares with them, and every
+decision that is kept, with its reason; of all participants the last ten of each. The
+leader decides, and begins anew when another node leads.
+
+RATE is how many calls were answered in a second before the decision, BUSY how many
+were under way, BOUND for which part of the time more could have been made.`,
+		Example:           "  txmgr adaptive explain\n  txmgr adaptive explain bank -o json",
+		Args:              takes(0, 1, "at most one PARTICIPANT"),
+		ValidArgsFunction: a.completeParticipants(),
+		RunE: a.brief(func(ctx context.Context, c *client.Client, args []string) error {
+			name := ""
+			if len(args) == 1 {
+				name = args[0]
+			}
+			pools, err := c.Pools(ctx, name)
+			if err != nil {
+				return err
+			}
+			return a.printPools(pools)
+		}),
+	}
+}
+
+func (a *app) printPools(pools []txn.Pool) error {
+	whole := make([]txn.Pool, len(pools))
+	names := make([]string, len(pools))
+	sizes := output.Table{Columns: output.Columns("PARTICIPANT", "LIMIT", "RUNNING", "QUEUED", "PER SECOND", "MEAN", "P99", "RAISED", "LOWERED")}
+	decisions := output.Table{Columns: []output.Column{
+		{Name: "PARTICIPANT"},
+		{Name: "TIME"},
+		{Name: "FROM"},
+		{Name: "TO"},
+		{Name: "RATE"},
+		{Name: "BUSY"},
+		{Name: "BOUND"},
+		{Name: "MEAN", Wide: true},
+		{Name: "P99", Wide: true},
+		{Name: "QUEUED", Wide: true},
+		{Name: "WHY"},
+	}}
+	for i, p := range pools {
+		if p.Decisions == nil {
+			p.Decisions = []txn.PoolDecision{}
+		}
+		whole[i], names[i] = p, p.Participant
+		sizes.Add(p.Participant, count(p.Limit), count(p.Running), count(p.Queued), rate(p.Throughput), brief(p.Mean), brief(p.P99),
+			strconv.FormatUint(p.Raised, 10), strconv.FormatUint(p.Lowered, 10))
+		for _, d := range p.Decisions {
+			decisions.Add(p.Participant, clock(d.At), count(d.From), count(d.To), rate(d.Rate), rate(d.Busy), fmt.Sprintf("%.0f %%", 100*d.Bound),
+				brief(d.Mean), brief(d.P99), count(d.Queued), d.Why)
+		}
+	}
+	tables := []output.Table{sizes}
+	if len(decisions.Rows) > 0 {
+		tables = append(tables, decisions)
+	}
+	return a.print.Print(output.Document{Value: whole, IDs: names, Tables: tables})
+}
+
+// rate is a number of something in a second, with three digits at most behind nothing.
+func rate(v float64) string {
+	switch {
+	case v == 0:
+		return "0"
+	case v < 10:
+		return strconv.FormatFloat(math.Round(100*v)/100, 'f', -1, 64)
+	case v < 100:
+		return strconv.FormatFloat(math.Round(10*v)/10, 'f', -1, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 0, 64)
+}
+
+// lastDecision is a decision in a cell.
+func lastDecision(d *txn.PoolDecision) string {
+	if d == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s ago: %d to %d: %s", output.Since(time.Since(d.At)), d.From, d.To, d.Why)
+}

@@ -1,0 +1,57 @@
+package node
+
+import (
+	"context"
+
+	"github.com/txmgr/txmgr/adaptive"
+	"github.com/txmgr/txmgr/recovery"
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// decisionsOfAll is how many decisions are told of each participant when none is named.
+const decisionsOfAll = 10
+
+// Pools shows how many calls a participant gets at once from recovery, or all do when the
+// name is empty, and the decisions that led there: the last few of each of all.
+func (n *Node) Pools(ctx context.Context, participant string) ([]txn.Pool, error) {
+	if err := n.readable(ctx); err != nil {
+		return nil, txn.Wrap("pools", txn.ID{}, err)
+	}
+	r := n.recovery.Load()
+	if r == nil {
+		return nil, &txn.Error{Op: "pools", Err: txn.ErrUnavailable, Detail: "this node does not lead"}
+	}
+	if participant != "" {
+		if _, ok := n.registration(participant); !ok {
+			return nil, &txn.Error{Op: "pools", Err: txn.ErrNotFound, Detail: machine.NotRegistered(participant)}
+		}
+		return []txn.Pool{pool(r, participant, r.Decisions(participant))}, nil
+	}
+	out := []txn.Pool{}
+	for _, name := range (log{n}).Participants() {
+		all := r.Decisions(name)
+		out = append(out, pool(r, name, all[max(0, len(all)-decisionsOfAll):]))
+	}
+	return out, nil
+}
+
+func pool(r *recovery.Recovery, name string, decisions []adaptive.Decided) txn.Pool {
+	h := r.Health(name)
+	p := txn.Pool{
+		Participant: name, Limit: h.Limit, Running: h.Running, Queued: h.Queued,
+		Throughput: h.Throughput, Mean: txn.Duration(h.Mean), P99: txn.Duration(h.P99),
+		Raised: h.Raised, Lowered: h.Lowered, Decisions: make([]txn.PoolDecision, len(decisions)),
+	}
+	for i, d := range decisions {
+		p.Decisions[i] = poolDecision(d)
+	}
+	return p
+}
+
+func poolDecision(d adaptive.Decided) txn.PoolDecision {
+	return txn.PoolDecision{
+		At: d.At.UTC(), From: d.From, To: d.To, Why: d.Why, Rate: d.Rate, Busy: d.Busy, Bound: d.Bound,
+		Mean: txn.Duration(d.Mean), P99: txn.Duration(d.P99), Queued: d.QueueLen,
+	}
+}
