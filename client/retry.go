@@ -208,7 +208,10 @@ func perhapsDone(op string, n int, err error) error {
 // unanswered is the error of a call that got no answer: in doubt for a decision
 // that may have arrived, else unavailable.
 func unanswered(op string, id txn.ID, maybe bool, err error) error {
-	if !wire.Decides(op) || !maybe {
+	switch {
+	case !wire.Decides(op) && errors.Is(err, txn.ErrInDoubt):
+		return newError(op, id, &repeatableError{err})
+	case !wire.Decides(op) || !maybe:
 		return newError(op, id, err)
 	}
 	return newError(op, id, &inDoubtError{err})
@@ -225,6 +228,18 @@ func (e *inDoubtError) Error() string { return txn.ErrInDoubt.Error() + ": " + e
 func (e *inDoubtError) Is(target error) bool {
 	return target == txn.ErrInDoubt ||
 		(target == context.Canceled || target == context.DeadlineExceeded) && errors.Is(e.why, target)
+}
+
+// repeatableError is the end of a call that decides nothing. A node may not have known what it had done, but that is no doubt
+// that the caller has to handle: the call can simply be made again.
+type repeatableError struct{ why error }
+
+// Error says what the last try came to.
+func (e *repeatableError) Error() string { return e.why.Error() }
+
+// Is makes it all that it stands for but [txn.ErrInDoubt].
+func (e *repeatableError) Is(target error) bool {
+	return target != txn.ErrInDoubt && errors.Is(e.why, target)
 }
 
 // final gives an answer of the server the form of every error here.
