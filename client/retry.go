@@ -181,11 +181,15 @@ func (c *Client) sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // ended is the error of a call whose time is over: what ended it, and what went
-// wrong last.
+// wrong last. That a node did not know what it had done is no doubt of the caller's
+// unless the call decides, which [unanswered] sees to.
 func ended(ctx context.Context, last error) error {
 	cause := ctx.Err()
 	if cause == nil {
 		cause = context.DeadlineExceeded // the next try would have come after it
+	}
+	if errors.Is(last, txn.ErrInDoubt) {
+		last = errors.New(last.Error())
 	}
 	return fmt.Errorf("%w: %w: %w", txn.ErrUnavailable, cause, last)
 }
@@ -208,10 +212,10 @@ func perhapsDone(op string, n int, err error) error {
 // unanswered is the error of a call that got no answer: in doubt for a decision
 // that may have arrived, else unavailable.
 func unanswered(op string, id txn.ID, maybe bool, err error) error {
-	if !wire.Decides(op) || !maybe {
-		return newError(op, id, err)
+	if maybe && wire.Decides(op) {
+		err = &inDoubtError{err}
 	}
-	return newError(op, id, &inDoubtError{err})
+	return newError(op, id, err)
 }
 
 // inDoubtError stands for [txn.ErrInDoubt]. What it wraps is why nobody knows:

@@ -265,6 +265,24 @@ func flaky(f *servertest.Fake, op string, times int, err error) *[]time.Time {
 	return &tries
 }
 
+// Invariant 3: what a node says of a call that decides nothing leaves nobody in doubt.
+func TestNoDoubtOfOtherCalls(t *testing.T) {
+	ways(t, func(t *testing.T, cfg client.Config) {
+		fake := servertest.New()
+		flaky(fake, "enlist", 1_000_000, &txn.Error{Op: "enlist", Err: txn.ErrInDoubt, Detail: "leadership lost"})
+		cfg.Address = serve(t, fake)
+		c := open(t, cfg)
+		b, err := c.Begin(t.Context(), txn.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.Enlist(soon(t, 100*time.Millisecond), b.ID, txn.Enlistment{Participant: "bank"})
+		if errors.Is(err, txn.ErrInDoubt) || !errors.Is(err, txn.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || txn.CodeOf(err) != txn.CodeUnavailable {
+			t.Errorf("enlist: %v, %v", txn.CodeOf(err), err)
+		}
+	})
+}
+
 func TestAnswersThatAreWorthATry(t *testing.T) {
 	ways(t, func(t *testing.T, cfg client.Config) {
 		for name, answer := range map[string]error{

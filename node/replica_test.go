@@ -19,7 +19,7 @@ import (
 type replicas struct {
 	t       *testing.T
 	stores  []*raft.InmemStore
-	snaps   []*raft.InmemSnapshotStore
+	snaps   []*memorySnapshots
 	nets    []*raft.InmemTransport
 	nodes   []*Node // nil: it is down
 	servers []raft.Server
@@ -33,7 +33,7 @@ func openReplicas(t *testing.T, n int, tune func(*Config), wrap ...func(int, *ra
 		id := fmt.Sprintf("n%d", i)
 		c.servers = append(c.servers, raft.Server{ID: raft.ServerID(id), Address: raft.ServerAddress(id)})
 		c.stores = append(c.stores, raft.NewInmemStore())
-		c.snaps = append(c.snaps, raft.NewInmemSnapshotStore())
+		c.snaps = append(c.snaps, &memorySnapshots{})
 	}
 	for _, w := range wrap {
 		c.wrap = w

@@ -148,7 +148,7 @@ func (tx *Tx) refuse(ctx context.Context, op string, c Cause, no Ballot, why err
 	acks := tx.drive(ctx, RollingBack)
 	if c == CauseTimeout && !tx.hasMoreTime(ctx) {
 		// The coordinator comes to the same end by itself, and records the cause.
-		return fmt.Errorf("%w: %w", tx.rolledBack(op, c), why)
+		return because(tx.rolledBack(op, c), why)
 	}
 	no.Reason = why.Error()
 	out, err := tx.tell(ctx, no, acks)
@@ -162,8 +162,25 @@ func (tx *Tx) refuse(ctx context.Context, op string, c Cause, no Ballot, why err
 	if out.Cause == CauseTimeout || out.Cause == CauseSessionExpired {
 		c = out.Cause // it was over before anything failed here
 	}
-	return fmt.Errorf("%w: %w", tx.rolledBack(op, c), why)
+	return because(tx.rolledBack(op, c), why)
 }
+
+// because is a rollback with what led there. A call on the way may have been in doubt; the transaction is not.
+func because(end, why error) error {
+	if errors.Is(why, ErrInDoubt) {
+		why = &settledError{why}
+	}
+	return fmt.Errorf("%w: %w", end, why)
+}
+
+// settledError is all that an error is but [ErrInDoubt].
+type settledError struct{ why error }
+
+func (e *settledError) Error() string { return e.why.Error() }
+
+func (e *settledError) Is(target error) bool { return target != ErrInDoubt && errors.Is(e.why, target) }
+
+func (e *settledError) As(target any) bool { return errors.As(e.why, target) }
 
 // hasMoreTime reports whether the coordinator would keep the transaction open
 // although its time is over here: somebody else has extended it.
@@ -182,7 +199,7 @@ func (tx *Tx) withdraw(ctx context.Context, why error) error {
 		return tx.doubt(fmt.Errorf("%w; and then: %w", why, err))
 	}
 	tx.report(ctx, tx.drive(ctx, RollingBack))
-	return fmt.Errorf("%w: %w", tx.rolledBack("commit", out.Cause), why)
+	return because(tx.rolledBack("commit", out.Cause), why)
 }
 
 // doubt leaves everything as it is, for the coordinator to finish.

@@ -51,6 +51,22 @@ func TestRunRollsBack(t *testing.T) {
 	}
 }
 
+// TestNoDoubtAboutARollback: a call of the function was in doubt, and the transaction is not. The rest of its error is kept.
+func TestNoDoubtAboutARollback(t *testing.T) {
+	s := &stage{}
+	lost := &txn.Error{Op: "enlist", Err: txn.ErrInDoubt, Detail: "leadership lost"}
+	err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
+		if _, err := s.join(ctx, tx, "bank"); err != nil {
+			return err
+		}
+		return errors.Join(lost, errOut)
+	})
+	checkError(t, err, []error{txn.ErrRolledBack, errOut}, []error{txn.ErrInDoubt})
+	if code := txn.CodeOf(err); code != txn.CodeRolledBack || !strings.Contains(err.Error(), "leadership lost") {
+		t.Errorf("%v: %v", code, err)
+	}
+}
+
 func TestRunRollsBackOnPanicAndGoexit(t *testing.T) {
 	for name, leave := range map[string]func(){
 		"panic":  func() { panic(errOut) },
