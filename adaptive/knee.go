@@ -48,7 +48,9 @@ const (
 	tolerance = 0.02 // capacity that may be given up for a smaller pool
 	growth    = 0.25 // d ln rate / d ln limit that a larger limit must show
 
-	shortest = 1.5  // seconds of evidence that a trial needs at least
+	shortest = 1.5  // seconds of evidence that a trial needs at least, unless it is obvious
+	sure     = 0.05 // standard error of ln rate with which one window is enough to try a larger limit
+	plain    = 0.25 // difference of ln rate that can be obvious
 	longestT = 10.0 // seconds after which a trial ends, however close it is
 )
 
@@ -87,6 +89,7 @@ type knee struct {
 
 	hold  hold
 	slack slack
+	fresh bool // no trial was judged: a larger limit may be tried before the first one is proven
 	why   string
 }
 
@@ -122,6 +125,7 @@ func (k *knee) adopt(limit int) {
 		best:    math.Inf(-1),
 		hold:    hold{wait: k.ProbeAfter.Seconds(), up: true, doubt: 1},
 		slack:   slack{patience: slackPatience},
+		fresh:   true,
 		service: k.service, arrivals: k.arrivals,
 	}
 	if !first {
@@ -201,7 +205,11 @@ func (k *knee) learnBase(s sample, d float64) {
 		return
 	}
 	e := k.proof.estimate(0, 3)
-	if e.seconds >= max(shortest, 2*k.service) && (e.completed >= 10 || e.seconds >= max(longestT, 3*k.service)) {
+	least := shortest
+	if k.fresh && k.bound && e.err < sure && k.above() > 0 && !k.hot {
+		least = 0
+	}
+	if e.seconds >= max(least, 2*k.service) && (e.completed >= 10 || e.completed > 0 && e.seconds >= max(longestT, 3*k.service)) {
 		k.advance()
 	}
 }

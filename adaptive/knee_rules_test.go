@@ -2,6 +2,7 @@ package adaptive
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 )
@@ -122,7 +123,7 @@ func TestWhatIsKeptOfTheBase(t *testing.T) {
 // Evidence of a limit that binds is not mixed with that of one that is merely full.
 func TestEvidenceIsNotMixed(t *testing.T) {
 	p := &plant{users: 40, slots: 8, took: 20 * time.Millisecond}
-	k := kneeOf(t, Knee{})
+	k := kneeOf(t, Knee{Max: 8})
 	k.Observe(p.window(8))
 	k.Observe(p.window(8))
 	if len(k.proof) != 2 || !k.proofOf {
@@ -204,5 +205,73 @@ func TestPatienceGrows(t *testing.T) {
 	}
 	if k.restore() {
 		t.Error("restored what is not there")
+	}
+}
+
+// What differs by half is seen in one window, and what is better must last: only what is
+// worse is told at once.
+func TestWhatIsPlainlyWorseIsToldAtOnce(t *testing.T) {
+	p := &plant{users: 400, slots: 16, took: 20 * time.Millisecond, loss: 0.02}
+	k := kneeOf(t, Knee{})
+	limit, worse, better := 16, 0, 0
+	for range 20 {
+		d := k.Observe(p.window(limit))
+		switch {
+		case k.trial.limit == 32:
+			worse++
+		case k.trial.limit == 0 && k.base != 16 || d.Limit < 16 && better == 0:
+			better = d.Limit
+		}
+		limit = d.Limit
+	}
+	if worse != 2 { // in one of them the tasks of the smaller limit leave
+		t.Errorf("twice the limit, with a third less, was tried for %d windows", worse)
+	}
+	if better >= 16 {
+		t.Errorf("it went to %d", better)
+	}
+}
+
+// A larger limit is tried before the first one is proven, unless there is none, and if it
+// does not show at once that it is better, the first one is proven after all, once.
+func TestTheFirstProofMayWait(t *testing.T) {
+	k := kneeOf(t, Knee{Max: 16})
+	p := &plant{users: 400, slots: 12, took: 10 * time.Millisecond}
+	var at []int
+	limit := 10
+	for range 10 {
+		limit = k.Observe(p.window(limit)).Limit
+		at = append(at, limit)
+	}
+	// 20 % more of 60 % more is above what is wanted, but not by so much.
+	if at[0] != 16 || at[2] != 10 || k.fresh {
+		t.Errorf("limits %v", at)
+	}
+	if back := slices.Index(at[3:], 16); back != 2 { // a second and a half of evidence, and what leaves
+		t.Errorf("limits %v: tried again after %d windows", at, back)
+	}
+	k = kneeOf(t, Knee{Max: 10})
+	for n := range 2 {
+		if d := k.Observe(p.window(10)); d.Limit != 10 {
+			t.Errorf("window %d: to %d with nothing above", n, d.Limit)
+		}
+	}
+}
+
+// While nothing completes nothing is tried: no limit would be better.
+func TestNothingCompletes(t *testing.T) {
+	p := &plant{users: 400, slots: 12, took: 10 * time.Millisecond, stands: true}
+	if limit, _, resizes := p.run(t, kneeOf(t, Knee{}), 16, 10*time.Minute); resizes != 0 {
+		t.Errorf("%d changes, to %d", resizes, limit)
+	}
+}
+
+// What was useless above a limit is so when demand is back.
+func TestUselessStaysUseless(t *testing.T) {
+	k := kneeOf(t, Knee{})
+	k.adopt(12)
+	k.slack.proven, k.slack.useless = 64, 76
+	if !k.restore() || k.base != 64 || k.hi != 76 {
+		t.Errorf("base %d, useless %d", k.base, k.hi)
 	}
 }

@@ -13,6 +13,7 @@ type slack struct {
 	patience  float64 // for so long it need not be
 	abandoned float64 // for so long a trial has learnt nothing
 	proven    int     // the limit before it followed demand, 0 if it did not
+	useless   int     // what was known to be useless above that, 0 if nothing was
 	peaks     []int   // most busy workers of the last windows
 	busy      []float64
 }
@@ -51,7 +52,7 @@ func (k *knee) restore() bool {
 		return false
 	}
 	k.say("tasks wait again: back to %d, which is proven", proven)
-	k.base = proven
+	k.base, k.hi = proven, s.useless
 	s.patience = min(2*s.patience, slackMost)
 	k.proof.clear()
 	k.enterHold()
@@ -93,7 +94,7 @@ func (k *knee) trim() {
 		return
 	}
 	k.say("no more than %d of %d are in use", peak, k.base)
-	k.slack.proven = k.base
+	k.slack.proven, k.slack.useless = k.base, k.hi
 	k.base = peak
 	k.proof.clear()
 	k.hi, k.lo = 0, 0

@@ -50,11 +50,19 @@ func (k *knee) judge(atLeast float64) {
 	base := k.proof.estimate(0, 3)
 	cand := k.trial.series.estimate(math.Exp(base.log), 4)
 	end := cand.seconds >= max(longestT, 6*k.service)
-	if cand.seconds < max(atLeast, 2*k.service) || cand.completed < 10 && !end {
+	if cand.seconds < 2*k.service || cand.completed < 10 && !end {
 		return
 	}
 	gain, err := cand.log-base.log, math.Hypot(base.err, cand.err)
 	up, want := k.trial.limit > k.base, k.wanted(base.log)
+	worse := want-gain >= max(plain, 5*err)
+	if k.fresh && base.seconds < shortest && gain-1.6*err < want+plain {
+		k.proveFirst(worse)
+		return
+	}
+	if cand.seconds < atLeast && (!worse || atLeast > shortest) {
+		return
+	}
 	var accept bool
 	switch {
 	case gain-1.6*err > want:
@@ -80,6 +88,18 @@ func (k *knee) judge(atLeast float64) {
 	k.conclude(accept, up)
 }
 
+// proveFirst ends a trial that was begun before anything was known, and does not show at
+// once that it is better.
+func (k *knee) proveFirst(worse bool) {
+	k.say("back to %d, of which too little is known to judge %d", k.base, k.trial.limit)
+	k.fresh = false
+	if worse {
+		k.hi = k.trial.limit
+	}
+	k.endTrial()
+	k.resize(k.base)
+}
+
 // percent is a difference of logarithms, for people.
 func percent(log float64) float64 { return 100 * math.Expm1(log) }
 
@@ -98,6 +118,7 @@ func (k *knee) wanted(base float64) float64 {
 
 // conclude ends the trial and goes on.
 func (k *knee) conclude(accept, up bool) {
+	k.fresh = false
 	old, cand := k.base, k.trial.limit
 	unused := false // part of the larger limit: demand ends here
 	switch {

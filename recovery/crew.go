@@ -10,6 +10,8 @@ import (
 )
 
 const (
+	// learnEvery is how often a limit is thought about: a storm of seconds is over soon.
+	learnEvery = 250 * time.Millisecond
 	// restAfter is for how long a lane without work keeps its pool, which is a goroutine
 	// and 80 KB.
 	restAfter = 30 * time.Second

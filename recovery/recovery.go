@@ -98,7 +98,7 @@ func (c *Config) optimizer() adaptive.Optimizer {
 			return o
 		}
 	}
-	knee, err := adaptive.NewKnee(adaptive.Knee{Max: c.MaxPerParticipant})
+	knee, err := adaptive.NewKnee(adaptive.Knee{Max: c.MaxPerParticipant, Period: learnEvery})
 	if err != nil {
 		return adaptive.Fixed(0) // cannot be: the limits are between those that are allowed
 	}

@@ -127,12 +127,21 @@ func (s *storm) burst(t testing.TB, cfg Config, limit time.Duration) (took time.
 var sizes = []int{1, 2, 4, 8, 16, 32, 64, 128, 256}
 
 // TestStorm: one of four participants hangs and one is ten times slower when transactions
-// expire that have a branch at each. Those that are well are done in 1.4 times the time
-// that the best fixed pools would need, which nobody knows in advance: the search costs two
-// seconds, of the six that there are; and neither of the others has more workers than its
-// own pool. In the same storm a fixed pool of half the best size needs twice as long.
+// expire that have a branch at each. Those that are well are done in 1.2 times the time
+// that the best fixed pools would need, which nobody knows in advance, and neither of the
+// others has more workers than its own pool. A fixed pool of half the best size needs
+// twice as long. A storm that is over in seconds is the hard one, since the search costs one.
 func TestStorm(t *testing.T) {
-	const n = 10_000
+	for _, storm := range []struct {
+		n     int
+		fixed []int
+		times float64 // the best
+	}{{10_000, sizes, 1.2}, {100_000, []int{16, 32, 64}, 1.05}} {
+		t.Run(fmt.Sprint(storm.n), func(t *testing.T) { testStorm(t, storm.n, storm.fixed, storm.times) })
+	}
+}
+
+func testStorm(t *testing.T, n int, sizes []int, times float64) {
 	run := func(cfg Config) (took time.Duration) {
 		synctest.Test(t, func(t *testing.T) {
 			s := stormOf(n, 32, 20*time.Millisecond)
@@ -166,7 +175,7 @@ func TestStorm(t *testing.T) {
 	}
 	took := run(Config{})
 	t.Logf("adaptive:  %v, %.2f times the best, %d fixed", took, float64(took)/float64(best), of)
-	if took > best*14/10 {
+	if float64(took) > times*float64(best) {
 		t.Errorf("adaptive pools took %v, the best fixed ones %v", took, best)
 	}
 }
