@@ -70,8 +70,10 @@ func TestJSONIsThatOfTheTypes(t *testing.T) {
 		Members: []txn.Member{{ID: "n1", Name: "one", Raft: "10.0.0.1:7461", API: "https://one:7460", Version: "v1", Voter: true, Leader: true, Self: true, Heard: -1, Behind: -1}},
 		Participants: []txn.ParticipantStatus{
 			{Participant: txn.Participant{Name: "bank", Kind: "postgres", Settings: map[string]string{"dsn": "x"}}, Queued: 2},
-			{Participant: txn.Participant{Name: "stock", Kind: "web", Settings: map[string]string{"url": "x"}}, Since: time.Unix(5, 0).UTC(), ProbeTook: txn.Duration(time.Second),
-				Limit: 32, Throughput: 1234.5, Mean: txn.Duration(time.Millisecond), P99: txn.Duration(time.Second), Raised: 3, Lowered: 1, Decision: &decision},
+			{
+				Participant: txn.Participant{Name: "stock", Kind: "web", Settings: map[string]string{"url": "x"}}, Since: time.Unix(5, 0).UTC(), ProbeTook: txn.Duration(time.Second),
+				Limit: 32, Throughput: 1234.5, Mean: txn.Duration(time.Millisecond), P99: txn.Duration(time.Second), Raised: 3, Lowered: 1, Decision: &decision,
+			},
 		},
 	}
 	token := txn.Token{ID: "abcdefgh", Name: "ci", Role: txn.RoleOperator, Rate: 7, Made: time.Unix(5, 0).UTC(), Expires: time.Unix(9, 0).UTC(), By: "ann"}
