@@ -32,7 +32,9 @@
 // depend on how much load there is, and what was learnt outlives a quiet night. A search begins with twice the limit,
 // and again, as long as each step shows a quarter of the growth that it has in workers; then it tries half as many, and
 // the middle of what is left open, until 2 % would be lost. A trial takes windows until it is clear, by the standard
-// error of what was counted, which of two limits is better, and ten seconds at most. After that the limit is left alone.
+// error of what was counted, which of two limits is better, and ten seconds at most. What is worse by a quarter is told
+// in one window, and the first limit need not be proven before a larger one is tried: bursts are short. While nothing
+// completes, nothing is tried. In the end the limit is left alone.
 // A neighbouring one is tried after a minute of load, then after two, and so on up to sixteen. When the rate or the time
 // of service changes by a quarter for five seconds, the search begins anew. Windows in which nearly nothing completes
 // are a pause of the process, and no evidence, unless they go on for ten seconds. While the limit is not needed it
@@ -72,7 +74,7 @@
 // for histograms.
 //
 // A task that waits for others in its own pool, by Do, or by Submit with a full queue, keeps its worker meanwhile. When
-// all workers do, nothing goes on until a context ends or the limit grows; [Knee] lets it grow only if that yields more.
+// all workers do, nothing goes on until a context ends or somebody resizes: [Knee] tries nothing while nothing completes.
 //
 // # Known limits of Knee
 //
