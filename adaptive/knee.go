@@ -27,7 +27,7 @@ func NewKnee(cfg Knee) (Optimizer, error) {
 	cfg.Period = orElse(cfg.Period, 500*time.Millisecond)
 	cfg.Min = orElse(cfg.Min, 1)
 	cfg.Max = orElse(cfg.Max, DefaultMax)
-	cfg.ProbeAfter = orElse(cfg.ProbeAfter, time.Minute)
+	cfg.ProbeAfter = orElse(cfg.ProbeAfter, 90*time.Second)
 	switch {
 	case cfg.ProbeAfter < cfg.Period:
 		return nil, fmt.Errorf("%w: a probe after %v, which must not be shorter than the period, %v", ErrConfig, cfg.ProbeAfter, cfg.Period)
@@ -46,7 +46,7 @@ const (
 	binding   = 0.6  // part of a window for which tasks must wait, so that the limit binds
 	inUse     = 0.85 // part of the limit that must be busy, so that it is used to the full
 	tolerance = 0.02 // capacity that may be given up for a smaller pool
-	growth    = 0.25 // d ln rate / d ln limit that a larger limit must show
+	growth    = 0.15 // d ln rate / d ln limit that a larger limit must show
 
 	shortest = 1.5  // seconds of evidence that a trial needs at least, unless it is obvious
 	sure     = 0.05 // standard error of ln rate with which one window is enough to try a larger limit
