@@ -28,17 +28,19 @@
 //
 // # How: Knee
 //
-// Completions in a second are evidence about a limit only while it binds, which is while tasks wait. Then they do not
-// depend on how much load there is, and what was learnt outlives a quiet night. A search begins with twice the limit,
-// and again, as long as each step shows a quarter of the growth that it has in workers; then it tries half as many, and
-// the middle of what is left open, until 2 % would be lost. A trial takes windows until it is clear, by the standard
-// error of what was counted, which of two limits is better, and ten seconds at most. What is worse by a quarter is told
-// in one window, and the first limit need not be proven before a larger one is tried: bursts are short. While nothing
-// completes, nothing is tried. In the end the limit is left alone.
-// A neighbouring one is tried after a minute of load, then after two, and so on up to sixteen. When the rate or the time
-// of service changes by a quarter for five seconds, the search begins anew. Windows in which nearly nothing completes
-// are a pause of the process, and no evidence, unless they go on for ten seconds. While the limit is not needed it
-// follows a steady demand down, and returns in the first window in which tasks wait again.
+// Completions in a second are evidence about a limit only while it binds, which is while tasks wait, or while all workers
+// are busy. Then they do not depend on how much load there is, and what was learnt outlives a quiet night. A search begins
+// with twice the limit, and again, as long as each step shows 15 % of the growth that it has in workers; then it tries half
+// as many, and the middle of what is left open, until 2 % would be lost. A trial takes windows until it is clear, by the
+// standard error of what was counted, which of two limits is better, and ten seconds at most, or six times as long as a
+// task. What is worse by a quarter is told in two windows, and a larger limit is tried before the first one is proven:
+// bursts are short. A larger limit for which there are not enough tasks is as useless as one that is no better.
+//
+// In the end the limit is left alone. A neighbouring one is tried after a minute and a half of load, then after three, and
+// so on up to twenty-four. When the rate or the time of service changes by a quarter for five seconds, the search begins
+// anew. Windows in which nearly nothing completes are a pause of the process, and no evidence, unless they go on for ten
+// seconds; if nothing completes at all, nothing is tried. While the limit is not needed it follows a steady demand down,
+// and returns in the first window in which tasks wait again.
 //
 // # Invariants
 //
@@ -86,8 +88,11 @@
 //   - An optimum that is a single size: ten percent more or less cannot be told apart while machines themselves become
 //     six percent faster and slower.
 //   - When more becomes possible than before, and nothing else changes, it is found by the next probe: after a long
-//     rest, in up to sixteen minutes of load; see [Knee].ProbeAfter.
-//   - The first burst after the start meets a limit that has learnt nothing.
+//     rest, in up to twenty-four minutes of load; see [Knee].ProbeAfter.
+//   - The first burst after the start meets a limit that has learnt nothing. A start far above the right size, under load
+//     that hardly ever waits, may take a pause of the process for what the limit can do.
+//   - Tasks of many minutes: a decision takes several of them.
+//   - Loads that are another every minute: each is learnt anew, for some 10 % of the throughput.
 //   - The constants were chosen in simulation, on the same kinds of work that they are judged by.
 //
 // # The source

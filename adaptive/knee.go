@@ -15,7 +15,7 @@ type Knee struct {
 	Min, Max int
 	// ProbeAfter is for how long of a load a limit is left alone before the next
 	// smaller or larger one is tried. It doubles with each probe that changes
-	// nothing, up to sixteen times as long. Defaults to one minute.
+	// nothing, up to sixteen times as long. Defaults to 90 seconds.
 	ProbeAfter time.Duration
 	// MaxCPU is the use of the processors, from 0 to 1, from which on no larger limit
 	// is tried, where Window.CPU is known. Defaults to no such veto.
@@ -27,7 +27,7 @@ func NewKnee(cfg Knee) (Optimizer, error) {
 	cfg.Period = orElse(cfg.Period, 500*time.Millisecond)
 	cfg.Min = orElse(cfg.Min, 1)
 	cfg.Max = orElse(cfg.Max, DefaultMax)
-	cfg.ProbeAfter = orElse(cfg.ProbeAfter, 90*time.Second)
+	cfg.ProbeAfter = orElse(cfg.ProbeAfter, time.Minute)
 	switch {
 	case cfg.ProbeAfter < cfg.Period:
 		return nil, fmt.Errorf("%w: a probe after %v, which must not be shorter than the period, %v", ErrConfig, cfg.ProbeAfter, cfg.Period)
@@ -45,12 +45,13 @@ func NewKnee(cfg Knee) (Optimizer, error) {
 const (
 	binding   = 0.6  // part of a window for which tasks must wait, so that the limit binds
 	inUse     = 0.85 // part of the limit that must be busy, so that it is used to the full
+	more      = 1.1  // times the base that must be in use of a larger limit, so that it can be judged
 	tolerance = 0.02 // capacity that may be given up for a smaller pool
-	growth    = 0.15 // d ln rate / d ln limit that a larger limit must show
+	growth    = 0.25 // d ln rate / d ln limit that a larger limit must show
 
-	shortest = 1.5  // seconds of evidence that a trial needs at least, unless it is obvious
+	shortest = 1.5  // seconds of evidence that a trial needs at least, unless it is plainly worse
 	sure     = 0.05 // standard error of ln rate with which one window is enough to try a larger limit
-	plain    = 0.25 // difference of ln rate that can be obvious
+	plain    = 0.25 // of ln rate: a difference that may be seen in two windows
 	longestT = 10.0 // seconds after which a trial ends, however close it is
 )
 
@@ -87,10 +88,13 @@ type knee struct {
 	arrivals float64 // tasks in a second, smoothed
 	hot      bool    // the processors are used more than MaxCPU
 
-	hold  hold
-	slack slack
-	fresh bool // no trial was judged: a larger limit may be tried before the first one is proven
-	why   string
+	hold    hold
+	slack   slack
+	silence float64 // for so long nothing has completed
+	demand  float64 // tasks that ran or waited in the last window, on average
+	weak    bool    // hi was found at a demand that it fits, and is no limit for a larger one
+	fresh   bool    // no trial was judged: a larger limit may be tried before the first one is proven
+	why     string
 }
 
 // Period is how long a window should be.
@@ -160,6 +164,10 @@ func bindsIn(w *Window) bool { return float64(w.BoundTime) >= binding*float64(w.
 
 // learn takes a window apart: does it say what the limit can do?
 func (k *knee) learn(w *Window, d float64) {
+	if k.silent(w, d) {
+		return
+	}
+	k.demand = w.Busy() + max(float64(w.QueueLen), ratio(float64(w.QueueTime), float64(w.Length())))
 	s := sampleOf(w)
 	k.slack.note(w)
 	bound := bindsIn(w)
@@ -172,6 +180,9 @@ func (k *knee) learn(w *Window, d float64) {
 		return
 	}
 	k.bound = bound
+	if bound && k.outgrown() {
+		return
+	}
 	if !bound || k.trial.limit != 0 && k.trial.loose {
 		// Demand that comes back counts, a backlog that drains does not.
 		s.completed, s.seconds = float64(min(w.Completed, w.Arrived)), d
@@ -195,7 +206,7 @@ func (k *knee) learnBase(s sample, d float64) {
 	k.proof.forget(k.service)
 	if !k.bound {
 		k.boundT = 0
-	} else if k.boundT += d; k.mode == holding && k.hi == 0 && k.boundT >= shortest && k.base < k.Max && !k.hot {
+	} else if k.boundT += d; k.mode == holding && k.open() && k.boundT >= shortest && k.base < k.Max && !k.hot && k.wantsMore() {
 		k.say("tasks wait, and nothing above %d is known to be useless", k.base)
 		k.proof.keep(int(k.boundT / d))
 		k.mode = climbing
@@ -206,12 +217,29 @@ func (k *knee) learnBase(s sample, d float64) {
 	}
 	e := k.proof.estimate(0, 3)
 	least := shortest
-	if k.fresh && k.bound && e.err < sure && k.above() > 0 && !k.hot {
+	if k.fresh && k.bound && e.err < sure && len(k.proof) >= 2 && k.above() > 0 && !k.hot && k.wantsMore() {
 		least = 0
 	}
-	if e.seconds >= max(least, 2*k.service) && (e.completed >= 10 || e.completed > 0 && e.seconds >= max(longestT, 3*k.service)) {
+	if e.seconds >= max(least, k.lengths(2)) && (e.completed >= 10 || e.completed > 0 && e.seconds >= max(longestT, k.lengths(3))) {
 		k.advance()
 	}
+}
+
+// wantsMore reports whether there are enough tasks to judge a larger limit by.
+func (k *knee) wantsMore() bool { return k.demand >= more*float64(k.base) }
+
+// open reports whether nothing above the base is known to be useless.
+func (k *knee) open() bool {
+	if k.weak && k.demand > 1.25*float64(k.hi) {
+		k.hi, k.weak = 0, false
+	}
+	return k.hi == 0
+}
+
+// lengths is so many times as long as a task takes, in seconds, but not longer than the
+// evidence that is kept of windows that just bind.
+func (k *knee) lengths(n float64) float64 {
+	return min(n*k.service, binding*(proofMax-1)*k.Knee.Period.Seconds())
 }
 
 // say adds to the reasons of the decision.

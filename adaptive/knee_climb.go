@@ -9,7 +9,7 @@ const closest = 1.22
 // advance goes on with the search: up as long as tasks wait and there is a limit
 // worth trying, then down, then hold.
 func (k *knee) advance() {
-	if k.mode == climbing && k.bound {
+	if k.mode == climbing && k.bound && k.wantsMore() {
 		if c := k.above(); c > 0 && k.try(c, "tasks wait") {
 			return
 		}

@@ -46,6 +46,14 @@ func (s *series) add(x sample) {
 	}
 }
 
+// fastest is the highest rate of a window.
+func (s series) fastest() (rate float64) {
+	for _, x := range s {
+		rate = max(rate, x.rate())
+	}
+	return rate
+}
+
 func (s *series) clear() { *s = (*s)[:0] }
 
 // keep forgets all but the last n windows.

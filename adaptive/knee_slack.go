@@ -52,10 +52,23 @@ func (k *knee) restore() bool {
 		return false
 	}
 	k.say("tasks wait again: back to %d, which is proven", proven)
-	k.base, k.hi = proven, s.useless
+	k.base, k.hi, k.weak = proven, s.useless, true
 	s.patience = min(2*s.patience, slackMost)
 	k.proof.clear()
 	k.enterHold()
+	return true
+}
+
+// outgrown ends the trial of a smaller limit that was to fit a demand which is far larger
+// by now.
+func (k *knee) outgrown() bool {
+	if limit := k.trial.limit; limit == 0 || limit >= k.base || !k.trial.loose || k.demand <= 1.25*float64(k.base) {
+		return false
+	}
+	k.say("back to %d: there is more to do", k.base)
+	k.endTrial()
+	k.resize(k.base)
+	k.mode = climbing
 	return true
 }
 
@@ -65,16 +78,15 @@ func (k *knee) learnSlack(w *Window, s sample, d float64) {
 	sl := &k.slack
 	busy := w.Busy()
 	switch {
-	case k.trial.limit > k.base && busy >= 1.1*float64(k.base):
+	case k.trial.limit > k.base && busy >= more*float64(k.base):
 		s.completed, s.seconds = float64(w.Completed), d
 		k.trial.add(s, busy, d)
+		k.bound = false // what is found is what demand is
 		k.judge(4 * shortest)
 	case k.trial.limit != 0:
 		if sl.abandoned += d; sl.abandoned > abandonAfter {
 			sl.abandoned = 0
-			k.say("no load to judge %d by", k.trial.limit)
-			k.endTrial()
-			k.enterHold()
+			k.abandon()
 		}
 	case busy < 4:
 		sl.time = 0
@@ -84,6 +96,28 @@ func (k *knee) learnSlack(w *Window, s sample, d float64) {
 			k.trim()
 		}
 	}
+}
+
+// abandon ends a trial that cannot be judged. If there is load, and it does not need what
+// a larger limit offers, that is useless until there is more: else it would be tried again
+// in the next window in which the base binds, for ever.
+func (k *knee) abandon() {
+	limit := k.trial.limit
+	peak, _ := k.slack.demand()
+	k.endTrial()
+	if limit < k.base || peak < k.base {
+		k.say("no load to judge %d by", limit)
+		k.enterHold()
+		return
+	}
+	k.say("%d is not needed: %d are nearly enough", limit, k.base)
+	k.hi, k.weak, k.fresh = limit, true, false
+	if k.mode != climbing {
+		k.probed()
+		return
+	}
+	k.mode = shrinking
+	k.advance()
 }
 
 // trim follows a steady demand down. The first window in which the limit binds

@@ -5,6 +5,7 @@ import "math"
 const (
 	stallPart = 0.1  // of the usual completions, below which nothing goes on
 	stallMost = 10.0 // seconds after which it is no stall any more
+	silence   = 3.0  // seconds without a completion after which a trial is over
 )
 
 // stalled reports whether the process stands still, as it does in a pause of the
@@ -18,4 +19,31 @@ func (k *knee) stalled(s sample, d float64) bool {
 	}
 	h.stalled += d
 	return h.stalled < stallMost
+}
+
+// silent reports whether nothing has completed for too long to say anything about a limit:
+// longer than tasks take, and longer than a pause. Whatever the tasks wait for is gone,
+// and no limit would be better, unless it is the one on trial that is too much for it.
+func (k *knee) silent(w *Window, d float64) bool {
+	if w.Completed > 0 || w.BusyTime == 0 {
+		k.silence = 0
+		return false
+	}
+	if k.silence += d; k.silence < max(silence, 3*k.service) {
+		return false
+	}
+	if k.trial.limit == 0 {
+		return true
+	}
+	k.say("back to %d: nothing completes at %d", k.base, k.trial.limit)
+	if k.trial.limit > k.base {
+		k.hi, k.weak = k.trial.limit, true
+	}
+	k.fresh = false
+	k.endTrial()
+	if k.mode > shrinking {
+		k.enterHold()
+	}
+	k.resize(k.base)
+	return true
 }

@@ -49,18 +49,17 @@ func (k *knee) endTrial() { k.trial.limit = 0 }
 func (k *knee) judge(atLeast float64) {
 	base := k.proof.estimate(0, 3)
 	cand := k.trial.series.estimate(math.Exp(base.log), 4)
-	end := cand.seconds >= max(longestT, 6*k.service)
-	if cand.seconds < 2*k.service || cand.completed < 10 && !end {
+	end := cand.seconds >= max(longestT, k.lengths(6))
+	if cand.seconds < k.lengths(2) || cand.completed < 10 && !end {
 		return
 	}
 	gain, err := cand.log-base.log, math.Hypot(base.err, cand.err)
 	up, want := k.trial.limit > k.base, k.wanted(base.log)
-	worse := want-gain >= max(plain, 5*err)
-	if k.fresh && base.seconds < shortest && gain-1.6*err < want+plain {
-		k.proveFirst(worse)
+	if k.fresh && base.seconds < shortest && cand.log-math.Log(k.proof.fastest())-1.6*err < want+plain {
+		k.proveFirst()
 		return
 	}
-	if cand.seconds < atLeast && (!worse || atLeast > shortest) {
+	if cand.seconds < atLeast && (atLeast > shortest || !k.trial.plainlyWorse(base.log+want, err)) {
 		return
 	}
 	var accept bool
@@ -88,17 +87,24 @@ func (k *knee) judge(atLeast float64) {
 	k.conclude(accept, up)
 }
 
+// plainlyWorse reports whether all windows of a trial, and two at least, are worse than
+// what was wanted of ln rate by more than a machine that is slow for a moment explains.
+func (t *trial) plainlyWorse(want, err float64) bool {
+	return len(t.series) >= 2 && want-math.Log(t.series.fastest()) >= max(plain, 5*err)
+}
+
 // proveFirst ends a trial that was begun before anything was known, and does not show at
 // once that it is better.
-func (k *knee) proveFirst(worse bool) {
+func (k *knee) proveFirst() {
 	k.say("back to %d, of which too little is known to judge %d", k.base, k.trial.limit)
 	k.fresh = false
-	if worse {
-		k.hi = k.trial.limit
-	}
 	k.endTrial()
 	k.resize(k.base)
 }
+
+// demandOnly reports whether a verdict holds for the demand that there was alone, because
+// tasks did not wait in all of the evidence.
+func (k *knee) demandOnly() bool { return !k.bound || k.trial.loose }
 
 // percent is a difference of logarithms, for people.
 func percent(log float64) float64 { return 100 * math.Expm1(log) }
@@ -118,7 +124,6 @@ func (k *knee) wanted(base float64) float64 {
 
 // conclude ends the trial and goes on.
 func (k *knee) conclude(accept, up bool) {
-	k.fresh = false
 	old, cand := k.base, k.trial.limit
 	unused := false // part of the larger limit: demand ends here
 	switch {
@@ -128,12 +133,13 @@ func (k *knee) conclude(accept, up bool) {
 			k.base, unused = peak, true // evidence reaches only so far
 		}
 	case accept:
-		k.hi, k.base = old, cand
+		k.hi, k.weak, k.base = old, k.demandOnly(), cand
 	case up:
-		k.hi = cand
+		k.hi, k.weak = cand, k.demandOnly()
 	default:
 		k.lo = cand
 	}
+	k.fresh = false
 	if accept {
 		k.slack.proven = 0 // what tasks wait for now is judged by this proof
 		k.proof = append(k.proof[:0], k.trial.series...)

@@ -109,17 +109,21 @@ func (p *Pool) finish(j *job, r result, start, now time.Duration) (*job, bool) {
 	return nil, false
 }
 
-// exited is the end of a worker whose goroutine was ended by its task, or by what
-// was told of it.
+// exited is the end of a worker whose goroutine was ended by its task, by what was told
+// of it, or by the feed.
 func (p *Pool) exited(j *job, told bool) {
-	if !told {
+	if j != nil && !told {
 		p.tell(j, ErrExited)
 	}
 	now := p.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.advanceLocked(now)
-	p.countLocked(failed)
+	if j != nil {
+		p.countLocked(failed)
+	} else {
+		p.asking--
+	}
 	p.running--
 	p.startLocked(now)
 	p.drainedLocked()

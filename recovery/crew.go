@@ -95,7 +95,7 @@ func (r *Recovery) hireLocked(l *lane) bool {
 	pool, err := adaptive.New(adaptive.Config{Optimizer: c.brain, Start: c.limit, Feed: feed{r, l}})
 	if err != nil {
 		// Whoever gave the optimizer is told by the only decision there will be.
-		c.brain.Optimizer = adaptive.Fixed(0)
+		c.brain.Optimizer, c.limit = adaptive.Fixed(0), r.cfg.Start
 		c.past = append(c.past, adaptive.Decided{At: time.Now(), From: c.limit, To: c.limit, Why: err.Error()})
 		pool, err = adaptive.New(adaptive.Config{Optimizer: c.brain, Start: c.limit, Feed: feed{r, l}})
 	}

@@ -183,6 +183,7 @@ func TestRefusedOptimizer(t *testing.T) {
 	for name, give := range map[string]func() adaptive.Optimizer{
 		"without a period": func() adaptive.Optimizer { return new(lazy) },
 		"none":             func() adaptive.Optimizer { return nil },
+		"far too large":    func() adaptive.Optimizer { return adaptive.Fixed(adaptive.MaxLimit + 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -192,9 +193,10 @@ func TestRefusedOptimizer(t *testing.T) {
 				log.put(idOf(1), txn.Committing, "a")
 				r.Add(idOf(1))
 				within(t, time.Second, "commit", log.allDone)
-				told := len(r.Decisions("a")) > 0 && strings.Contains(r.Decisions("a")[0].Why, "period")
-				if told != (name == "without a period") {
-					t.Errorf("decisions: %+v", r.Decisions("a"))
+				said := map[string]string{"without a period": "period", "far too large": "limit"}[name]
+				all := r.Decisions("a")
+				if said == "" && len(all) > 0 || said != "" && (len(all) != 1 || !strings.Contains(all[0].Why, said)) {
+					t.Errorf("decisions: %+v", all)
 				}
 			})
 		})

@@ -91,17 +91,25 @@ func (r *Recovery) endLocked(l *lane) {
 
 // guarded lets a panic end the process, as it would without a pool: what a participant
 // does is caught where it is called, so that this is a bug of ours, with the books in
-// disorder.
+// disorder. So they are when a participant ends the goroutine.
 func guarded(task adaptive.Task) adaptive.Task {
 	return func() (err error) {
+		ended := false
 		defer func() {
-			if v := recover(); v != nil {
-				stack := debug.Stack()
-				go panic(fmt.Sprintf("recovery: %v\n%s", v, stack))
-				select {} // until then
+			v := recover()
+			if ended {
+				return
 			}
+			if v == nil {
+				v = "the call of a participant ended its goroutine"
+			}
+			stack := debug.Stack()
+			go panic(fmt.Sprintf("recovery: %v\n%s", v, stack))
+			select {} // until then
 		}()
-		return task()
+		err = task()
+		ended = true
+		return err
 	}
 }
 
@@ -135,11 +143,13 @@ func (r *Recovery) dispatchLocked(now time.Duration) {
 			r.touchLocked(l)
 		}
 	}
-	r.callLocked()
-	for i, l := range r.dirty {
-		l.dirty = false
-		r.offerLocked(l, now)
-		r.dirty[i] = nil
+	for range 2 { // what one lane does not need any more is another's
+		r.callLocked()
+		for i, l := range r.dirty {
+			l.dirty = false
+			r.offerLocked(l, now)
+			r.dirty[i] = nil
+		}
+		r.dirty = r.dirty[:0]
 	}
-	r.dirty = r.dirty[:0]
 }

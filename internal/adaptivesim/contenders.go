@@ -1,6 +1,10 @@
 package adaptivesim
 
-import "github.com/txmgr/txmgr/adaptive"
+import (
+	"time"
+
+	"github.com/txmgr/txmgr/adaptive"
+)
 
 // Names of contenders that gates compare with each other.
 const (
@@ -10,11 +14,13 @@ const (
 	name99P     = "99P strict"
 	nameKnee1   = "knee from 1"
 	nameKnee200 = "knee from 200"
+	nameKnee16  = "knee as in recovery"
 )
 
 // Contenders are all optimizers of package adaptive: those of the source as they were
 // published, and as they were meant, begin with 1, as theirs did; the knee with the number
-// of processors, and, to see what that is worth, with 1 and with far too many.
+// of processors, and, to see what that is worth, with 1 and with far too many; and as
+// package recovery has it, with shorter windows.
 func Contenders() []Contender {
 	strict := adaptive.Source{Strict: true}
 	knee := func() (adaptive.Optimizer, error) { return adaptive.NewKnee(adaptive.Knee{Max: Max}) }
@@ -33,6 +39,9 @@ func Contenders() []Contender {
 		{"99P", func() (adaptive.Optimizer, error) { return adaptive.NewP99Latency(adaptive.P99Latency{}) }, 1},
 		{nameKnee1, knee, 1},
 		{nameKnee200, knee, 200},
+		{nameKnee16, func() (adaptive.Optimizer, error) {
+			return adaptive.NewKnee(adaptive.Knee{Max: 256, Period: 250 * time.Millisecond})
+		}, 16},
 		{nameKnee, knee, cores},
 	}
 }

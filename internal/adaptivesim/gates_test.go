@@ -25,7 +25,7 @@ var compared = sync.OnceValues(func() (*Comparison, error) {
 		var asked []Contender
 		for _, c := range contenders {
 			switch c.Name {
-			case nameKnee, nameKnee1, nameKnee200, nameT, nameM, name99P:
+			case nameKnee, nameKnee1, nameKnee200, nameKnee16, nameT, nameM, name99P:
 				asked = append(asked, c)
 			}
 		}
@@ -150,10 +150,10 @@ func TestThroughput(t *testing.T) {
 	}
 }
 
-// TestFirstLimit begins with one worker, and with far too many: where the search ends
-// does not depend on it.
+// TestFirstLimit begins with one worker, with far too many, and as recovery does: where
+// the search ends does not depend on it.
 func TestFirstLimit(t *testing.T) {
-	for _, name := range []string{nameKnee1, nameKnee200} {
+	for _, name := range []string{nameKnee1, nameKnee200, nameKnee16} {
 		scores := comparison(t).Of(name, both(suite, closed))
 		if sum := summarize(scores); sum.Throughput < 0.95 {
 			t.Errorf("%s: %.1f %% of the oracle's throughput on average, 95 %% wanted\n%s", name, 100*sum.Throughput,
