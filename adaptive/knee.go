@@ -93,7 +93,7 @@ type knee struct {
 	silence float64 // for so long nothing has completed
 	demand  float64 // tasks that ran or waited in the last window, on average
 	weak    bool    // hi was found at a demand that it fits, and is no limit for a larger one
-	fresh   bool    // no trial was judged: a larger limit may be tried before the first one is proven
+	patient bool    // the base is to be proven before a larger limit is tried
 	why     string
 }
 
@@ -129,7 +129,6 @@ func (k *knee) adopt(limit int) {
 		best:    math.Inf(-1),
 		hold:    hold{wait: k.ProbeAfter.Seconds(), up: true, doubt: 1},
 		slack:   slack{patience: slackPatience},
-		fresh:   true,
 		service: k.service, arrivals: k.arrivals,
 	}
 	if !first {
@@ -206,7 +205,7 @@ func (k *knee) learnBase(s sample, d float64) {
 	k.proof.forget(k.service)
 	if !k.bound {
 		k.boundT = 0
-	} else if k.boundT += d; k.mode == holding && k.open() && k.boundT >= shortest && k.base < k.Max && !k.hot && k.wantsMore() {
+	} else if k.boundT += d; k.mode == holding && k.open() && (k.boundT >= shortest || k.flooded()) && k.base < k.Max && !k.hot && k.wantsMore() {
 		k.say("tasks wait, and nothing above %d is known to be useless", k.base)
 		k.proof.keep(int(k.boundT / d))
 		k.mode = climbing
@@ -217,13 +216,19 @@ func (k *knee) learnBase(s sample, d float64) {
 	}
 	e := k.proof.estimate(0, 3)
 	least := shortest
-	if k.fresh && k.bound && e.err < sure && len(k.proof) >= 2 && k.above() > 0 && !k.hot && k.wantsMore() {
+	hasty := k.mode == climbing && !k.patient && k.bound && e.err < sure && len(k.proof) >= 2 && k.flooded() && k.above() > 0 && !k.hot
+	if hasty {
 		least = 0
 	}
 	if e.seconds >= max(least, k.lengths(2)) && (e.completed >= 10 || e.completed > 0 && e.seconds >= max(longestT, k.lengths(3))) {
 		k.advance()
+		k.trial.hasty = hasty && k.trial.limit > k.base && e.seconds < shortest
 	}
 }
+
+// flooded reports whether there is so much to do that a larger limit may be tried before
+// the base is proven.
+func (k *knee) flooded() bool { return k.demand >= 1.5*float64(k.base) }
 
 // wantsMore reports whether there are enough tasks to judge a larger limit by.
 func (k *knee) wantsMore() bool { return k.demand >= more*float64(k.base) }

@@ -220,7 +220,7 @@ func TestTheFirstProofMayWait(t *testing.T) {
 		at = append(at, limit)
 	}
 	// 20 % more of 60 % more is above what is wanted, but not by so much.
-	if at[0] != 16 || at[2] != 10 || k.fresh {
+	if at[0] != 16 || at[2] != 10 || !k.patient {
 		t.Errorf("limits %v", at)
 	}
 	if back := slices.Index(at[3:], 16); back != 2 { // a second and a half of evidence, and what leaves

@@ -111,7 +111,7 @@ func (k *knee) abandon() {
 		return
 	}
 	k.say("%d is not needed: %d are nearly enough", limit, k.base)
-	k.hi, k.weak, k.fresh = limit, true, false
+	k.hi, k.weak = limit, true
 	if k.mode != climbing {
 		k.probed()
 		return

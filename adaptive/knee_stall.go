@@ -39,7 +39,6 @@ func (k *knee) silent(w *Window, d float64) bool {
 	if k.trial.limit > k.base {
 		k.hi, k.weak = k.trial.limit, true
 	}
-	k.fresh = false
 	k.endTrial()
 	if k.mode > shrinking {
 		k.enterHold()

@@ -32,7 +32,7 @@ func TestWhatIsPlainlyWorse(t *testing.T) {
 	p := &plant{users: 400, slots: 16, took: 20 * time.Millisecond, loss: 0.02}
 	k := kneeOf(t, Knee{})
 	k.adopt(16)
-	k.fresh = false
+	k.patient = true
 	tried := 0
 	for _, limit := range limits(k, p, 16, 12, nil) {
 		if limit == 32 {

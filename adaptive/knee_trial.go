@@ -7,6 +7,7 @@ import "math"
 type trial struct {
 	limit  int
 	series series
+	hasty  bool // it began before the base was proven
 	loose  bool // when it began, the base was not binding
 	peak   int  // most workers busy at once
 	// workers is the integral of how many workers could be judged, over seconds.
@@ -55,7 +56,7 @@ func (k *knee) judge(atLeast float64) {
 	}
 	gain, err := cand.log-base.log, math.Hypot(base.err, cand.err)
 	up, want := k.trial.limit > k.base, k.wanted(base.log)
-	if k.fresh && base.seconds < shortest && cand.log-math.Log(k.proof.fastest())-1.6*err < want+plain {
+	if k.trial.hasty && cand.log-math.Log(k.proof.fastest())-1.6*err < want+plain {
 		k.proveFirst()
 		return
 	}
@@ -97,7 +98,7 @@ func (t *trial) plainlyWorse(want, err float64) bool {
 // once that it is better.
 func (k *knee) proveFirst() {
 	k.say("back to %d, of which too little is known to judge %d", k.base, k.trial.limit)
-	k.fresh = false
+	k.patient = true
 	k.endTrial()
 	k.resize(k.base)
 }
@@ -139,7 +140,7 @@ func (k *knee) conclude(accept, up bool) {
 	default:
 		k.lo = cand
 	}
-	k.fresh = false
+	k.patient = false
 	if accept {
 		k.slack.proven = 0 // what tasks wait for now is judged by this proof
 		k.proof = append(k.proof[:0], k.trial.series...)
