@@ -216,13 +216,11 @@ func (k *knee) learnBase(s sample, d float64) {
 	}
 	e := k.proof.estimate(0, 3)
 	least := shortest
-	hasty := k.mode == climbing && !k.patient && k.bound && e.err < sure && len(k.proof) >= 2 && k.flooded() && k.above() > 0 && !k.hot
-	if hasty {
+	if k.mode == climbing && !k.patient && k.bound && e.err < sure && len(k.proof) >= 2 && k.flooded() && k.above() > 0 && !k.hot {
 		least = 0
 	}
 	if e.seconds >= max(least, k.lengths(2)) && (e.completed >= 10 || e.completed > 0 && e.seconds >= max(longestT, k.lengths(3))) {
 		k.advance()
-		k.trial.hasty = hasty && k.trial.limit > k.base && e.seconds < shortest
 	}
 }
 

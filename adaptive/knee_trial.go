@@ -37,7 +37,8 @@ func (k *knee) try(limit int, why string) bool {
 		return false
 	}
 	k.say("trying %d after %d: %s", limit, k.base, why)
-	k.trial = trial{limit: limit, loose: !k.proofOf, series: k.trial.series[:0]}
+	hasty := k.mode == climbing && limit > k.base && k.proof.estimate(0, 3).seconds < shortest
+	k.trial = trial{limit: limit, hasty: hasty, loose: !k.proofOf, series: k.trial.series[:0]}
 	k.resize(limit)
 	return true
 }
@@ -60,7 +61,7 @@ func (k *knee) judge(atLeast float64) {
 		k.proveFirst()
 		return
 	}
-	if cand.seconds < atLeast && (atLeast > shortest || !k.trial.plainlyWorse(base.log+want, err)) {
+	if cand.seconds < atLeast && (atLeast > shortest || !k.trial.plainlyWorse(base.log+want, err) && !k.trial.plainlyBetter(base.log+want, err, k.demand)) {
 		return
 	}
 	var accept bool
@@ -92,6 +93,16 @@ func (k *knee) judge(atLeast float64) {
 // what was wanted of ln rate by more than a machine that is slow for a moment explains.
 func (t *trial) plainlyWorse(want, err float64) bool {
 	return len(t.series) >= 2 && want-math.Log(t.series.fastest()) >= max(plain, 5*err)
+}
+
+// plainlyBetter is the opposite, as far as there is so much to do that an even larger limit
+// will be tried.
+func (t *trial) plainlyBetter(want, err, demand float64) bool {
+	slowest := math.Inf(1)
+	for _, s := range t.series {
+		slowest = min(slowest, s.rate())
+	}
+	return len(t.series) >= 2 && demand >= 1.5*float64(t.limit) && math.Log(slowest)-want >= max(plain, 5*err)
 }
 
 // proveFirst ends a trial that was begun before anything was known, and does not show at
