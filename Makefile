@@ -59,9 +59,9 @@ unit: ## every test once, with private databases
 sim: ## SEEDS (2000) runs of the simulated cluster; SEEDS=100000 for a night
 	TXMGR_SIM_SEEDS=$(SEEDS) $(GO) test -count=1 -timeout 0 -run 'TestSim$$' -v ./internal/sim
 
-# The race detector makes nothing of a test that weighs memory. And raft 1.8 reads the
-# id of a server without its lock while a leader writes the server's new address beside
-# the same id (startStopReplication, updateLastAppended): harmless, and not ours to mend.
+# The race detector makes nothing of a test that weighs memory. And raft 1.8 reads a server
+# without its lock, for the id that stays, while a leader gives it a new address
+# (startStopReplication, updateLastAppended): a race in raft, and not ours to mend.
 NORACE = ^(TestAMillionLeaveNothing|TestAMajorityMovesToOtherAddresses)$$
 
 race: ## the packages that run goroutines, under the race detector
