@@ -94,7 +94,7 @@
 // Records live in slabs without pointers, about 280 bytes an open transaction of
 // two branches with its entry in the index, and 156 a session, so that the garbage collector has
 // nothing to walk. A kept outcome of that size is about 155 bytes with its entry in the
-// belt's index, or 180 while many go before their time, and up to 220 where some hundred finish in a step: a chunk of
+// belt's index, or 180 while many go before their time, and up to 220 where some hundreds finish in a step: a chunk of
 // an arena is 64 KiB, and the last of a step may be nearly empty. A snapshot shares the slabs' blocks and the chunks of the arenas, and makes
 // later writes copy a block once: it pauses the machine for microseconds, whatever is
 // open or kept. Arenas are given back when they fall off; slabs stay as large as they
