@@ -54,6 +54,15 @@ func (s series) fastest() (rate float64) {
 	return rate
 }
 
+// slowest is the lowest rate of a window.
+func (s series) slowest() float64 {
+	rate := math.Inf(1)
+	for _, x := range s {
+		rate = min(rate, x.rate())
+	}
+	return rate
+}
+
 func (s *series) clear() { *s = (*s)[:0] }
 
 // keep forgets all but the last n windows.

@@ -58,7 +58,7 @@ func (k *knee) judge(atLeast float64) {
 	gain, err := cand.log-base.log, math.Hypot(base.err, cand.err)
 	up, want := k.trial.limit > k.base, k.wanted(base.log)
 	if k.trial.hasty && cand.log-math.Log(k.proof.fastest())-1.6*err < want+plain {
-		k.proveFirst()
+		k.judgeHasty(gain, want)
 		return
 	}
 	if cand.seconds < atLeast && (atLeast > shortest || !k.trial.plainlyWorse(base.log+want, err) && !k.trial.plainlyBetter(base.log+want, err, k.demand)) {
@@ -76,11 +76,7 @@ func (k *knee) judge(atLeast float64) {
 	default:
 		return
 	}
-	verdict := "back to %d: %d completes %+.1f%%, wanted was %+.1f%%"
-	if accept {
-		verdict = "instead of %d: %d completes %+.1f%%, wanted was %+.1f%%"
-	}
-	k.say(verdict, k.base, k.trial.limit, percent(gain), percent(want))
+	k.verdict(accept, gain, want)
 	for _, e := range []estimate{base, cand} {
 		if e.err < 0.1 {
 			k.best = max(k.best, e.log)
@@ -98,11 +94,30 @@ func (t *trial) plainlyWorse(want, err float64) bool {
 // plainlyBetter is the opposite, as far as there is so much to do that an even larger limit
 // will be tried.
 func (t *trial) plainlyBetter(want, err, demand float64) bool {
-	slowest := math.Inf(1)
-	for _, s := range t.series {
-		slowest = min(slowest, s.rate())
+	return len(t.series) >= 2 && demand >= 1.5*float64(t.limit) && math.Log(t.series.slowest())-want >= max(plain, 5*err)
+}
+
+// verdict says what has become of a trial.
+func (k *knee) verdict(accept bool, gain, want float64) {
+	verdict := "back to %d: %d completes %+.1f%%, wanted was %+.1f%%"
+	if accept {
+		verdict = "instead of %d: %d completes %+.1f%%, wanted was %+.1f%%"
 	}
-	return len(t.series) >= 2 && demand >= 1.5*float64(t.limit) && math.Log(slowest)-want >= max(plain, 5*err)
+	k.say(verdict, k.base, k.trial.limit, percent(gain), percent(want))
+}
+
+// judgeHasty ends a trial that was begun before the base was proven, and does not show at
+// once that it is better. No single window decides: it is useless if even its best window is,
+// beside the worst of the base.
+func (k *knee) judgeHasty(gain, want float64) {
+	switch {
+	case len(k.trial.series) < 2:
+	case len(k.proof) >= 2 && math.Log(k.trial.series.fastest()/k.proof.slowest()) < want:
+		k.verdict(false, gain, want)
+		k.conclude(false, true)
+	default:
+		k.proveFirst()
+	}
 }
 
 // proveFirst ends a trial that was begun before anything was known, and does not show at
