@@ -58,7 +58,7 @@ func (k *knee) judge(atLeast float64) {
 	gain, err := cand.log-base.log, math.Hypot(base.err, cand.err)
 	up, want := k.trial.limit > k.base, k.wanted(base.log)
 	if k.trial.hasty && cand.log-math.Log(k.proof.fastest())-1.6*err < want+plain {
-		k.judgeHasty(gain, want)
+		k.judgeHasty(gain, err, want)
 		return
 	}
 	if cand.seconds < atLeast && (atLeast > shortest || !k.trial.plainlyWorse(base.log+want, err) && !k.trial.plainlyBetter(base.log+want, err, k.demand)) {
@@ -82,7 +82,7 @@ func (k *knee) judge(atLeast float64) {
 			k.best = max(k.best, e.log)
 		}
 	}
-	k.conclude(accept, up)
+	k.conclude(accept, gain, err)
 }
 
 // plainlyWorse reports whether all windows of a trial, and two at least, are worse than
@@ -109,12 +109,12 @@ func (k *knee) verdict(accept bool, gain, want float64) {
 // judgeHasty ends a trial that was begun before the base was proven, and does not show at
 // once that it is better. No single window decides: it is useless if even its best window is,
 // beside the worst of the base.
-func (k *knee) judgeHasty(gain, want float64) {
+func (k *knee) judgeHasty(gain, err, want float64) {
 	switch {
 	case len(k.trial.series) < 2:
 	case len(k.proof) >= 2 && math.Log(k.trial.series.fastest()/k.proof.slowest()) < want:
 		k.verdict(false, gain, want)
-		k.conclude(false, true)
+		k.conclude(false, gain, err)
 	default:
 		k.proveFirst()
 	}
@@ -149,13 +149,24 @@ func (k *knee) wanted(base float64) float64 {
 	return -tolerance
 }
 
+// inferior is the largest limit that cannot complete as much as large, of which small
+// completes less by at least gain, of ln rate. Returns diminish: no limit completes more
+// for each of its workers than a smaller one.
+func (k *knee) inferior(small, large int, gain float64) int {
+	if k.demandOnly() {
+		return small
+	}
+	return max(small, min(int(float64(small)*math.Exp(gain-tolerance)), large-1))
+}
+
 // conclude ends the trial and goes on.
-func (k *knee) conclude(accept, up bool) {
+func (k *knee) conclude(accept bool, gain, err float64) {
 	old, cand := k.base, k.trial.limit
+	up := cand > old
 	unused := false // part of the larger limit: demand ends here
 	switch {
 	case accept && up:
-		k.lo, k.base = old, cand
+		k.lo, k.base = k.inferior(old, cand, gain-1.6*err), cand
 		if peak := k.trial.peak; peak > old && peak < cand {
 			k.base, unused = peak, true // evidence reaches only so far
 		}
@@ -164,7 +175,7 @@ func (k *knee) conclude(accept, up bool) {
 	case up:
 		k.hi, k.weak = cand, k.demandOnly()
 	default:
-		k.lo = cand
+		k.lo = k.inferior(cand, old, -gain-1.6*err)
 	}
 	k.patient = false
 	if accept {
