@@ -43,11 +43,12 @@ func NewKnee(cfg Knee) (Optimizer, error) {
 // What the search is about. Every constant was varied in simulation, and the
 // results are flat around these.
 const (
-	binding   = 0.6  // part of a window for which tasks must wait, so that the limit binds
-	inUse     = 0.85 // part of the limit that must be busy, so that it is used to the full
-	more      = 1.1  // times the base that must be in use of a larger limit, so that it can be judged
-	tolerance = 0.02 // capacity that may be given up for a smaller pool
-	growth    = 0.25 // d ln rate / d ln limit that a larger limit must show
+	binding    = 0.6  // part of a window for which tasks must wait, so that the limit binds
+	inUse      = 0.85 // part of the limit that must be busy, so that it is used to the full
+	more       = 1.1  // times the base that must be in use of a larger limit, so that it can be judged
+	tolerance  = 0.02 // capacity that may be given up for a smaller pool
+	growth     = 0.25 // d ln rate / d ln limit that a larger limit must show
+	leapGrowth = 0.15 // what one must show that is twice as large as one that was useless
 
 	shortest = 1.5  // seconds of evidence that a trial needs at least, unless it is plainly worse
 	sure     = 0.05 // standard error of ln rate with which one window is enough to try a larger limit

@@ -8,6 +8,7 @@ type trial struct {
 	limit  int
 	series series
 	hasty  bool // it began before the base was proven
+	leap   bool // it is twice one that was useless
 	loose  bool // when it began, the base was not binding
 	peak   int  // most workers busy at once
 	// workers is the integral of how many workers could be judged, over seconds.
@@ -112,7 +113,7 @@ func (k *knee) verdict(accept bool, gain, want float64) {
 func (k *knee) judgeHasty(gain, err, want float64) {
 	switch {
 	case len(k.trial.series) < 2:
-	case len(k.proof) >= 2 && math.Log(k.trial.series.fastest()/k.proof.slowest()) < want:
+	case len(k.proof) >= 2 && !k.worthALeap(false, gain) && math.Log(k.trial.series.fastest()/k.proof.slowest()) < want:
 		k.verdict(false, gain, want)
 		k.conclude(false, gain, err)
 	default:
@@ -139,6 +140,8 @@ func percent(log float64) float64 { return 100 * math.Expm1(log) }
 // wanted is the gain of ln rate that the trial has to show.
 func (k *knee) wanted(base float64) float64 {
 	switch {
+	case k.trial.leap:
+		return leapGrowth * math.Log(k.trial.workers/k.trial.seconds/float64(k.base))
 	case k.trial.limit > k.base:
 		return growth * math.Log(k.trial.workers/k.trial.seconds/float64(k.base))
 	case k.trial.loose && float64(k.base)/float64(k.trial.limit) < 1.8:
@@ -147,6 +150,15 @@ func (k *knee) wanted(base float64) float64 {
 		return min(0, k.best-base-tolerance) // small losses must not add up
 	}
 	return -tolerance
+}
+
+// worthALeap reports whether a trial of a larger limit brought something, but not enough: then
+// twice that is worth a look. Where a database writes the log of many transactions at once,
+// a little comes of every doubling, for long.
+func (k *knee) worthALeap(accept bool, gain float64) bool {
+	t := &k.trial
+	return !accept && k.mode == climbing && !t.leap && !k.demandOnly() && t.limit >= 2*k.base && 2*t.limit <= k.Max &&
+		k.demand >= 2*float64(t.limit) && gain >= growth/3*math.Log(float64(t.limit)/float64(k.base))
 }
 
 // inferior is the largest limit that cannot complete as much as large, of which small
@@ -163,17 +175,22 @@ func (k *knee) inferior(small, large int, gain float64) int {
 func (k *knee) conclude(accept bool, gain, err float64) {
 	old, cand := k.base, k.trial.limit
 	up := cand > old
+	leap := k.worthALeap(accept, gain)
 	unused := false // part of the larger limit: demand ends here
 	switch {
 	case accept && up:
+		if k.trial.leap {
+			k.hi = 0
+		}
 		k.lo, k.base = k.inferior(old, cand, gain-1.6*err), cand
 		if peak := k.trial.peak; peak > old && peak < cand {
 			k.base, unused = peak, true // evidence reaches only so far
 		}
 	case accept:
 		k.hi, k.weak, k.base = old, k.demandOnly(), cand
-	case up:
+	case up && !k.trial.leap:
 		k.hi, k.weak = cand, k.demandOnly()
+	case up:
 	default:
 		k.lo = k.inferior(cand, old, -gain-1.6*err)
 	}
@@ -192,6 +209,8 @@ func (k *knee) conclude(accept bool, gain, err float64) {
 		k.hold.calm(k.ProbeAfter.Seconds())
 		k.mode = shrinking
 		k.advance()
+	case leap && k.try(2*cand, "far more might do so"):
+		k.trial.leap = true
 	case k.mode <= shrinking:
 		k.advance()
 	case accept:
