@@ -111,14 +111,16 @@ func ExampleNewKnee() {
 	}
 	follow(knee, 2, 80)
 	// Output:
-	// 500ms: 2 -> 6, trying 6 after 2: tasks wait
-	// 2.5s: 6 -> 12, instead of 2: 6 completes +200.0%, wanted was +17.9%; trying 12 after 6: tasks wait
-	// 4.5s: 12 -> 24, instead of 6: 12 completes +33.3%, wanted was +11.0%; trying 24 after 12: tasks wait
-	// 6.5s: 24 -> 17, back to 12: 24 completes +0.0%, wanted was +11.0%; trying 17 after 12: tasks wait
-	// 8.5s: 17 -> 14, back to 12: 17 completes +0.0%, wanted was +5.4%; trying 14 after 12: tasks wait
-	// 19s: 14 -> 8, back to 12: 14 completes +0.0%, wanted was +2.3%; trying 8 after 12: a smaller one might do as much
-	// 29.5s: 8 -> 7, instead of 12: 8 completes +0.0%, wanted was -2.0%; trying 7 after 8: a smaller one might do as much
-	// 31.5s: 7 -> 8, back to 8: 7 completes -12.5%, wanted was -2.0%; holding 8
+	// 1s: 2 -> 6, trying 6 after 2: tasks wait
+	// 2.5s: 6 -> 12, instead of 2: 6 completes +200.0%, wanted was +31.6%; trying 12 after 6: tasks wait
+	// 4s: 12 -> 6, back to 6, of which too little is known to judge 12
+	// 5s: 6 -> 12, trying 12 after 6: tasks wait
+	// 7s: 12 -> 24, instead of 6: 12 completes +33.3%, wanted was +18.9%; trying 24 after 12: tasks wait
+	// 9s: 24 -> 17, back to 12: 24 completes +0.0%, wanted was +18.9%; trying 17 after 12: tasks wait
+	// 11s: 17 -> 14, back to 12: 17 completes +0.0%, wanted was +9.1%; trying 14 after 12: tasks wait
+	// 13s: 14 -> 9, back to 12: 14 completes +0.0%, wanted was +3.9%; trying 9 after 12: a smaller one might do as much
+	// 23.5s: 9 -> 8, instead of 12: 9 completes +0.0%, wanted was -2.0%; trying 8 after 9: a smaller one might do as much
+	// 34s: 8 -> 8, instead of 9: 8 completes +0.0%, wanted was -2.0%
 }
 
 func ExampleNewThroughput() {

@@ -14,20 +14,21 @@ func TestWantedGain(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		base, limit int
-		loose       bool
+		loose, leap bool
 		best        float64
 		want        float64
 	}{
-		{"twice as many", 10, 20, false, none, 0.15 * math.Log(2)},
-		{"a little more", 10, 12, false, none, 0.15 * math.Log(1.2)},
-		{"half", 10, 5, false, none, -0.02},
-		{"half, after a loss of 1 %", 10, 5, false, 5.01, -0.01},
-		{"half, after a loss of 5 %", 10, 5, false, 5.05, 0},
-		{"half, where demand fits", 10, 5, true, none, -0.02},
-		{"a little less, where demand fits", 10, 8, true, none, 0.02},
+		{"twice as many", 10, 20, false, false, none, 0.25 * math.Log(2)},
+		{"a little more", 10, 12, false, false, none, 0.25 * math.Log(1.2)},
+		{"four times as many, after twice brought too little", 10, 40, false, true, none, 0.15 * math.Log(4)},
+		{"half", 10, 5, false, false, none, -0.02},
+		{"half, after a loss of 1 %", 10, 5, false, false, 5.01, -0.01},
+		{"half, after a loss of 5 %", 10, 5, false, false, 5.05, 0},
+		{"half, where demand fits", 10, 5, true, false, none, -0.02},
+		{"a little less, where demand fits", 10, 8, true, false, none, 0.02},
 	} {
 		k := &knee{base: c.base, best: c.best}
-		k.trial.limit, k.trial.loose = c.limit, c.loose
+		k.trial.limit, k.trial.loose, k.trial.leap = c.limit, c.loose, c.leap
 		k.trial.add(sample{1, 1, 1, 0}, float64(c.limit), 1)
 		if got := k.wanted(5); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%s: %v, not %v", c.name, got, c.want)
@@ -220,10 +221,10 @@ func TestTheFirstProofMayWait(t *testing.T) {
 		at = append(at, limit)
 	}
 	// 20 % more of 60 % more is above what is wanted, but not by so much.
-	if at[0] != 16 || at[2] != 10 || !k.patient {
+	if at[1] != 16 || at[3] != 16 || at[4] != 10 || !k.patient {
 		t.Errorf("limits %v", at)
 	}
-	if back := slices.Index(at[3:], 16); back != 2 { // a second and a half of evidence, and what leaves
+	if back := slices.Index(at[5:], 16); back != 1 { // a second and a half of evidence, and what leaves
 		t.Errorf("limits %v: tried again after %d windows", at, back)
 	}
 	k = kneeOf(t, Knee{Max: 10})
@@ -241,5 +242,132 @@ func TestUselessStaysUseless(t *testing.T) {
 	k.slack.proven, k.slack.useless = 64, 76
 	if !k.restore() || k.base != 64 || k.hi != 76 {
 		t.Errorf("base %d, useless %d", k.base, k.hi)
+	}
+}
+
+// Twice a limit that brought something, but not enough, is tried once, if there is work for so many.
+func TestWorthALeap(t *testing.T) {
+	good := func() *knee {
+		k := kneeOf(t, Knee{})
+		k.adopt(10)
+		k.proofOf, k.bound, k.mode, k.demand = true, true, climbing, 100
+		k.trial.limit = 20
+		return k
+	}
+	for name, c := range map[string]struct {
+		change func(*knee)
+		gain   float64
+		want   bool
+	}{
+		"something":           {nil, 0.06, true},
+		"next to nothing":     {nil, 0.05, false},
+		"not while probing":   {func(k *knee) { k.mode = probingUp }, 0.1, false},
+		"not after a leap":    {func(k *knee) { k.trial.leap = true }, 0.1, false},
+		"little to do":        {func(k *knee) { k.demand = 39 }, 0.1, false},
+		"tasks hardly wait":   {func(k *knee) { k.bound = false }, 0.1, false},
+		"they did not before": {func(k *knee) { k.trial.loose = true }, 0.1, false},
+		"a smaller step":      {func(k *knee) { k.trial.limit = 16 }, 0.1, false},
+		"out of reach":        {func(k *knee) { k.Max = 39 }, 0.1, false},
+	} {
+		k := good()
+		if c.change != nil {
+			c.change(k)
+		}
+		if got := k.worthALeap(false, c.gain); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+		if k.worthALeap(true, c.gain) {
+			t.Errorf("%s: after a limit that is better", name)
+		}
+	}
+}
+
+// A leap that brings too little leaves what was known to be useless, and one that brings
+// enough shows that it was not.
+func TestLeap(t *testing.T) {
+	for _, accept := range []bool{true, false} {
+		k := kneeOf(t, Knee{})
+		k.adopt(10)
+		k.proofOf, k.bound, k.hi = true, true, 20
+		k.trial = trial{limit: 40, leap: true, peak: 40}
+		k.conclude(accept, 0.3, 0.04)
+		if base := map[bool]int{true: 40, false: 10}[accept]; k.base != base {
+			t.Errorf("accepted %v: base %d", accept, k.base)
+		}
+		if hi := map[bool]int{true: 0, false: 20}[accept]; k.hi != hi {
+			t.Errorf("accepted %v: useless from %d on", accept, k.hi)
+		}
+	}
+}
+
+// Returns diminish: half as many that do half as much leave nothing to look for in between.
+func TestInferior(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		small, large int
+		gain         float64
+		loose        bool
+		want         int
+	}{
+		{"as many times more", 16, 32, math.Log(2), false, 31},
+		{"more than that", 16, 32, 2, false, 31},
+		{"half of it", 16, 32, math.Log(1.5), false, 23},
+		{"nothing", 16, 32, 0, false, 16},
+		{"less", 16, 32, -1, false, 16},
+		{"what demand was, not what could be", 16, 32, math.Log(2), true, 16},
+	} {
+		k := &knee{bound: true}
+		k.trial.loose = c.loose
+		if got := k.inferior(c.small, c.large, c.gain); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+// What is learnt of a trial of slow tasks is kept as long as it is needed.
+func TestProofOfSlowTasks(t *testing.T) {
+	k := kneeOf(t, Knee{})
+	k.adopt(10)
+	k.service, k.proofOf, k.bound = 20, true, true
+	k.trial = trial{limit: 20, peak: 20}
+	for range 200 {
+		k.trial.add(sample{0.25, 0.5, 1, 0}, 20, 0.5)
+	}
+	k.conclude(true, 0.7, 0.1)
+	if n := len(k.proof); n != 120 { // 30 completions
+		t.Errorf("%d windows of 200 are kept", n)
+	}
+}
+
+// A trial that began before the base was proven is over when its best window is useless beside
+// the worst of the base, and not sooner than after two of each.
+func TestHastyTrial(t *testing.T) {
+	rate := func(rates ...float64) (all series) {
+		for _, r := range rates {
+			all.add(sample{r, 1, 1, 0})
+		}
+		return all
+	}
+	for name, c := range map[string]struct {
+		base, trial series
+		limit       int // on trial then
+		patient     bool
+	}{
+		"one window":              {rate(1000, 1000), rate(1000), 20, false},
+		"useless":                 {rate(1000, 1000), rate(1000, 900), 14, false},
+		"the base had a pause":    {rate(500, 1000), rate(1000, 900), 0, true},
+		"the base is one window":  {rate(1000), rate(1000, 900), 0, true},
+		"it brings something":     {rate(1000, 1000), rate(1100, 1100), 0, true},
+		"it brings what it ought": {rate(1000, 1000), rate(1300, 1300), 0, true},
+	} {
+		k := kneeOf(t, Knee{})
+		k.adopt(10)
+		k.limit, k.proofOf, k.bound, k.mode, k.demand = 20, true, true, climbing, 100
+		k.proof = c.base
+		k.trial = trial{limit: 20, hasty: true, series: c.trial, workers: 40, seconds: 2}
+		k.judge(shortest)
+		if k.trial.limit != c.limit || k.patient != c.patient {
+			t.Errorf("%s: then %d, patient %v", name, k.trial.limit, k.patient)
+		}
 	}
 }

@@ -14,6 +14,7 @@ type slack struct {
 	abandoned float64 // for so long a trial has learnt nothing
 	proven    int     // the limit before it followed demand, 0 if it did not
 	useless   int     // what was known to be useless above that, 0 if nothing was
+	weak      bool    // as knee.weak, of that
 	peaks     []int   // most busy workers of the last windows
 	busy      []float64
 }
@@ -52,7 +53,7 @@ func (k *knee) restore() bool {
 		return false
 	}
 	k.say("tasks wait again: back to %d, which is proven", proven)
-	k.base, k.hi, k.weak = proven, s.useless, true
+	k.base, k.hi, k.weak = proven, s.useless, s.weak
 	s.patience = min(2*s.patience, slackMost)
 	k.proof.clear()
 	k.enterHold()
@@ -128,7 +129,7 @@ func (k *knee) trim() {
 		return
 	}
 	k.say("no more than %d of %d are in use", peak, k.base)
-	k.slack.proven, k.slack.useless = k.base, k.hi
+	k.slack.proven, k.slack.useless, k.slack.weak = k.base, k.hi, k.weak
 	k.base = peak
 	k.proof.clear()
 	k.hi, k.lo = 0, 0

@@ -85,6 +85,20 @@ func TestOneWindow(t *testing.T) {
 	}
 }
 
+// TestDiminishingReturns: where each doubling brings 15 %, which is too little by itself, the
+// search does not end at the first. Where it brings 7 %, it does.
+func TestDiminishingReturns(t *testing.T) {
+	for power, want := range map[float64][2]int{0.2: {64, 400}, 0.1: {1, 8}} {
+		for _, start := range []int{2, 4, 16} {
+			p := &plant{users: 400, power: power, took: time.Millisecond}
+			limit, _, _ := p.run(t, kneeOf(t, Knee{}), start, 2*time.Minute)
+			if limit < want[0] || limit > max(want[1], start*13/10) {
+				t.Errorf("power %v: from %d to %d, want one from %d to %d", power, start, limit, want[0], want[1])
+			}
+		}
+	}
+}
+
 // TestBarelyBinding: as many users as the limit has places, or few more. The limit binds,
 // and a larger one has nothing to show; so it is not tried for ever, and a smaller one is.
 func TestBarelyBinding(t *testing.T) {
@@ -101,7 +115,7 @@ func TestBarelyBinding(t *testing.T) {
 func TestTrialWithoutLoad(t *testing.T) {
 	p := &plant{users: 400, slots: 64, took: 20 * time.Millisecond, loss: 0.01}
 	k := kneeOf(t, Knee{})
-	limits(k, p, 8, 1, nil)
+	limits(k, p, 8, 2, nil)
 	if k.trial.limit != 16 {
 		t.Fatalf("it tries %d", k.trial.limit)
 	}

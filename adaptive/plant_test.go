@@ -1,6 +1,7 @@
 package adaptive
 
 import (
+	"math"
 	"testing"
 	"time"
 )
@@ -12,7 +13,8 @@ type plant struct {
 	users, slots int
 	took         time.Duration
 	loss         float64
-	share        int // at most 1/share of the limit can be used
+	power        float64 // if not 0, this power of the limit is what completes, without end
+	share        int     // at most 1/share of the limit can be used
 	stands       bool
 	cpu          float64
 
@@ -23,6 +25,9 @@ type plant struct {
 // rate is how much completes in a second under a limit.
 func (p *plant) rate(limit int) float64 {
 	busy := float64(p.busy(limit))
+	if p.power > 0 {
+		return math.Pow(busy, p.power) / p.took.Seconds()
+	}
 	served := min(busy, float64(p.slots))
 	return served / p.took.Seconds() * max(0.1, 1-p.loss*(busy-served))
 }

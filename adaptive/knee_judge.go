@@ -1,0 +1,171 @@
+package adaptive
+
+import "math"
+
+// judge compares the trial with the base, if it can be told already which is
+// better.
+func (k *knee) judge(atLeast float64) {
+	base := k.proof.estimate(0, 3)
+	cand := k.trial.series.estimate(math.Exp(base.log), 4)
+	end := cand.seconds >= max(longestT, k.lengths(6))
+	if cand.seconds < k.lengths(2) || cand.completed < 10 && !end {
+		return
+	}
+	gain, err := cand.log-base.log, math.Hypot(base.err, cand.err)
+	up, want := k.trial.limit > k.base, k.wanted(base.log)
+	if k.trial.hasty && cand.log-math.Log(k.proof.fastest())-1.6*err < want+plain {
+		k.judgeHasty(gain, err, want)
+		return
+	}
+	if cand.seconds < atLeast && (atLeast > shortest || !k.trial.plainlyWorse(base.log+want, err) && !k.trial.plainlyBetter(base.log+want, err, k.demand)) {
+		return
+	}
+	var accept bool
+	switch {
+	case gain-1.6*err > want:
+		accept = true
+	case up && gain+err < want, !up && gain+1.6*err < want:
+	case end && up:
+		accept = gain > want+err/2
+	case end:
+		accept = gain > want
+	default:
+		return
+	}
+	k.verdict(accept, gain, want)
+	for _, e := range []estimate{base, cand} {
+		if e.err < 0.1 {
+			k.best = max(k.best, e.log)
+		}
+	}
+	k.conclude(accept, gain, err)
+}
+
+// verdict says what has become of a trial.
+func (k *knee) verdict(accept bool, gain, want float64) {
+	verdict := "back to %d: %d completes %+.1f%%, wanted was %+.1f%%"
+	if accept {
+		verdict = "instead of %d: %d completes %+.1f%%, wanted was %+.1f%%"
+	}
+	k.say(verdict, k.base, k.trial.limit, percent(gain), percent(want))
+}
+
+// judgeHasty ends a trial that was begun before the base was proven, and does not show at
+// once that it is better. No single window decides: it is useless if even its best window is,
+// beside the worst of the base.
+func (k *knee) judgeHasty(gain, err, want float64) {
+	switch {
+	case len(k.trial.series) < 2:
+	case len(k.proof) >= 2 && !k.worthALeap(false, gain) && math.Log(k.trial.series.fastest()/k.proof.slowest()) < want:
+		k.verdict(false, gain, want)
+		k.conclude(false, gain, err)
+	default:
+		k.proveFirst()
+	}
+}
+
+// proveFirst ends a trial that was begun before anything was known, and does not show at
+// once that it is better.
+func (k *knee) proveFirst() {
+	k.say("back to %d, of which too little is known to judge %d", k.base, k.trial.limit)
+	k.patient = true
+	k.endTrial()
+	k.resize(k.base)
+}
+
+// demandOnly reports whether a verdict holds for the demand that there was alone, because
+// tasks did not wait in all of the evidence.
+func (k *knee) demandOnly() bool { return !k.bound || k.trial.loose }
+
+// percent is a difference of logarithms, for people.
+func percent(log float64) float64 { return 100 * math.Expm1(log) }
+
+// wanted is the gain of ln rate that the trial has to show.
+func (k *knee) wanted(base float64) float64 {
+	switch {
+	case k.trial.leap:
+		return leapGrowth * math.Log(k.trial.workers/k.trial.seconds/float64(k.base))
+	case k.trial.limit > k.base:
+		return growth * math.Log(k.trial.workers/k.trial.seconds/float64(k.base))
+	case k.trial.loose && float64(k.base)/float64(k.trial.limit) < 1.8:
+		return tolerance // demand fits already: a fine step down must pay
+	case k.best > base:
+		return min(0, k.best-base-tolerance) // small losses must not add up
+	}
+	return -tolerance
+}
+
+// worthALeap reports whether a trial of a larger limit brought something, but not enough: then
+// twice that is worth a look. Where a database writes the log of many transactions at once,
+// a little comes of every doubling, for long.
+func (k *knee) worthALeap(accept bool, gain float64) bool {
+	t := &k.trial
+	return !accept && k.mode == climbing && !t.leap && !k.demandOnly() && t.limit >= 2*k.base && 2*t.limit <= k.Max &&
+		k.demand >= 2*float64(t.limit) && gain >= growth/3*math.Log(float64(t.limit)/float64(k.base))
+}
+
+// inferior is the largest limit that cannot complete as much as large, of which small
+// completes less by at least gain, of ln rate. Returns diminish: no limit completes more
+// for each of its workers than a smaller one.
+func (k *knee) inferior(small, large int, gain float64) int {
+	if k.demandOnly() {
+		return small
+	}
+	return max(small, min(int(float64(small)*math.Exp(gain-tolerance)), large-1))
+}
+
+// conclude ends the trial and goes on.
+func (k *knee) conclude(accept bool, gain, err float64) {
+	old, cand := k.base, k.trial.limit
+	up := cand > old
+	leap := k.worthALeap(accept, gain)
+	unused := false // part of the larger limit: demand ends here
+	switch {
+	case accept && up:
+		if k.trial.leap {
+			k.hi = 0
+		}
+		k.lo, k.base = k.inferior(old, cand, gain-1.6*err), cand
+		if peak := k.trial.peak; peak > old && peak < cand {
+			k.base, unused = peak, true // evidence reaches only so far
+		}
+	case accept:
+		k.hi, k.weak, k.base = old, k.demandOnly(), cand
+	case up && !k.trial.leap:
+		k.hi, k.weak = cand, k.demandOnly()
+	case up:
+	default:
+		k.lo = k.inferior(cand, old, -gain-1.6*err)
+	}
+	k.patient = false
+	if accept {
+		k.slack.proven = 0 // what tasks wait for now is judged by this proof
+		k.proof = append(k.proof[:0], k.trial.series...)
+		k.proof.forget(k.service)
+		k.proofOf = !unused && k.bound
+	}
+	k.endTrial()
+	switch {
+	case unused:
+		k.say("no more than %d were ever in use", k.base)
+		k.hi, k.bound = 0, false
+		k.hold.calm(k.ProbeAfter.Seconds())
+		k.mode = shrinking
+		k.advance()
+	case leap && k.try(2*cand, "far more might do so"):
+		k.trial.leap = true
+	case k.mode <= shrinking:
+		k.advance()
+	case accept:
+		k.hold.calm(k.ProbeAfter.Seconds())
+		k.hold.doubt = 1
+		if k.mode == probingUp {
+			k.mode, k.hi = climbing, 0
+		} else {
+			k.mode, k.lo = shrinking, 0
+		}
+		k.advance()
+	default:
+		k.probed()
+	}
+}
