@@ -30,14 +30,18 @@
 //
 // Completions in a second are evidence about a limit only while it binds, which is while tasks wait, or while all workers
 // are busy. Then they do not depend on how much load there is, and what was learnt outlives a quiet night. A search begins
-// with twice the limit, and again, as long as each step shows 15 % of the growth that it has in workers; then it tries half
-// as many, and the middle of what is left open, until 2 % would be lost. A trial takes windows until it is clear, by the
-// standard error of what was counted, which of two limits is better, and ten seconds at most, or six times as long as a
-// task. What is worse by a quarter is told in two windows, and a larger limit is tried before the first one is proven:
-// bursts are short. A larger limit for which there are not enough tasks is as useless as one that is no better.
+// with twice the limit, and again, as long as each step shows a quarter of the growth that it has in workers; then it tries
+// half as many, and the middle of what is left open, until 2 % would be lost. Where twice as many bring something, but too
+// little, four times as many are tried, once: for every doubling to bring a little is usual where a log is written for many at
+// once. Returns diminish: if half as many do half as much, nothing in between needs to be tried.
 //
-// In the end the limit is left alone. A neighbouring one is tried after a minute and a half of load, then after three, and
-// so on up to twenty-four. When the rate or the time of service changes by a quarter for five seconds, the search begins
+// A trial takes windows until it is clear, by the standard error of what was counted, which of two limits is better, and ten
+// seconds at most, or six times as long as a task. What is worse by a quarter is told in two windows, and a larger limit is
+// tried before the first one is proven: bursts are short. A larger limit for which there are not enough tasks is as useless
+// as one that is no better, until there are more.
+//
+// In the end the limit is left alone. A neighbouring one is tried after a minute of load, then after two, and so on up to
+// sixteen. When the rate or the time of service changes by a quarter for five seconds, the search begins
 // anew. Windows in which nearly nothing completes are a pause of the process, and no evidence, unless they go on for ten
 // seconds; if nothing completes at all, nothing is tried. While the limit is not needed it follows a steady demand down,
 // and returns in the first window in which tasks wait again.
@@ -88,7 +92,7 @@
 //   - An optimum that is a single size: ten percent more or less cannot be told apart while machines themselves become
 //     six percent faster and slower.
 //   - When more becomes possible than before, and nothing else changes, it is found by the next probe: after a long
-//     rest, in up to twenty-four minutes of load; see [Knee].ProbeAfter.
+//     rest, in up to sixteen minutes of load; see [Knee].ProbeAfter.
 //   - The first burst after the start meets a limit that has learnt nothing. A start far above the right size, under load
 //     that hardly ever waits, may take a pause of the process for what the limit can do.
 //   - Tasks of many minutes: a decision takes several of them.

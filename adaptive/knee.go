@@ -15,7 +15,7 @@ type Knee struct {
 	Min, Max int
 	// ProbeAfter is for how long of a load a limit is left alone before the next
 	// smaller or larger one is tried. It doubles with each probe that changes
-	// nothing, up to sixteen times as long. Defaults to 90 seconds.
+	// nothing, up to sixteen times as long. Defaults to a minute.
 	ProbeAfter time.Duration
 	// MaxCPU is the use of the processors, from 0 to 1, from which on no larger limit
 	// is tried, where Window.CPU is known. Defaults to no such veto.
