@@ -33,7 +33,7 @@
 // with twice the limit, and again, as long as each step shows a quarter of the growth that it has in workers; then it tries
 // half as many, and the middle of what is left open, until 2 % would be lost. Where twice as many bring something, but too
 // little, four times as many are tried, once: for every doubling to bring a little is usual where a log is written for many at
-// once. Returns diminish: if half as many do half as much, nothing in between needs to be tried.
+// once. Returns diminish: if half as many do half as much, nothing in between needs to be tried, and neither if twice as many do no more.
 //
 // A trial takes windows until it is clear, by the standard error of what was counted, which of two limits is better, and ten
 // seconds at most, or six times as long as a task. What is worse by a quarter is told in two windows, and a larger limit is

@@ -116,11 +116,9 @@ func ExampleNewKnee() {
 	// 4s: 12 -> 6, back to 6, of which too little is known to judge 12
 	// 5s: 6 -> 12, trying 12 after 6: tasks wait
 	// 7s: 12 -> 24, instead of 6: 12 completes +33.3%, wanted was +18.9%; trying 24 after 12: tasks wait
-	// 9s: 24 -> 17, back to 12: 24 completes +0.0%, wanted was +18.9%; trying 17 after 12: tasks wait
-	// 11s: 17 -> 14, back to 12: 17 completes +0.0%, wanted was +9.1%; trying 14 after 12: tasks wait
-	// 13s: 14 -> 9, back to 12: 14 completes +0.0%, wanted was +3.9%; trying 9 after 12: a smaller one might do as much
-	// 23.5s: 9 -> 8, instead of 12: 9 completes +0.0%, wanted was -2.0%; trying 8 after 9: a smaller one might do as much
-	// 34s: 8 -> 8, instead of 9: 8 completes +0.0%, wanted was -2.0%
+	// 9s: 24 -> 9, back to 12: 24 completes +0.0%, wanted was +18.9%; trying 9 after 12: a smaller one might do as much
+	// 19.5s: 9 -> 8, instead of 12: 9 completes +0.0%, wanted was -2.0%; trying 8 after 9: a smaller one might do as much
+	// 30s: 8 -> 8, instead of 9: 8 completes +0.0%, wanted was -2.0%
 }
 
 func ExampleNewThroughput() {

@@ -104,6 +104,16 @@ func (k *knee) worthALeap(accept bool, gain float64) bool {
 		k.demand >= 2*float64(t.limit) && gain >= growth/3*math.Log(float64(t.limit)/float64(k.base))
 }
 
+// useless is the smallest limit that cannot be worth its workers, of which large completes no
+// more than gain above small. Unless large does harm, none in between completes more than it.
+func (k *knee) useless(small, large int, gain, err float64) int {
+	if k.demandOnly() || gain < -err {
+		return large
+	}
+	worth := float64(small) * math.Exp((max(gain, 0)+err)/growth)
+	return max(small+1, min(int(math.Ceil(worth)), large))
+}
+
 // inferior is the largest limit that cannot complete as much as large, of which small
 // completes less by at least gain, of ln rate. Returns diminish: no limit completes more
 // for each of its workers than a smaller one.
@@ -132,7 +142,7 @@ func (k *knee) conclude(accept bool, gain, err float64) {
 	case accept:
 		k.hi, k.weak, k.base = old, k.demandOnly(), cand
 	case up && !k.trial.leap:
-		k.hi, k.weak = cand, k.demandOnly()
+		k.hi, k.weak = k.useless(old, cand, gain, err), k.demandOnly()
 	case up:
 	default:
 		k.lo = k.inferior(cand, old, -gain-1.6*err)

@@ -371,3 +371,29 @@ func TestHastyTrial(t *testing.T) {
 		}
 	}
 }
+
+// Nothing in between completes more than the larger limit, unless that does harm: a larger one
+// is then useless from where its share of the growth would be more than that.
+func TestUseless(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		small, large int
+		gain, err    float64
+		loose        bool
+		want         int
+	}{
+		{"nothing", 16, 32, 0, 0.035, false, 19},
+		{"something", 16, 32, 0.1, 0.035, false, 28},
+		{"nearly enough", 16, 32, 0.15, 0.035, false, 32},
+		{"chance", 16, 32, -0.03, 0.035, false, 19},
+		{"harm", 16, 32, -0.04, 0.035, false, 32},
+		{"neighbours", 1, 2, 0, 0.035, false, 2},
+		{"what demand was, not what could be", 16, 32, 0, 0.035, true, 32},
+	} {
+		k := &knee{bound: true}
+		k.trial.loose = c.loose
+		if got := k.useless(c.small, c.large, c.gain, c.err); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}

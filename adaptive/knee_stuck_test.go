@@ -111,6 +111,23 @@ func TestBarelyBinding(t *testing.T) {
 	}
 }
 
+// TestDemandGrows: what too few users have shown to be useless is looked at again as soon as
+// there are more, and not only by the next probe.
+func TestDemandGrows(t *testing.T) {
+	p := &plant{users: 72, slots: 64, took: 20 * time.Millisecond}
+	k := kneeOf(t, Knee{ProbeAfter: time.Hour})
+	all := limits(k, p, 64, 600, nil)
+	base := all[len(all)-1]
+	if k.hi == 0 || !k.weak {
+		t.Fatalf("%d for 72 users; useless from %d on, for so many alone: %v", base, k.hi, k.weak)
+	}
+	p.users, p.slots = 400, 400
+	all = limits(k, p, base, 60, nil)
+	if last := all[len(all)-1]; p.rate(last) < 0.9*p.best() {
+		t.Errorf("half a minute after there is more to do: %d, from %d", last, base)
+	}
+}
+
 // TestTrialWithoutLoad ends after a minute.
 func TestTrialWithoutLoad(t *testing.T) {
 	p := &plant{users: 400, slots: 64, took: 20 * time.Millisecond, loss: 0.01}
