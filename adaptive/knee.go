@@ -93,8 +93,9 @@ type knee struct {
 	slack   slack
 	silence float64 // for so long nothing has completed
 	demand  float64 // tasks that ran or waited in the last window, on average
-	weak    bool    // hi was found at a demand that it fits, and is no limit for a larger one
+	enough  float64 // tasks at once for which hi is useless, but not for more; 0 if for any
 	patient bool    // the base is to be proven before a larger limit is tried
+	long    bool    // the last window was far too long
 	why     string
 }
 
@@ -111,6 +112,11 @@ func (k *knee) Observe(w *Window) Decision {
 	}
 	if k.limit == 0 || w.Limit != k.limit {
 		k.adopt(w.Limit)
+	}
+	if long := d > 4*k.Knee.Period.Seconds(); long != k.long {
+		if k.long = long; long {
+			return Decision{k.limit, k.why} // the process stood still; unless all are so long
+		}
 	}
 	k.smooth(w, d)
 	if k.settles > 0 {
@@ -178,6 +184,12 @@ func (k *knee) learn(w *Window, d float64) {
 	if !bound && !full {
 		k.learnSlack(w, s, d)
 		return
+	}
+	if !bound && k.trial.limit == 0 && k.mode == climbing && k.proofOf && len(k.proof) > 0 && k.above() > 0 {
+		// A burst is over, and has left too little. The next one may add to that.
+		if k.slack.abandoned += d; k.slack.abandoned <= abandonAfter {
+			return
+		}
 	}
 	k.bound = bound
 	if bound && k.outgrown() {

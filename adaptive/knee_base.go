@@ -34,8 +34,8 @@ func (k *knee) wantsMore() bool { return k.demand >= more*float64(k.base) }
 
 // open reports whether nothing above the base is known to be useless.
 func (k *knee) open() bool {
-	if k.weak && k.demand > 1.25*float64(k.hi) {
-		k.hi, k.weak = 0, false
+	if k.enough > 0 && k.demand > 1.25*k.enough {
+		k.hi, k.enough = 0, 0
 	}
 	return k.hi == 0
 }

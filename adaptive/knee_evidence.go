@@ -34,6 +34,9 @@ const (
 	proofMax  = 240  // windows of the base that are kept at most
 	trialMax  = 1000 // windows of a trial that are kept at most
 	stallRate = 0.35 // part of the usual rate below which a window is a stall
+	// stallLeast is how many completions a window must usually have to be one: with
+	// fewer, chance makes such windows, and what is left without them is too fast.
+	stallLeast = 8
 
 	// drift is the standard error that ln rate has even after any number of
 	// completions, since machines become faster and slower.
@@ -111,7 +114,7 @@ func (s series) estimate(reference, most float64) estimate {
 	}
 	var spread, dropped float64
 	for _, x := range s {
-		if x.rate() < stallRate*reference && dropped+x.seconds <= most {
+		if x.rate() < stallRate*reference && reference*x.seconds >= stallLeast && dropped+x.seconds <= most {
 			dropped += x.seconds
 			continue
 		}

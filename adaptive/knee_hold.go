@@ -140,7 +140,7 @@ func (k *knee) sound() {
 	}
 	k.hold.alarm, k.mode = lookRound, probingUp
 	if !k.try(max(int(math.Ceil(alarmRatio*float64(k.base))), k.base+2), "the best limit may be another") {
-		k.enterHold()
+		k.tryLower() // what is at Max, or hot, has only one side
 	}
 }
 
@@ -155,20 +155,23 @@ func (k *knee) tryLower() {
 // probe tries whether the next limit has become better; up and down in turns.
 func (k *knee) probe() {
 	h := &k.hold
-	c := int(math.Ceil(float64(k.base) * probeRatio))
-	k.mode = probingUp
 	if !k.bound {
 		h.up = false
 	}
-	if !h.up {
-		c = int(float64(k.base) / probeRatio)
-		k.mode = probingDown
-	}
-	if !k.try(c, "looking whether it is better by now") {
-		k.mode = holding
-		h.time = 0
+	for range 2 { // at Min, at Max, and when hot, there is only one side
+		c := int(math.Ceil(float64(k.base) * probeRatio))
+		k.mode = probingUp
+		if !h.up {
+			c = int(float64(k.base) / probeRatio)
+			k.mode = probingDown
+		}
+		if (k.bound || !h.up) && k.try(c, "looking whether it is better by now") {
+			return
+		}
 		h.up = !h.up
 	}
+	k.mode = holding
+	h.time = 0
 }
 
 // probed ends a probe that changed nothing.

@@ -95,13 +95,26 @@ func (k *knee) wanted(base float64) float64 {
 	return -tolerance
 }
 
+// enoughFor is the demand for which a limit is known to be useless; 0 if it is for any.
+func (k *knee) enoughFor(limit int) float64 {
+	if k.demandOnly() {
+		return float64(limit)
+	}
+	return 0
+}
+
 // worthALeap reports whether a trial of a larger limit brought something, but not enough: then
 // twice that is worth a look. Where a database writes the log of many transactions at once,
 // a little comes of every doubling, for long.
 func (k *knee) worthALeap(accept bool, gain float64) bool {
 	t := &k.trial
-	return !accept && k.mode == climbing && !t.leap && !k.demandOnly() && t.limit >= 2*k.base && 2*t.limit <= k.Max &&
-		k.demand >= 2*float64(t.limit) && gain >= growth/3*math.Log(float64(t.limit)/float64(k.base))
+	return !accept && k.mode == climbing && !t.leap && t.limit >= 2*k.base && 2*t.limit <= k.Max &&
+		k.demand >= 2*float64(t.limit) && k.something(gain)
+}
+
+// something reports whether a trial of a larger limit that was useless was not quite so.
+func (k *knee) something(gain float64) bool {
+	return !k.demandOnly() && gain >= growth/3*math.Log(float64(k.trial.limit)/float64(k.base))
 }
 
 // useless is the smallest limit that cannot be worth its workers, of which large completes no
@@ -110,8 +123,8 @@ func (k *knee) useless(small, large int, gain, err float64) int {
 	if k.demandOnly() || gain < -err {
 		return large
 	}
-	worth := float64(small) * math.Exp((max(gain, 0)+err)/growth)
-	return max(small+1, min(int(math.Ceil(worth)), large))
+	worth := math.Ceil(float64(small) * math.Exp((max(gain, 0)+err)/growth))
+	return max(small+1, int(min(worth, float64(large))))
 }
 
 // inferior is the largest limit that cannot complete as much as large, of which small
@@ -121,32 +134,16 @@ func (k *knee) inferior(small, large int, gain float64) int {
 	if k.demandOnly() {
 		return small
 	}
-	return max(small, min(int(float64(small)*math.Exp(gain-tolerance)), large-1))
+	return max(small, int(min(float64(small)*math.Exp(gain-tolerance), float64(large-1))))
 }
 
 // conclude ends the trial and goes on.
 func (k *knee) conclude(accept bool, gain, err float64) {
 	old, cand := k.base, k.trial.limit
-	up := cand > old
 	leap := k.worthALeap(accept, gain)
-	unused := false // part of the larger limit: demand ends here
-	switch {
-	case accept && up:
-		if k.trial.leap {
-			k.hi = 0
-		}
-		k.lo, k.base = k.inferior(old, cand, gain-1.6*err), cand
-		if peak := k.trial.peak; peak > old && peak < cand {
-			k.base, unused = peak, true // evidence reaches only so far
-		}
-	case accept:
-		k.hi, k.weak, k.base = old, k.demandOnly(), cand
-	case up && !k.trial.leap:
-		k.hi, k.weak = k.useless(old, cand, gain, err), k.demandOnly()
-	case up:
-	default:
-		k.lo = k.inferior(cand, old, -gain-1.6*err)
-	}
+	// A little came of a little more. Only a search tells whether far more brings more.
+	search := !accept && k.mode == probingUp && k.demand >= 4*float64(old) && k.something(gain)
+	unused := k.bracket(accept, gain, err)
 	k.patient = false
 	if accept {
 		k.slack.proven = 0 // what tasks wait for now is judged by this proof
@@ -161,11 +158,10 @@ func (k *knee) conclude(accept bool, gain, err float64) {
 		k.hi, k.bound = 0, false
 		k.hold.calm(k.ProbeAfter.Seconds())
 		k.mode = shrinking
-		k.advance()
 	case leap && k.try(2*cand, "far more might do so"):
 		k.trial.leap = true
+		return
 	case k.mode <= shrinking:
-		k.advance()
 	case accept:
 		k.hold.calm(k.ProbeAfter.Seconds())
 		k.hold.doubt = 1
@@ -174,8 +170,39 @@ func (k *knee) conclude(accept bool, gain, err float64) {
 		} else {
 			k.mode, k.lo = shrinking, 0
 		}
-		k.advance()
+	case search:
+		k.hold.calm(min(2*k.hold.wait, 16*k.ProbeAfter.Seconds()))
+		k.hold.up = false
+		k.mode, k.hi = climbing, 0
 	default:
 		k.probed()
+		return
 	}
+	k.advance()
+}
+
+// bracket keeps what a verdict says about the limits around, and makes the better one the base.
+// True is returned if a part of a larger limit was never in use: demand ends there.
+func (k *knee) bracket(accept bool, gain, err float64) (unused bool) {
+	old, cand := k.base, k.trial.limit
+	switch {
+	case accept && cand > old:
+		if k.trial.leap {
+			k.hi = 0
+		}
+		k.lo, k.base = k.inferior(old, cand, gain-1.6*err), cand
+		if peak := k.trial.peak; peak > old && peak < cand {
+			k.base = peak // evidence reaches only so far
+			return true
+		}
+	case accept:
+		k.hi, k.base = old, cand
+		k.enough = k.enoughFor(old)
+	case cand < old:
+		k.lo = k.inferior(cand, old, -gain-1.6*err)
+	case !k.trial.leap: // which leaves its half useless
+		k.hi = k.useless(old, cand, gain, err)
+		k.enough = k.enoughFor(k.hi)
+	}
+	return false
 }

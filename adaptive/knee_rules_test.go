@@ -187,6 +187,7 @@ func TestAlarmEnds(t *testing.T) {
 		t.Error("the alarm goes on")
 	}
 	k.MaxCPU, k.hot = 0.9, true // a larger one is out of the question
+	k.Min = limit // and so is a smaller one
 	k.sound()
 	if k.mode != holding || k.hold.alarm != quiet || k.limit != limit {
 		t.Errorf("mode %v, alarm %v, limit %d", k.mode, k.hold.alarm, k.limit)

@@ -14,7 +14,7 @@ type slack struct {
 	abandoned float64 // for so long a trial has learnt nothing
 	proven    int     // the limit before it followed demand, 0 if it did not
 	useless   int     // what was known to be useless above that, 0 if nothing was
-	weak      bool    // as knee.weak, of that
+	enough    float64 // as knee.enough, of that
 	peaks     []int   // most busy workers of the last windows
 	busy      []float64
 }
@@ -53,7 +53,7 @@ func (k *knee) restore() bool {
 		return false
 	}
 	k.say("tasks wait again: back to %d, which is proven", proven)
-	k.base, k.hi, k.weak = proven, s.useless, s.weak
+	k.base, k.hi, k.enough = proven, s.useless, s.enough
 	s.patience = min(2*s.patience, slackMost)
 	k.proof.clear()
 	k.enterHold()
@@ -103,16 +103,22 @@ func (k *knee) learnSlack(w *Window, s sample, d float64) {
 // a larger limit offers, that is useless until there is more: else it would be tried again
 // in the next window in which the base binds, for ever.
 func (k *knee) abandon() {
-	limit := k.trial.limit
+	limit, leap := k.trial.limit, k.trial.leap
 	peak, _ := k.slack.demand()
 	k.endTrial()
 	if limit < k.base || peak < k.base {
 		k.say("no load to judge %d by", limit)
+		if k.mode <= shrinking {
+			k.resize(k.base) // the search goes on when there is load
+			return
+		}
 		k.enterHold()
 		return
 	}
 	k.say("%d is not needed: %d are nearly enough", limit, k.base)
-	k.hi, k.weak = limit, true
+	if !leap { // which leaves its half useless
+		k.hi, k.enough = limit, max(k.demand, float64(k.base))
+	}
 	if k.mode != climbing {
 		k.probed()
 		return
@@ -129,7 +135,7 @@ func (k *knee) trim() {
 		return
 	}
 	k.say("no more than %d of %d are in use", peak, k.base)
-	k.slack.proven, k.slack.useless, k.slack.weak = k.base, k.hi, k.weak
+	k.slack.proven, k.slack.useless, k.slack.enough = k.base, k.hi, k.enough
 	k.base = peak
 	k.proof.clear()
 	k.hi, k.lo = 0, 0

@@ -36,8 +36,8 @@ func (k *knee) silent(w *Window, d float64) bool {
 		return true
 	}
 	k.say("back to %d: nothing completes at %d", k.base, k.trial.limit)
-	if k.trial.limit > k.base {
-		k.hi, k.weak = k.trial.limit, true
+	if k.trial.limit > k.base && !k.trial.leap {
+		k.hi, k.enough = k.trial.limit, float64(k.trial.limit)
 	}
 	k.endTrial()
 	if k.mode > shrinking {

@@ -118,8 +118,8 @@ func TestDemandGrows(t *testing.T) {
 	k := kneeOf(t, Knee{ProbeAfter: time.Hour})
 	all := limits(k, p, 64, 600, nil)
 	base := all[len(all)-1]
-	if k.hi == 0 || !k.weak {
-		t.Fatalf("%d for 72 users; useless from %d on, for so many alone: %v", base, k.hi, k.weak)
+	if k.hi == 0 || k.enough == 0 {
+		t.Fatalf("%d for 72 users; useless from %d on, for so many alone: %v", base, k.hi, k.enough)
 	}
 	p.users, p.slots = 400, 400
 	all = limits(k, p, base, 60, nil)

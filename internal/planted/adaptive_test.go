@@ -85,8 +85,8 @@ var ofAdaptive = []plant{
 		name:   "what was useless for want of demand stays so",
 		breaks: "a pool grows with its demand",
 		file:   "adaptive/knee_base.go",
-		old:    "if k.weak && k.demand > 1.25*float64(k.hi) {",
-		bug:    "if k.weak && k.demand < 0 {",
+		old:    "if k.enough > 0 && k.demand > 1.25*k.enough {",
+		bug:    "if k.enough > 0 && k.demand < 0 {",
 		pkg:    "adaptive", test: "TestDemandGrows", says: "half a minute after there is more to do",
 	},
 	{
