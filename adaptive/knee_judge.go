@@ -56,7 +56,7 @@ func (k *knee) verdict(accept bool, gain, want float64) {
 func (k *knee) judgeHasty(gain, err, want float64) {
 	switch {
 	case len(k.trial.series) < 2:
-	case len(k.proof) >= 2 && !k.worthALeap(false, gain) && math.Log(k.trial.series.fastest()/k.proof.slowest()) < want:
+	case len(k.proof) >= 2 && k.leapTo(false, gain) == 0 && math.Log(k.trial.series.fastest()/k.proof.slowest()) < want:
 		k.verdict(false, gain, want)
 		k.conclude(false, gain, err)
 	default:
@@ -103,18 +103,21 @@ func (k *knee) enoughFor(limit int) float64 {
 	return 0
 }
 
-// worthALeap reports whether a trial of a larger limit brought something, but not enough: then
-// twice that is worth a look. Where a database writes the log of many transactions at once,
-// a little comes of every doubling, for long.
-func (k *knee) worthALeap(accept bool, gain float64) bool {
+// leapTo is a limit far above one that brought something, but not enough: it is worth a look,
+// for where a database writes the log of many transactions at once, a little comes of every
+// doubling, for long. 0 if there is none.
+func (k *knee) leapTo(accept bool, gain float64) int {
 	t := &k.trial
-	return !accept && k.mode == climbing && !t.leap && t.limit >= 2*k.base && 2*t.limit <= k.Max &&
-		k.demand >= 2*float64(t.limit) && k.something(gain)
-}
-
-// something reports whether a trial of a larger limit that was useless was not quite so.
-func (k *knee) something(gain float64) bool {
-	return !k.demandOnly() && gain >= growth/3*math.Log(float64(k.trial.limit)/float64(k.base))
+	far := max(2*t.limit, 4*k.base)
+	switch {
+	case accept || t.leap || k.demandOnly() || far > k.Max || k.demand < float64(far):
+		return 0
+	case k.mode != probingUp && (k.mode != climbing || t.limit < 2*k.base):
+		return 0
+	case gain < growth/3*math.Log(float64(t.limit)/float64(k.base)):
+		return 0
+	}
+	return far
 }
 
 // useless is the smallest limit that cannot be worth its workers, of which large completes no
@@ -139,10 +142,7 @@ func (k *knee) inferior(small, large int, gain float64) int {
 
 // conclude ends the trial and goes on.
 func (k *knee) conclude(accept bool, gain, err float64) {
-	old, cand := k.base, k.trial.limit
-	leap := k.worthALeap(accept, gain)
-	// A little came of a little more. Only a search tells whether far more brings more.
-	search := !accept && k.mode == probingUp && k.demand >= 4*float64(old) && k.something(gain)
+	far := k.leapTo(accept, gain)
 	unused := k.bracket(accept, gain, err)
 	k.patient = false
 	if accept {
@@ -158,7 +158,7 @@ func (k *knee) conclude(accept bool, gain, err float64) {
 		k.hi, k.bound = 0, false
 		k.hold.calm(k.ProbeAfter.Seconds())
 		k.mode = shrinking
-	case leap && k.try(2*cand, "far more might do so"):
+	case far > 0 && k.try(far, "far more might do so"):
 		k.trial.leap = true
 		return
 	case k.mode <= shrinking:
@@ -170,10 +170,6 @@ func (k *knee) conclude(accept bool, gain, err float64) {
 		} else {
 			k.mode, k.lo = shrinking, 0
 		}
-	case search:
-		k.hold.calm(min(2*k.hold.wait, 16*k.ProbeAfter.Seconds()))
-		k.hold.up = false
-		k.mode, k.hi = climbing, 0
 	default:
 		k.probed()
 		return

@@ -187,7 +187,7 @@ func TestAlarmEnds(t *testing.T) {
 		t.Error("the alarm goes on")
 	}
 	k.MaxCPU, k.hot = 0.9, true // a larger one is out of the question
-	k.Min = limit // and so is a smaller one
+	k.Min = limit               // and so is a smaller one
 	k.sound()
 	if k.mode != holding || k.hold.alarm != quiet || k.limit != limit {
 		t.Errorf("mode %v, alarm %v, limit %d", k.mode, k.hold.alarm, k.limit)
@@ -247,7 +247,7 @@ func TestUselessStaysUseless(t *testing.T) {
 }
 
 // Twice a limit that brought something, but not enough, is tried once, if there is work for so many.
-func TestWorthALeap(t *testing.T) {
+func TestLeapTo(t *testing.T) {
 	good := func() *knee {
 		k := kneeOf(t, Knee{})
 		k.adopt(10)
@@ -258,26 +258,27 @@ func TestWorthALeap(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*knee)
 		gain   float64
-		want   bool
+		want   int
 	}{
-		"something":           {nil, 0.06, true},
-		"next to nothing":     {nil, 0.05, false},
-		"not while probing":   {func(k *knee) { k.mode = probingUp }, 0.1, false},
-		"not after a leap":    {func(k *knee) { k.trial.leap = true }, 0.1, false},
-		"little to do":        {func(k *knee) { k.demand = 39 }, 0.1, false},
-		"tasks hardly wait":   {func(k *knee) { k.bound = false }, 0.1, false},
-		"they did not before": {func(k *knee) { k.trial.loose = true }, 0.1, false},
-		"a smaller step":      {func(k *knee) { k.trial.limit = 16 }, 0.1, false},
-		"out of reach":        {func(k *knee) { k.Max = 39 }, 0.1, false},
+		"something":           {nil, 0.06, 40},
+		"next to nothing":     {nil, 0.05, 0},
+		"not after a leap":    {func(k *knee) { k.trial.leap = true }, 0.1, 0},
+		"little to do":        {func(k *knee) { k.demand = 39 }, 0.1, 0},
+		"tasks hardly wait":   {func(k *knee) { k.bound = false }, 0.1, 0},
+		"they did not before": {func(k *knee) { k.trial.loose = true }, 0.1, 0},
+		"a smaller step":      {func(k *knee) { k.trial.limit = 16 }, 0.1, 0},
+		"a probe":             {func(k *knee) { k.trial.limit, k.mode = 13, probingUp }, 0.03, 40},
+		"a smaller limit":     {func(k *knee) { k.trial.limit, k.mode = 8, probingDown }, 0.1, 0},
+		"out of reach":        {func(k *knee) { k.Max = 39 }, 0.1, 0},
 	} {
 		k := good()
 		if c.change != nil {
 			c.change(k)
 		}
-		if got := k.worthALeap(false, c.gain); got != c.want {
+		if got := k.leapTo(false, c.gain); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
-		if k.worthALeap(true, c.gain) {
+		if k.leapTo(true, c.gain) != 0 {
 			t.Errorf("%s: after a limit that is better", name)
 		}
 	}

@@ -8,7 +8,7 @@ type trial struct {
 	limit  int
 	series series
 	hasty  bool // it began before the base was proven
-	leap   bool // it is twice one that was useless
+	leap   bool // it is far above one that was useless
 	loose  bool // when it began, the base was not binding
 	peak   int  // most workers busy at once
 	// workers is the integral of how many workers could be judged, over seconds.
