@@ -28,23 +28,25 @@
 //
 // # How: Knee
 //
-// Completions in a second are evidence about a limit only while it binds, which is while tasks wait, or while all workers
-// are busy. Then they do not depend on how much load there is, and what was learnt outlives a quiet night. A search begins
-// with twice the limit, and again, as long as each step shows a quarter of the growth that it has in workers; then it tries
-// half as many, and the middle of what is left open, until 2 % would be lost. Where twice as many bring something, but too
-// little, four times as many are tried, once: for every doubling to bring a little is usual where a log is written for many at
-// once. Returns diminish: if half as many do half as much, nothing in between needs to be tried, and neither if twice as many do no more.
+// Completions in a second are evidence about a limit only while it binds, which is while tasks wait, or while all
+// workers are busy. Then they do not depend on how much load there is, and what was learnt outlives a quiet night. A
+// search begins with twice the limit, or four more, and again, as long as each step shows a quarter of the growth that
+// it has in workers; then it tries half as many, and the middle of what is left open, until 2 % would be lost. Where
+// more workers bring something, but too little, at least four times as many are tried, once: for every doubling to
+// bring a little is usual where a log is written for many at once. Returns diminish: if half as many do half as much,
+// nothing in between needs to be tried, nor if twice as many do no more.
 //
-// A trial takes windows until it is clear, by the standard error of what was counted, which of two limits is better, and ten
-// seconds at most, or six times as long as a task. What is worse by a quarter is told in two windows, and a larger limit is
-// tried before the first one is proven: bursts are short. A larger limit for which there are not enough tasks is as useless
-// as one that is no better, until there are more.
+// A trial takes windows until it is clear, by the standard error of what was counted, which of two limits is better,
+// and ten seconds of evidence at most, or six times as long as a task. What is worse by a quarter is told in two
+// windows, and a larger limit is tried before the first one is proven: bursts are short. A larger limit for which
+// there are not enough tasks is as useless as one that is no better, until there are more.
 //
-// In the end the limit is left alone. A neighbouring one is tried after a minute of load, then after two, and so on up to
-// sixteen. When the rate or the time of service changes by a quarter for five seconds, the search begins
-// anew. Windows in which nearly nothing completes are a pause of the process, and no evidence, unless they go on for ten
-// seconds; if nothing completes at all, nothing is tried. While the limit is not needed it follows a steady demand down,
-// and returns in the first window in which tasks wait again.
+// In the end the limit is left alone. A neighbouring one is tried after a minute of load, then after two, and so on up
+// to sixteen. When the rate or the time of service changes by a quarter, in the median of five seconds, the search
+// begins anew. Windows in which nearly nothing completes are a pause of the process, and no evidence, unless they go
+// on for ten seconds, or three during a search; nor is a window that is four times too long. If nothing completes at
+// all, nothing is tried. While the limit is not needed it follows a steady demand down, and returns in the first
+// window in which tasks wait again.
 //
 // # Invariants
 //
@@ -86,7 +88,7 @@
 //
 //   - Work of the processor whose tasks differ by a factor of a hundred, at partial load that does not wait for answers:
 //     capacity says as many workers as cores, but short tasks would pass long ones in a larger pool. Mean and 99th
-//     percentile are about twice the best then. The cure is a pool for each kind, not a size.
+//     percentile are several times the best then. The cure is a pool for each kind, not a size.
 //   - Very slow work, twenty tasks in a second of two seconds each: there is little to learn from, so it takes two or
 //     three minutes, and a tenth of the throughput.
 //   - An optimum that is a single size: ten percent more or less cannot be told apart while machines themselves become
@@ -95,8 +97,9 @@
 //     rest, in up to sixteen minutes of load; see [Knee].ProbeAfter.
 //   - The first burst after the start meets a limit that has learnt nothing. A start far above the right size, under load
 //     that hardly ever waits, may take a pause of the process for what the limit can do.
+//   - Bursts of less than ten tasks, more than a minute apart, over a load that fills the limit: they teach nothing.
 //   - Tasks of many minutes: a decision takes several of them.
-//   - Loads that are another every minute: each is learnt anew, for some 10 % of the throughput.
+//   - Loads that change every minute: each is learnt anew, for some 10 % of the throughput.
 //   - The constants were chosen in simulation, on the same kinds of work that they are judged by.
 //
 // # The source

@@ -9,7 +9,7 @@ import (
 // Knee configures the optimizer that looks for the smallest limit whose capacity is
 // within a few percent of the best. The zero value is usable.
 type Knee struct {
-	// Period is the length of a window. Defaults to 500 ms.
+	// Period is the length of a window, at least 20 ms. Defaults to 500 ms.
 	Period time.Duration
 	// Min and Max are the limits of the limit. Default to 1 and 1024.
 	Min, Max int
@@ -29,6 +29,8 @@ func NewKnee(cfg Knee) (Optimizer, error) {
 	cfg.Max = orElse(cfg.Max, DefaultMax)
 	cfg.ProbeAfter = orElse(cfg.ProbeAfter, time.Minute)
 	switch {
+	case cfg.Period < shortestPeriod:
+		return nil, fmt.Errorf("%w: a period of %v, which must be at least %v: shorter windows hold too little", ErrConfig, cfg.Period, shortestPeriod)
 	case cfg.ProbeAfter < cfg.Period:
 		return nil, fmt.Errorf("%w: a probe after %v, which must not be shorter than the period, %v", ErrConfig, cfg.ProbeAfter, cfg.Period)
 	case !(cfg.MaxCPU >= 0 && cfg.MaxCPU <= 1):
@@ -40,6 +42,9 @@ func NewKnee(cfg Knee) (Optimizer, error) {
 	return &knee{Knee: cfg}, nil
 }
 
+// shortestPeriod is so long that the windows which are kept of a limit are a proof.
+const shortestPeriod = 20 * time.Millisecond
+
 // What the search is about. Every constant was varied in simulation, and the
 // results are flat around these.
 const (
@@ -48,10 +53,10 @@ const (
 	more       = 1.1  // times the base that must be in use of a larger limit, so that it can be judged
 	tolerance  = 0.02 // capacity that may be given up for a smaller pool
 	growth     = 0.25 // d ln rate / d ln limit that a larger limit must show
-	leapGrowth = 0.15 // what one must show that is twice as large as one that was useless
+	leapGrowth = 0.15 // what a leap must show, far above one that was useless
 
-	shortest = 1.5  // seconds of evidence that a trial needs at least, unless it is plainly worse
-	sure     = 0.05 // standard error of ln rate with which one window is enough to try a larger limit
+	shortest = 1.5  // seconds of evidence that a trial needs at least, unless it is plainly worse or better
+	sure     = 0.05 // standard error of ln rate with which two windows are enough to try a larger limit
 	plain    = 0.25 // of ln rate: a difference that may be seen in two windows
 	longestT = 10.0 // seconds after which a trial ends, however close it is
 )
@@ -93,6 +98,7 @@ type knee struct {
 	slack   slack
 	silence float64 // for so long nothing has completed
 	demand  float64 // tasks that ran or waited in the last window, on average
+	dead    int     // larger limits in a row at which nothing completed
 	enough  float64 // tasks at once for which hi is useless, but not for more; 0 if for any
 	patient bool    // the base is to be proven before a larger limit is tried
 	long    bool    // the last window was far too long
@@ -165,7 +171,7 @@ func (k *knee) smooth(w *Window, d float64) {
 	}
 }
 
-// bindsIn reports whether tasks waited for nearly all of a window.
+// bindsIn reports whether tasks waited for most of a window.
 func bindsIn(w *Window) bool { return float64(w.BoundTime) >= binding*float64(w.Length()) }
 
 // learn takes a window apart: does it say what the limit can do?
@@ -203,7 +209,9 @@ func (k *knee) learn(w *Window, d float64) {
 		k.proof.clear() // never mix the two kinds of evidence
 		k.proofOf = bound
 	}
-	k.slack.abandoned = 0
+	if !bound || k.trial.limit != 0 || k.wantsMore() {
+		k.slack.abandoned = 0
+	}
 	if k.trial.limit != 0 {
 		k.trial.add(s, float64(k.trial.limit), d)
 		k.judge(shortest)

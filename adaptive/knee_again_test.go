@@ -180,3 +180,50 @@ func TestWithoutLoadALeapLeavesItsHalf(t *testing.T) {
 		}
 	}
 }
+
+// TestShortPeriods: what is kept of a limit is a proof, however short the windows are.
+func TestShortPeriods(t *testing.T) {
+	for _, every := range []time.Duration{shortestPeriod, 50 * time.Millisecond, 100 * time.Millisecond} {
+		p := &plant{users: 80, slots: 64, took: 20 * time.Millisecond, every: every}
+		k := kneeOf(t, Knee{Period: every})
+		all := limits(k, p, 56, int(time.Minute/every), nil) // so few wait that it must be proven
+		if last := all[len(all)-1]; p.rate(last) < 0.95*p.best() || k.mode != holding {
+			t.Errorf("windows of %v: %d after a minute, mode %v", every, last, k.mode)
+		}
+	}
+}
+
+// TestNothingCompletesAbove a limit, every time: it is tried again and again, but ever more rarely.
+func TestNothingCompletesAbove(t *testing.T) {
+	p := &plant{users: 400, slots: 1000, took: 20 * time.Millisecond}
+	k := kneeOf(t, Knee{})
+	limit, dead := 16, 0
+	const windows = 2 * 3600 * 2
+	for range windows {
+		if p.stands = limit > 40; p.stands {
+			dead++
+		}
+		limit = k.Observe(p.window(limit)).Limit
+	}
+	if part := float64(dead) / windows; part > 0.02 || limit > 40 || limit < 32 {
+		t.Errorf("at %d; nothing completed in %.1f %% of two hours", limit, 100*part)
+	}
+}
+
+// TestSearchesEnd: a search goes on after a trial that had no load, but not for ever.
+func TestSearchesEnd(t *testing.T) {
+	k := kneeOf(t, Knee{})
+	k.adopt(32)
+	for n := range 4 {
+		k.mode = shrinking
+		k.trial = trial{limit: 16}
+		k.abandon()
+		if want := map[bool]mode{true: shrinking, false: holding}[n < 3]; k.mode != want || k.limit != 32 {
+			t.Errorf("after %d trials: mode %v, limit %d", n+1, k.mode, k.limit)
+		}
+	}
+	k.trial = trial{limit: 16}
+	if k.conclude(false, -0.5, 0.05); k.slack.resumed != 0 {
+		t.Error("a verdict does not count")
+	}
+}

@@ -75,8 +75,8 @@ func (s *series) keep(n int) {
 	}
 }
 
-// forget drops what is old: as long as 16 windows, 30 completions and three times
-// of service are left.
+// forget drops what is old: as long as 16 windows, 30 completions, three seconds, and
+// three times of service are left.
 func (s *series) forget(service float64) {
 	s.keep(proofMax)
 	var completed, seconds float64
@@ -88,7 +88,7 @@ func (s *series) forget(service float64) {
 	for _, x := range *s {
 		completed -= x.completed
 		seconds -= x.seconds
-		if n <= proofMin || completed < 30 || seconds < 3*service {
+		if n <= proofMin || completed < 30 || seconds < max(2*shortest, 3*service) {
 			break
 		}
 		n--

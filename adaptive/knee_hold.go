@@ -35,7 +35,7 @@ const (
 	fading      = 60.0 // seconds in which the memory of the best capacity, and of false alarms, fades
 )
 
-// calm forgets that the limit has been content.
+// calm ends an alarm, and says how long it is until the next probe.
 func (h *hold) calm(wait float64) {
 	h.wait = wait
 	h.alarm = quiet
@@ -77,9 +77,9 @@ func (k *knee) holdOn(s sample, d float64) {
 		h.service += part * (s.logService - h.service)
 	}
 	if k.best > h.rate {
-		k.best -= (k.best - h.rate) * d / fading
+		k.best -= (k.best - h.rate) * min(1, d/fading)
 	}
-	h.doubt -= (h.doubt - 1) * d / fading
+	h.doubt -= (h.doubt - 1) * min(1, d/fading)
 	if h.time >= h.wait && len(k.proof) >= 8 {
 		k.probe()
 	}
@@ -129,7 +129,7 @@ func last(values []float64, n int) []float64 { return values[max(0, len(values)-
 // sound forgets what was known of the old regime, and tries one limit on either
 // side.
 func (k *knee) sound() {
-	k.hi, k.lo = 0, 0
+	k.hi, k.lo, k.dead = 0, 0, 0
 	k.best = math.Inf(-1)
 	k.hold.wait = k.ProbeAfter.Seconds()
 	k.hold.forgetRecent()

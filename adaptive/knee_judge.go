@@ -7,7 +7,7 @@ import "math"
 func (k *knee) judge(atLeast float64) {
 	base := k.proof.estimate(0, 3)
 	cand := k.trial.series.estimate(math.Exp(base.log), 4)
-	end := cand.seconds >= max(longestT, k.lengths(6))
+	end := cand.seconds >= max(longestT, k.lengths(6)) || len(k.trial.series) >= trialMax
 	if cand.seconds < k.lengths(2) || cand.completed < 10 && !end {
 		return
 	}
@@ -145,6 +145,7 @@ func (k *knee) conclude(accept bool, gain, err float64) {
 	far := k.leapTo(accept, gain)
 	unused := k.bracket(accept, gain, err)
 	k.patient = false
+	k.slack.resumed = 0
 	if accept {
 		k.slack.proven = 0 // what tasks wait for now is judged by this proof
 		k.proof = append(k.proof[:0], k.trial.series...)
@@ -186,6 +187,7 @@ func (k *knee) bracket(accept bool, gain, err float64) (unused bool) {
 		if k.trial.leap {
 			k.hi = 0
 		}
+		k.dead = 0
 		k.lo, k.base = k.inferior(old, cand, gain-1.6*err), cand
 		if peak := k.trial.peak; peak > old && peak < cand {
 			k.base = peak // evidence reaches only so far
@@ -196,7 +198,7 @@ func (k *knee) bracket(accept bool, gain, err float64) (unused bool) {
 		k.enough = k.enoughFor(old)
 	case cand < old:
 		k.lo = k.inferior(cand, old, -gain-1.6*err)
-	case !k.trial.leap: // which leaves its half useless
+	case !k.trial.leap: // what was found before a leap stays useless
 		k.hi = k.useless(old, cand, gain, err)
 		k.enough = k.enoughFor(k.hi)
 	}

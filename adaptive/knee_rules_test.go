@@ -246,7 +246,7 @@ func TestUselessStaysUseless(t *testing.T) {
 	}
 }
 
-// Twice a limit that brought something, but not enough, is tried once, if there is work for so many.
+// A limit far above one that brought something, but not enough, is tried once, if there is work for so many.
 func TestLeapTo(t *testing.T) {
 	good := func() *knee {
 		k := kneeOf(t, Knee{})

@@ -4,17 +4,18 @@ const (
 	slackWindows  = 20    // whose use of workers is remembered
 	slackPatience = 20.0  // seconds of slack before the limit follows demand
 	slackMost     = 960.0 // to which that doubles with each time it was wrong
-	abandonAfter  = 60.0  // seconds without load that end a trial
+	abandonAfter  = 60.0  // seconds without load after which a trial, or a proof that waits for the next burst, is given up
 )
 
 // slack is what is known of demand while the limit does not bind.
 type slack struct {
 	time      float64 // for so long the limit has not been needed
 	patience  float64 // for so long it need not be
-	abandoned float64 // for so long a trial has learnt nothing
+	abandoned float64 // for so long a trial, or a proof that waits, has learnt nothing
 	proven    int     // the limit before it followed demand, 0 if it did not
 	useless   int     // what was known to be useless above that, 0 if nothing was
 	enough    float64 // as knee.enough, of that
+	resumed   int     // searches in a row that went on after a trial without load
 	peaks     []int   // most busy workers of the last windows
 	busy      []float64
 }
@@ -52,7 +53,7 @@ func (k *knee) restore() bool {
 	if proven <= k.base {
 		return false
 	}
-	k.say("tasks wait again: back to %d, which is proven", proven)
+	k.say("tasks wait again: back to %d", proven)
 	k.base, k.hi, k.enough = proven, s.useless, s.enough
 	s.patience = min(2*s.patience, slackMost)
 	k.proof.clear()
@@ -70,6 +71,7 @@ func (k *knee) outgrown() bool {
 	k.endTrial()
 	k.resize(k.base)
 	k.mode = climbing
+	k.open()
 	return true
 }
 
@@ -108,7 +110,8 @@ func (k *knee) abandon() {
 	k.endTrial()
 	if limit < k.base || peak < k.base {
 		k.say("no load to judge %d by", limit)
-		if k.mode <= shrinking {
+		if k.mode <= shrinking && k.slack.resumed < 3 {
+			k.slack.resumed++
 			k.resize(k.base) // the search goes on when there is load
 			return
 		}
@@ -116,7 +119,7 @@ func (k *knee) abandon() {
 		return
 	}
 	k.say("%d is not needed: %d are nearly enough", limit, k.base)
-	if !leap { // which leaves its half useless
+	if !leap { // what was found before a leap stays useless
 		k.hi, k.enough = limit, max(k.demand, float64(k.base))
 	}
 	if k.mode != climbing {

@@ -37,10 +37,13 @@ func (k *knee) silent(w *Window, d float64) bool {
 	}
 	k.say("back to %d: nothing completes at %d", k.base, k.trial.limit)
 	if k.trial.limit > k.base && !k.trial.leap {
-		k.hi, k.enough = k.trial.limit, float64(k.trial.limit)
+		k.hi, k.enough = k.trial.limit, float64(k.trial.limit)*math.Exp2(float64(k.dead))
+		k.dead++ // what comes of it each time is not tried for a little more demand
 	}
 	k.endTrial()
 	if k.mode > shrinking {
+		k.hold.wait = min(2*k.hold.wait, 16*k.ProbeAfter.Seconds())
+		k.hold.up = !k.hold.up
 		k.enterHold()
 	}
 	k.resize(k.base)

@@ -201,6 +201,7 @@ func TestKneeRefusesNonsense(t *testing.T) {
 	for _, cfg := range []Knee{
 		{Period: -1},
 		{Period: time.Microsecond},
+		{Period: 19 * time.Millisecond},
 		{Min: -1},
 		{Max: -1},
 		{Min: 5, Max: 4},

@@ -40,6 +40,7 @@ func (k *knee) try(limit int, why string) bool {
 	k.say("trying %d after %d: %s", limit, k.base, why)
 	hasty := k.mode == climbing && limit > k.base && k.proof.estimate(0, 3).seconds < shortest
 	k.trial = trial{limit: limit, hasty: hasty, loose: !k.proofOf, series: k.trial.series[:0]}
+	k.slack.abandoned = 0
 	k.resize(limit)
 	return true
 }

@@ -16,6 +16,7 @@ type plant struct {
 	power        float64 // if not 0, this power of the limit is what completes, without end
 	share        int     // at most 1/share of the limit can be used
 	stands       bool
+	every        time.Duration // the length of a window; 500 ms if 0
 	cpu          float64
 
 	now       time.Duration
@@ -34,9 +35,12 @@ func (p *plant) rate(limit int) float64 {
 
 func (p *plant) busy(limit int) int { return min(p.users, max(1, limit/max(1, p.share))) }
 
-// window is what happens in half a second under a limit.
+// window is what happens in a window under a limit.
 func (p *plant) window(limit int) *Window {
-	const d = 500 * time.Millisecond
+	d := p.every
+	if d == 0 {
+		d = 500 * time.Millisecond
+	}
 	w := &Window{Start: p.now, End: p.now + d, Limit: limit, CPU: p.cpu}
 	p.now = w.End
 	busy := p.busy(limit)
