@@ -93,6 +93,8 @@
 //     three minutes, and a tenth of the throughput.
 //   - An optimum that is a single size: ten percent more or less cannot be told apart while machines themselves become
 //     six percent faster and slower.
+//   - Capacity that grows slowly and for long, such as a database that writes the log of many at once: where each doubling
+//     brings 10 %, or four times as many 17 %, the search stops, although fifty workers would do a third more than five.
 //   - When more becomes possible than before, and nothing else changes, it is found by the next probe: after a long
 //     rest, in up to sixteen minutes of load; see [Knee].ProbeAfter.
 //   - The first burst after the start meets a limit that has learnt nothing. A start far above the right size, under load

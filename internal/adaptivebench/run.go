@@ -25,7 +25,7 @@ func Run(ctx context.Context, c Config) (_ Report, err error) {
 	tasks := c.Tasks()
 	r.Period, r.Planned, r.Conditions = c.Period(), len(tasks), beginConditions()
 	began, before := time.Now(), readProcessors()
-	b := bench{config: c}
+	b := bench{config: c, ending: ending}
 	defer func() {
 		if b.db != nil {
 			err = errors.Join(err, b.db.close())
@@ -64,6 +64,7 @@ func shuffled(tasks []Task) []int {
 // bench is what experiments have in common.
 type bench struct {
 	config Config
+	ending time.Duration
 	db     *database // nil until one is needed
 }
 
@@ -116,13 +117,11 @@ func (b *bench) underLoad(ctx context.Context, t Task, s service, w *witness, st
 		return Result{}, err
 	}
 	made := time.Now()
-	closed, stop := context.WithTimeout(context.WithoutCancel(ctx), ending)
-	defer stop()
 	contender := b.config.contender(t.Contender)
 	length, phases, seen := b.config.Length(contender), phasesOf(t.Load, t.Users), newRecorder()
 	web, err := openSite(s, pool, seen.atServer)
 	if err != nil {
-		return Result{}, errors.Join(err, pool.Close(closed))
+		return Result{}, errors.Join(err, pool.Close(context.WithoutCancel(ctx)))
 	}
 	loaded, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -134,6 +133,8 @@ func (b *bench) underLoad(ctx context.Context, t Task, s service, w *witness, st
 		tallies = append(tallies, &tally{from: from, to: to, phase: phase, server: *server, users: *client})
 	})
 	users.end()
+	closed, stop := context.WithTimeout(context.WithoutCancel(ctx), b.ending)
+	defer stop()
 	err = errors.Join(web.close(closed), pool.Close(closed))
 	if loaded.Err() != nil {
 		return Result{}, errors.Join(context.Cause(loaded), err)

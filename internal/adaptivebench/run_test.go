@@ -104,6 +104,17 @@ func TestRunRefuses(t *testing.T) {
 	}
 }
 
+// TestLongExperiment: what an experiment's end may take begins with the end.
+func TestLongExperiment(t *testing.T) {
+	t.Parallel()
+	c := short("prime1m")
+	c.Speed = 30 // two seconds
+	b := bench{config: c, ending: 1500 * time.Millisecond}
+	if _, err := b.measure(t.Context(), Task{App: "prime1m", Load: FixedLoad, Users: 4, Contender: "throughput"}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestInterruptedRunKeepsWhatThereIs(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	c := short("prime1m")
@@ -123,7 +134,7 @@ func TestInterruptedRunKeepsWhatThereIs(t *testing.T) {
 // A server that fails is no contender.
 func TestFailedRequestEndsTheExperiment(t *testing.T) {
 	t.Parallel()
-	b := bench{config: short("prime1m")}
+	b := bench{config: short("prime1m"), ending: ending}
 	broken := service{answer: func(context.Context) (string, error) { return "", errors.New("the disk is full") }}
 	_, err := b.underLoad(t.Context(), Task{"prime1m", FixedLoad, 3, "2"}, broken, &witness{Optimizer: fixedOf(t, 2)}, 2)
 	if err == nil || !strings.Contains(err.Error(), "500 Internal Server Error: the disk is full") {
@@ -144,7 +155,7 @@ func TestFailedRequestEndsTheExperiment(t *testing.T) {
 func TestPoolLimitsRequests(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ users, size, want int }{{8, 3, 3}, {2, 5, 2}} {
-		b := bench{config: short("prime1m")}
+		b := bench{config: short("prime1m"), ending: ending}
 		gauge := newGauge()
 		s := service{answer: func(context.Context) (string, error) { gauge.pass(); return "done", nil }}
 		b.config.Contenders = []Contender{{"x", c.size}}
