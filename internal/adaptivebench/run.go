@@ -64,8 +64,8 @@ func shuffled(tasks []Task) []int {
 // bench is what experiments have in common.
 type bench struct {
 	config Config
-	ending time.Duration
-	db     *database // nil until one is needed
+	ending time.Duration // that the end of an experiment may take
+	db     *database     // nil until one is needed
 }
 
 func (b *bench) measure(ctx context.Context, t Task) (Result, error) {
