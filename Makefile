@@ -15,18 +15,22 @@ SEEDS    ?= 2000
 BENCH    ?= .
 PKG      ?= ./...
 COUNT    ?= 6
+VERSION  ?= $(shell git describe --tags --always --dirty --abbrev=12 2>/dev/null)
+TIME     ?= 3m
 
 # Modules of their own below the root, for example of benchmarks that link what
 # the product must not.
 NESTED = $(filter-out ./tools,$(patsubst %/go.mod,%,$(wildcard ./*/go.mod ./*/*/go.mod)))
 
+UNIT = $(shell $(GO) list ./... | grep -vE '/internal/soak$$')
+
 # What runs goroutines, and so is worth the race detector's time: everything but
 # the core, which starts none, the tests of source and documentation, and the bank,
-# cluster and crash tests, whose server is a program of its own. The simulation has fewer
+# cluster, crash and soak tests, whose server is a program of its own. The simulation has fewer
 # runs there, and a line of its own.
-RACE = $(shell $(GO) list ./... | grep -vE '/(timeout(/(heap|wheel|survival|timeouttest))?|txn/machine|cmd/txmgr|internal/(archtest|bank|cluster|crash|doctest|family|gosrc|planted|plantedtest|sim))$$')
+RACE = $(shell $(GO) list ./... | grep -vE '/(timeout(/(heap|wheel|survival|timeouttest))?|txn/machine|cmd/txmgr|internal/(archtest|bank|cluster|crash|doctest|family|gosrc|planted|plantedtest|sim|soak))$$')
 
-.PHONY: help demo build test check unit sim sim-adaptive race planted fuzz bench generate generated deps nested clean
+.PHONY: help demo build test check unit soak sim sim-adaptive race locks planted mutants fuzz bench generate generated deps nested clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -35,10 +39,10 @@ help: ## this list
 demo: ## the guided tour: real transactions, faults and deadlines, in a minute
 	$(GO) run ./cmd/txmgr demo
 
-build: ## bin/txmgr
-	$(GO) build -trimpath -o bin/txmgr ./cmd/txmgr
+build: ## bin/txmgr, stamped with VERSION: the last tag and the commit
+	$(GO) build -trimpath -ldflags '-X github.com/txmgr/txmgr/node.release=$(VERSION)' -o bin/txmgr ./cmd/txmgr
 
-test: deps check generated nested demo unit sim planted fuzz race ## all that CI runs; installs what is missing (root on Debian)
+test: deps check generated nested demo unit soak sim planted fuzz race locks ## all that CI runs; installs what is missing (root on Debian)
 
 check: ## format, vet, staticcheck, go.mod, house rules
 	@echo '== gofumpt'
@@ -53,8 +57,12 @@ check: ## format, vet, staticcheck, go.mod, house rules
 	@echo '== house rules'
 	@$(GO) test ./internal/archtest
 
-unit: ## every test once, with private databases
-	$(GO) test -count=1 -timeout 15m ./...
+unit: ## every test but the soak once, with private databases
+	$(GO) test -count=1 -timeout 15m $(UNIT)
+
+# By itself: beside the tests of other packages it would measure how busy they keep the machine.
+soak: ## everything that the API offers at once, under faults, for TIME (3m); then what is left is compared; TIME=1h
+	$(GO) test -count=1 -timeout 0 -v ./internal/soak -soak.time $(TIME)
 
 sim: ## SEEDS (2000) runs of the simulated cluster; SEEDS=100000 for a night
 	TXMGR_SIM_SEEDS=$(SEEDS) $(GO) test -count=1 -timeout 0 -run 'TestSim$$' -v ./internal/sim
@@ -73,9 +81,21 @@ race: ## the packages that run goroutines, under the race detector
 	CGO_ENABLED=1 $(GO) test -race -count=1 -run 'Snapshot|Readers|Scan' ./txn/machine
 	CGO_ENABLED=1 TXMGR_SIM_SEEDS=40 $(GO) test -race -count=1 -timeout 20m -skip TestPlantedBugs ./internal/sim
 
+# A mutex that is watched allocates; the other two take one lock a million times.
+NOLOCKS = ^(TestRotationAllocatesNothing|TestAMillionLeaveNothing|TestEveryBitFlip)$$
+
+# What has mutexes of the product's and tests that do not start a program: 40 runs of the simulation take them all.
+locks: ## the packages with mutexes, each mutex watched for recursion and for two orders
+	$(GO) run -C tools/locks . -- -count=1 -timeout 20m -skip '$(NOLOCKS)' ./adaptive ./client ./node/... ./participant/... ./raftfsm/... ./recovery ./server/... ./timeout/hashbelt ./timeout/purgatory ./timeout/wheel/runner ./txn ./txn/txnhttp ./txn/txntest
+	TXMGR_SIM_SEEDS=40 $(GO) run -C tools/locks . -- -count=1 -timeout 20m -run 'TestSim$$' ./internal/sim
+
 planted: ## one bug after the other is planted: each must be caught by the test that guards against it
 	@$(GO) vet -tags planted ./internal/planted
 	$(GO) test -tags planted -count=1 -timeout 20m -v -run TestPlants ./internal/planted
+
+mutants: ## random one-token changes that no test notices: PKG=./recovery N=20 TIME=10m SEED=1 ARGS='-short -not Storm'
+	@$(GO) -C tools build -o ../bin/mutants ./mutants
+	nice bin/mutants -n $(or $(N),20) -time $(TIME) -seed $(or $(SEED),1) $(ARGS) $(if $(filter ./...,$(PKG)),./recovery,$(PKG))
 
 fuzz: ## every fuzz target for FUZZTIME (3s)
 	@FUZZTIME=$(FUZZTIME) scripts/fuzz
@@ -94,8 +114,9 @@ generated: ## fails when the committed API code is not what its sources give
 	@echo '== generated code'
 	@api/generate.sh --check
 
-nested: ## vet the modules below the root
-	@for m in $(NESTED); do echo "== go vet $$m"; $(GO) -C "$$m" vet ./...; done
+nested: ## vet the modules below the root, and test the tools
+	@for m in tools $(NESTED); do echo "== go vet $$m"; $(GO) -C "$$m" vet ./...; done
+	$(GO) -C tools test -count=1 ./...
 
 deps: ## install the programs that the tests need, or say which
 	@scripts/deps

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -159,18 +160,18 @@ func TestShares(t *testing.T) {
 		}
 		synctest.Wait()
 		start := time.Now()
-		done := 0
+		var done atomic.Int32
 		for range 40 {
 			l.add(1, 1, lasting(time.Second))
-			l.add(2, 2, func() error { done++; return nil })
+			l.add(2, 2, func() error { done.Add(1); return nil })
 		}
 		<-time.After(10 * time.Second)
 		synctest.Wait()
 		l.mu.Lock()
 		left := len(l.parties[1].waiting[1])
 		l.mu.Unlock()
-		if g.at.Load() != 4 || left != 0 || done != 40 {
-			t.Errorf("after %v: %d hang, %d are left of the slow ones, %d are done of the fast ones", time.Since(start), g.at.Load(), left, done)
+		if g.at.Load() != 4 || left != 0 || done.Load() != 40 {
+			t.Errorf("after %v: %d hang, %d are left of the slow ones, %d are done of the fast ones", time.Since(start), g.at.Load(), left, done.Load())
 		}
 		if l.most > 8 || l.parties[0].most > 4 || l.parties[1].most > 4 {
 			t.Errorf("%d ran at once, %d and %d of one party", l.most, l.parties[0].most, l.parties[1].most)

@@ -22,6 +22,9 @@ PATH="$work/bin:$PATH" protoc --proto_path=. \
 	--connect-go_out="$work/out" --connect-go_opt=paths=source_relative,simple \
 	txmgr/v1/*.proto
 
+# As all other code: the check of a change looks at every file that it touches.
+find "$work/out" -name '*.go' -exec go tool -modfile=../tools/go.mod gofumpt -w {} +
+
 if [ "${1:-}" = --check ]; then
 	for f in $(cd "$work/out" && find . -name '*.go'); do
 		cmp "$work/out/$f" "$f" || {

@@ -27,7 +27,8 @@ type Client struct {
 	unary, streams *http.Transport
 	pipe           *pipe
 	beating        sync.WaitGroup // sessions
-	opening        sync.Mutex     // held while one is added to these, and while the client is closed: then none is
+	mark           latestMark
+	opening        sync.Mutex // held while one is added to these, and while the client is closed: then none is
 	secret         *secret
 
 	ctx   context.Context // ends with Close
@@ -125,8 +126,8 @@ func (c *Client) endpoint(base string) *endpoint {
 		connect.WithAcceptCompression("gzip", nil, nil),
 	}
 	e := &endpoint{base: base}
-	unary := &http.Client{Transport: &door{c.unary, c, e}, CheckRedirect: nowhere}
-	streams := &http.Client{Transport: &door{frames{c.streams}, c, e}, CheckRedirect: nowhere}
+	unary := &http.Client{Transport: &door{c.unary, c, e, false}, CheckRedirect: nowhere}
+	streams := &http.Client{Transport: &door{frames{c.streams}, c, e, true}, CheckRedirect: nowhere}
 	e.transactions = txmgrv1connect.NewTransactionServiceClient(unary, base, options...)
 	e.streams = txmgrv1connect.NewTransactionServiceClient(streams, base, options...)
 	e.participants = txmgrv1connect.NewParticipantServiceClient(unary, base, options...)

@@ -59,7 +59,7 @@ func story(ctx context.Context, c server.Coordinator, f *servertest.Fake) []any 
 	note(c.Enlist(ctx, a, txn.Enlistment{Participant: "nobody"}))
 	note(c.Enlist(ctx, a, txn.Enlistment{Participant: "BAD NAME"}))
 	note(c.Extend(ctx, a, 2*time.Minute))
-	note(c.Groups(ctx))
+	note(c.Groups(ctx, txn.GroupRange{}))
 	note(c.Pools(ctx, ""))
 	note(c.Pools(ctx, "bank"))
 	note(c.Pools(ctx, "nobody"))
@@ -101,12 +101,12 @@ func story(ctx context.Context, c server.Coordinator, f *servertest.Fake) []any 
 	note(c.CloseSession(ctx, s.ID)) // repeated
 	note(c.Sessions(ctx, txn.SessionFilter{}))
 	note(c.Sessions(ctx, txn.SessionFilter{Ended: true, Limit: 5}))
-	note(c.AddParticipant(ctx, txn.Participant{Name: "web", Kind: "web", Settings: map[string]string{"url": "x"}, CoordinatorPrepares: true}))
-	note(c.AddParticipant(ctx, txn.Participant{Name: "bank", Kind: "ledger"}))
+	note(c.AddParticipant(ctx, txn.Participant{Name: "web", Kind: "web", Settings: map[string]string{"url": "x"}, CoordinatorPrepares: true}, "", ""))
+	note(c.AddParticipant(ctx, txn.Participant{Name: "bank", Kind: "ledger"}, "", ""))
 	note(c.TestParticipant(ctx, "web"))
 	note(c.TestParticipant(ctx, "nobody"))
-	note(c.RemoveParticipant(ctx, "stock"))
-	note(c.RemoveParticipant(ctx, "stock"))
+	note(c.RemoveParticipant(ctx, "stock", "", ""))
+	note(c.RemoveParticipant(ctx, "stock", "", ""))
 	note(c.Participants(ctx))
 
 	v, d, l := newID(3), newID(4), newID(5)
@@ -398,7 +398,7 @@ func TestWatch(t *testing.T) {
 	}
 	close(events)
 	for _, err := range c.Watch(t.Context(), txn.Filter{}) {
-		if !errors.Is(err, txn.ErrUnavailable) || !strings.Contains(err.Error(), "txmgr dev") {
+		if !errors.Is(err, txn.ErrUnavailable) || !strings.Contains(err.Error(), "no server listens at this address") {
 			t.Errorf("without a server: %v", err)
 		}
 	}

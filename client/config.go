@@ -32,9 +32,10 @@ type Config struct {
 	// Unary makes every call a request of its own, over HTTP/1.1. It is slower
 	// by an order of magnitude and passes every proxy.
 	Unary bool
-	// FailFast makes a refused connection an error at once, as long as no
-	// connection has ever been made: for command lines, where somebody is
-	// waiting for the answer. Otherwise it is tried until the context ends.
+	// FailFast makes a call an error as soon as no address can be connected to, as
+	// long as no server has ever answered: a wrong address then fails each call at once.
+	// Otherwise connections are tried until the context ends, since a server may be
+	// about to start. [Client.Ping] is the check for the start of a program.
 	FailFast bool
 	// TLS is used for https addresses. Defaults to the system's certificates, or to
 	// what the following files say.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
+	"time"
 
 	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
 	"github.com/txmgr/txmgr/api/wire"
@@ -31,6 +33,7 @@ func (c *Client) List(ctx context.Context, f txn.Filter) ([]txn.Info, error) {
 }
 
 // Watch yields changes of state from now on, until ctx ends or the loop is left.
+// Without an error the loop ends only after ctx: its error says why.
 // A connection that is lost ends it with an error, which comes last: whoever
 // watches again may have missed something in between.
 func (c *Client) Watch(ctx context.Context, f txn.Filter) iter.Seq2[txn.Event, error] {
@@ -43,7 +46,7 @@ func (c *Client) Watch(ctx context.Context, f txn.Filter) iter.Seq2[txn.Event, e
 			switch err = c.judge(e, n, true, err); {
 			case c.ctx.Err() != nil:
 				err = errClosed
-			case ctx.Err() != nil:
+			case ctx.Err() != nil, watched(ctx, err):
 				return
 			case isLost(err):
 				err = fmt.Errorf("%w: %w", txn.ErrUnavailable, err)
@@ -74,11 +77,23 @@ func (c *Client) Watch(ctx context.Context, f txn.Filter) iter.Seq2[txn.Event, e
 	}
 }
 
-// Groups shows the survival index.
-func (c *Client) Groups(ctx context.Context) (txn.Groups, error) {
+// watched reports whether the server ended a watch at the deadline of ctx, and then waits
+// for ctx: the server learns of the deadline in whole milliseconds, and so ends up to one
+// before.
+func watched(ctx context.Context, err error) bool {
+	until, has := ctx.Deadline()
+	if !has || time.Until(until) > lastWord || !errors.Is(err, txn.ErrWaitTimeout) {
+		return false
+	}
+	<-ctx.Done()
+	return true
+}
+
+// Groups shows a part of the survival index.
+func (c *Client) Groups(ctx context.Context, r txn.GroupRange) (txn.Groups, error) {
 	var res *txmgrv1.GroupsResponse
 	err := c.longCall(ctx, "timeouts", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
-		res, err = e.timeouts.Groups(ctx, &txmgrv1.GroupsRequest{})
+		res, err = e.timeouts.Groups(ctx, &txmgrv1.GroupsRequest{From: r.From, Limit: int32(min(max(r.Limit, 0), txn.MaxGroups))})
 		return err
 	})
 	if err != nil {
@@ -88,10 +103,11 @@ func (c *Client) Groups(ctx context.Context) (txn.Groups, error) {
 }
 
 // AddParticipant registers a participant, or changes the settings of a known one
-// of the same kind.
-func (c *Client) AddParticipant(ctx context.Context, p txn.Participant) error {
+// of the same kind. The audit keeps who wants it, at most 128 bytes, and why, at most 512;
+// both may be empty, and with a token it is the token's name that counts.
+func (c *Client) AddParticipant(ctx context.Context, p txn.Participant, by, reason string) error {
 	return c.unaryCall(ctx, "add participant", txn.ID{}, func(ctx context.Context, e *endpoint) error {
-		_, err := e.participants.Add(ctx, wire.FromParticipant(p))
+		_, err := e.participants.Add(ctx, wire.FromParticipant(p, by, reason))
 		return err
 	})
 }
@@ -133,16 +149,36 @@ func (c *Client) TestParticipant(ctx context.Context, name string) error {
 }
 
 // RemoveParticipant takes a registration back; [txn.ErrConflict] while a branch
-// needs it.
-func (c *Client) RemoveParticipant(ctx context.Context, name string) error {
+// needs it. The audit keeps who wants it and why, as of AddParticipant.
+func (c *Client) RemoveParticipant(ctx context.Context, name, by, reason string) error {
 	return c.unaryCall(ctx, "remove participant", txn.ID{}, func(ctx context.Context, e *endpoint) error {
-		_, err := e.participants.Remove(ctx, &txmgrv1.RemoveRequest{Name: wire.Text(name)})
+		_, err := e.participants.Remove(ctx, &txmgrv1.RemoveRequest{Name: wire.Text(name), By: wire.Text(by), Reason: wire.Text(reason)})
 		return err
 	})
 }
 
-// Status shows the node that answers.
+// Status shows the node that answers. With several addresses, a node that knows no leader answers
+// only when no other one does that knows it.
 func (c *Client) Status(ctx context.Context) (txn.Status, error) {
+	_, n := c.at()
+	s, err := c.status(ctx)
+	for range len(c.endpoints) - 1 {
+		// A node that has just started knows the leader's id before it knows the nodes.
+		if err != nil || s.Leader || slices.ContainsFunc(s.Members, func(m txn.Member) bool { return m.Leader }) {
+			break
+		}
+		c.leave(n)
+		_, n = c.at()
+		other, failed := c.status(ctx)
+		if failed != nil {
+			break
+		}
+		s = other
+	}
+	return s, err
+}
+
+func (c *Client) status(ctx context.Context) (txn.Status, error) {
 	var res *txmgrv1.StatusResponse
 	err := c.unaryCall(ctx, "status", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
 		res, err = e.cluster.Status(ctx, &txmgrv1.StatusRequest{})

@@ -20,8 +20,9 @@
 //     TransferLeader and Leave, are tried again only when they surely have not
 //     been carried out.
 //  3. A commit, vote or delegation that may have arrived and has no answer is
-//     [txn.ErrInDoubt], with the id; one that surely has not is
-//     [txn.ErrUnavailable]. No other call is ever in doubt: all of them may simply
+//     [txn.ErrInDoubt], with the id, also when a later try of the same call is told
+//     that the transaction is not known, or that the caller may not ask; one that
+//     surely has not arrived is [txn.ErrUnavailable]. No other call is ever in doubt: all of them may simply
 //     be made again.
 //  4. Errors are *[txn.Error] with the sentinels that the coordinator gave, and
 //     those of the context that ended the call.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/txmgr/txmgr/api/wire"
@@ -78,8 +79,9 @@ func (h *health) note(answered bool, now time.Time) {
 // may say who leads.
 type door struct {
 	http.RoundTripper
-	c *Client
-	e *endpoint
+	c     *Client
+	e     *endpoint
+	http2 bool
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -99,16 +101,41 @@ func (d *door) RoundTrip(r *http.Request) (*http.Response, error) {
 		d.e.health.note(err == nil, time.Now())
 	}
 	if err != nil {
+		if d.http2 && !errors.Is(err, syscall.ECONNREFUSED) && r.Context().Err() == nil && !d.c.reached.Load() && d.wantsTLS(r.Context()) {
+			err = errSpeaksTLS
+		}
 		return nil, err
 	}
-	if r.URL.Scheme == "http" && answer.Proto == "HTTP/1.0" && answer.StatusCode == http.StatusBadRequest {
-		return nil, errors.Join(errSpeaksTLS, answer.Body.Close()) // net/http's own answer
+	if wantsTLS(answer) {
+		return nil, errors.Join(errSpeaksTLS, answer.Body.Close())
 	}
 	// Whoever takes what is stale does so to spare the leader.
 	if leader := answer.Header.Get(wire.HeaderLeader); leader != "" && !stale {
 		d.c.follow(leader)
 	}
 	return answer, nil
+}
+
+// wantsTLS reports whether an answer is that of net/http to what is not TLS.
+func wantsTLS(answer *http.Response) bool {
+	return answer.Request.URL.Scheme == "http" && answer.Proto == "HTTP/1.0" && answer.StatusCode == http.StatusBadRequest
+}
+
+// wantsTLS asks over HTTP/1.1: a server of TLS closes a connection that begins as HTTP/2
+// without an answer.
+func (d *door) wantsTLS(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, d.e.base+"/livez", nil)
+	if err != nil || r.URL.Scheme != "http" {
+		return false
+	}
+	answer, err := d.c.unary.RoundTrip(r)
+	if err != nil {
+		return false
+	}
+	_ = answer.Body.Close() // the head says it all
+	return wantsTLS(answer)
 }
 
 // CloseIdleConnections lets [http.Client.CloseIdleConnections] reach the

@@ -11,14 +11,36 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Begin starts a transaction. See [txn.Manager].
+// Begin starts a transaction. See [txn.Manager]. An id that is made here gets the latest
+// mark that this client knows; one that turns out to be older than what the coordinator
+// remembers, since nothing was begun here for long, is replaced: nothing was done under it.
 func (c *Client) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
-	if o.ID.IsZero() {
-		o.ID = newID()
-	}
 	if s := sessionFrom(ctx, c); s != nil && o.Session.IsZero() {
 		o.Session = s.id
 	}
+	if !o.ID.IsZero() {
+		b, err := c.begin(ctx, o)
+		c.mark.learn(b, err)
+		return b, err
+	}
+	for n := 1; ; n++ {
+		o.ID, o.Mark = newID(), c.mark.latest()
+		b, err := c.begin(ctx, o)
+		c.mark.learn(b, err)
+		switch {
+		case !errors.Is(err, txn.ErrForgotten):
+			return b, err
+		case n == newIDs:
+			return b, newError("begin", o.ID, fmt.Errorf("%w: the coordinator forgets outcomes sooner than a begin takes: raise its retention", txn.ErrUnavailable))
+		}
+	}
+}
+
+// newIDs is how many ids a begin makes: the first may be too old, and so may be others
+// where outcomes are hardly kept.
+const newIDs = 5
+
+func (c *Client) begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
 	if c.cfg.Unary {
 		return c.beginUnary(ctx, o)
 	}
@@ -128,7 +150,7 @@ func (c *Client) decide(ctx context.Context, op string, id txn.ID, weight int, c
 // outcomeOf is as much of the outcome as the error of a refused call tells.
 func outcomeOf(err error) txn.Outcome {
 	if e := (*txn.Error)(nil); errors.As(err, &e) {
-		return txn.Outcome{State: e.State, Cause: e.Cause}
+		return txn.Outcome{State: e.State, Cause: e.Cause, EndedByHand: errors.Is(err, txn.ErrEndedByHand)}
 	}
 	return txn.Outcome{}
 }

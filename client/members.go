@@ -59,8 +59,8 @@ func (c *Client) Leave(ctx context.Context, by string) error {
 	})
 }
 
-// Resume ends the time in which a restored cluster is held. [txn.ErrConflict]: it is
-// not.
+// Resume ends the time in which a restored cluster is held. When it is not, nothing
+// changes.
 func (c *Client) Resume(ctx context.Context, by, reason string) error {
 	r := &txmgrv1.ResumeRequest{By: wire.Text(by), Reason: wire.Text(reason)}
 	return c.unaryCall(ctx, "resume", txn.ID{}, func(ctx context.Context, e *endpoint) error {
@@ -76,6 +76,7 @@ func (c *Client) once(ctx context.Context, op string, call func(context.Context,
 	ctx, trying, cancel := c.patient(ctx, c.cfg.AskTimeout)
 	defer cancel()
 	var last complaint
+	var left vain
 	for tries := 0; ; tries++ {
 		traced, connected := traced(ctx)
 		e, n := c.at()
@@ -94,7 +95,7 @@ func (c *Client) once(ctx context.Context, op string, call func(context.Context,
 			return newError(op, txn.ID{}, fmt.Errorf("%w: it may have been done all the same: %w", txn.ErrUnavailable, err))
 		case !noAnswer:
 			return final(op, txn.ID{}, err)
-		case hopeless(err) || c.cfg.FailFast && !c.reached.Load():
+		case left.note(c, l):
 			return newError(op, txn.ID{}, fmt.Errorf("%w: %w", txn.ErrUnavailable, err))
 		}
 		if !c.sleep(trying, backoff(tries, err)) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"strings"
 	"syscall"
 	"time"
@@ -29,10 +30,13 @@ type lostError struct {
 	err  error
 }
 
-// Error says what became of the connection and, when nothing listens, what to do.
+// Error says what became of the connection, and when that says little, why.
 func (e *lostError) Error() string {
-	if errors.Is(e.err, syscall.ECONNREFUSED) {
-		return fmt.Sprintf("%s: connection refused: is the server running? start one: txmgr dev", e.base)
+	switch {
+	case errors.Is(e.err, syscall.ECONNREFUSED):
+		return e.base + ": connection refused: no server listens at this address"
+	case errors.Is(e.err, http.ErrSchemeMismatch):
+		return e.base + ": the server does not speak TLS: write http:// in its address"
 	}
 	return fmt.Sprintf("%s: %v", e.base, e.err)
 }
@@ -66,7 +70,28 @@ func isLost(err error) bool {
 // hopeless reports whether the connection will not be made by trying again.
 func hopeless(err error) bool {
 	certificate, record := (*tls.CertificateVerificationError)(nil), tls.RecordHeaderError{}
-	return errors.As(err, &certificate) || errors.As(err, &record) || errors.Is(err, errSpeaksTLS)
+	return errors.As(err, &certificate) || errors.As(err, &record) || errors.Is(err, http.ErrSchemeMismatch) || errors.Is(err, errSpeaksTLS)
+}
+
+// vain are the addresses that one call need not try again.
+type vain map[string]bool
+
+// note takes the error of a try that got no answer, and reports whether no address is
+// left to try.
+func (v *vain) note(c *Client, l *lostError) bool {
+	if l.sent || !hopeless(l) && (!c.cfg.FailFast || c.reached.Load()) {
+		return false
+	}
+	if *v == nil {
+		*v = vain{}
+	}
+	(*v)[l.base] = true
+	for _, e := range c.endpoints {
+		if !(*v)[e.base] {
+			return false
+		}
+	}
+	return true
 }
 
 // errSpeaksTLS: a server that speaks TLS alone was spoken to without.
@@ -106,6 +131,7 @@ func (c *Client) patient(ctx context.Context, patience time.Duration) (calling, 
 func (c *Client) retryUntil(ctx context.Context, op string, id txn.ID, try func() error) error {
 	maybe := false // some try may have been carried out
 	var last complaint
+	var left vain
 	for n := 0; ; n++ {
 		err := try()
 		if err == nil {
@@ -116,12 +142,18 @@ func (c *Client) retryUntil(ctx context.Context, op string, id txn.ID, try func(
 		l := (*lostError)(nil)
 		noAnswer := errors.As(err, &l)
 		maybe = maybe || noAnswer && l.sent || errors.Is(err, txn.ErrInDoubt)
+		if !noAnswer {
+			c.reached.CompareAndSwap(false, true)
+		}
 		switch {
 		case !noAnswer && !again(err):
+			if maybe && wire.Decides(op) && saysNothing(err) {
+				return unanswered(op, id, maybe, fmt.Errorf("an earlier try may have been carried out, and now the answer is: %w", err))
+			}
 			return final(op, id, perhapsDone(op, n, err))
 		case c.ctx.Err() != nil:
 			return unanswered(op, id, maybe, errClosed)
-		case noAnswer && !l.sent && (hopeless(err) || c.cfg.FailFast && !c.reached.Load()):
+		case noAnswer && left.note(c, l):
 			return unanswered(op, id, maybe, fmt.Errorf("%w: %w", txn.ErrUnavailable, err))
 		}
 		if !c.sleep(ctx, backoff(n, err)) {
@@ -192,6 +224,13 @@ func ended(ctx context.Context, last error) error {
 		last = errors.New(last.Error())
 	}
 	return fmt.Errorf("%w: %w: %w", txn.ErrUnavailable, cause, last)
+}
+
+// saysNothing reports whether an answer leaves open what became of an earlier try of
+// the same call: the transaction may have been decided by it and been forgotten since,
+// or the caller may have lost its rights in between.
+func saysNothing(err error) bool {
+	return errors.Is(err, txn.ErrNotFound) || errors.Is(err, txn.ErrDenied)
 }
 
 // takesAway are the calls that do not find a second time what they were about.

@@ -38,7 +38,7 @@ func TestNothingListens(t *testing.T) {
 		cfg.Address = "http://" + freePort(t)
 		c := open(t, cfg)
 		_, err := c.Begin(soon(t, 100*time.Millisecond), txn.Options{ID: newID(1)})
-		if !errors.Is(err, txn.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), cfg.Address+": connection refused: is the server running? start one: txmgr dev") {
+		if !errors.Is(err, txn.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), cfg.Address+": connection refused: no server listens at this address") || strings.Contains(err.Error(), "txmgr dev") {
 			t.Errorf("begin: %v", err)
 		}
 		// Surely not sent: no doubt.
@@ -516,4 +516,42 @@ func eventually(t *testing.T, what string, ok func() bool) {
 			t.Fatalf("%s: not within 15s", what)
 		}
 	}
+}
+
+// A scheme that the server does not speak is never mended by time: every call says so at
+// once, over both transports and both ways.
+func TestWrongSchemeFailsAtOnce(t *testing.T) {
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	defer secure.Close()
+	plain := serve(t, servertest.New())
+	ways(t, func(t *testing.T, cfg client.Config) {
+		for address, says := range map[string]string{
+			"http://" + secure.Listener.Addr().String():  "write https://",
+			strings.Replace(plain, "http:", "https:", 1): "write http://",
+		} {
+			for name, call := range map[string]func(context.Context, *client.Client) error{
+				"begin": func(ctx context.Context, c *client.Client) error { _, err := c.Begin(ctx, txn.Options{}); return err },
+				"wait": func(ctx context.Context, c *client.Client) error {
+					_, err := c.Wait(ctx, newID(1), txn.Finished)
+					return err
+				},
+				"transfer leader": func(ctx context.Context, c *client.Client) error { return c.TransferLeader(ctx, "") },
+				"ping":            func(ctx context.Context, c *client.Client) error { return c.Ping(ctx) },
+			} {
+				cfg.Address = address
+				ctx := soon(t, time.Minute)
+				err := call(ctx, open(t, cfg))
+				if !errors.Is(err, txn.ErrUnavailable) || !strings.Contains(err.Error(), says) || ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("%s of %s: %v", name, address, err)
+				}
+			}
+		}
+		// One node with a wrong scheme does not keep a call from another node.
+		cfg.Address = "http://" + secure.Listener.Addr().String() + "," + plain
+		if _, err := open(t, cfg).Begin(t.Context(), txn.Options{}); err != nil {
+			t.Errorf("with a second address: %v", err)
+		}
+	})
 }

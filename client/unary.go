@@ -12,7 +12,7 @@ import (
 // The calls of manager.go as requests of their own, for [Config.Unary].
 
 func (c *Client) beginUnary(ctx context.Context, o txn.Options) (txn.Begun, error) {
-	r := &txmgrv1.BeginRequest{Id: o.ID.String(), Name: wire.Text(o.Name), Labels: wire.TextMap(o.Labels), Session: wire.FormatSession(o.Session)}
+	r := &txmgrv1.BeginRequest{Id: o.ID.String(), Name: wire.Text(o.Name), Labels: wire.TextMap(o.Labels), Session: wire.FormatSession(o.Session), Mark: o.Mark.String()}
 	if o.Timeout != 0 {
 		r.Timeout = o.Timeout.String()
 	}
@@ -37,6 +37,9 @@ func begunOf(id txn.ID, r *txmgrv1.BeginResponse) (txn.Begun, error) {
 		return b, newError("begin", id, err)
 	}
 	if b.Timeout, err = wire.ParseDuration("timeout", r.GetTimeout()); err != nil {
+		return b, newError("begin", id, err)
+	}
+	if b.Mark, err = txn.ParseMark(r.GetMark()); err != nil {
 		return b, newError("begin", id, err)
 	}
 	for _, m := range r.GetBranches() {
@@ -133,7 +136,7 @@ func (c *Client) decideBy(
 	if err != nil {
 		return outcomeOf(err), err
 	}
-	var o txn.Outcome
+	o := txn.Outcome{EndedByHand: res.GetEndedByHand()}
 	for _, f := range []struct {
 		into interface{ UnmarshalText([]byte) error }
 		name string

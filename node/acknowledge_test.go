@@ -40,7 +40,7 @@ func TestCutOffLeaderAnswersNoRead(t *testing.T) {
 		reads := map[string]func(context.Context) error{
 			"get":          func(ctx context.Context) error { _, err := n.Get(ctx, b.ID); return err },
 			"list":         func(ctx context.Context) error { _, err := n.List(ctx, txn.Filter{}); return err },
-			"groups":       func(ctx context.Context) error { _, err := n.Groups(ctx); return err },
+			"groups":       func(ctx context.Context) error { _, err := n.Groups(ctx, txn.GroupRange{}); return err },
 			"doubts":       func(ctx context.Context) error { _, err := n.Doubts(ctx); return err },
 			"audit":        func(ctx context.Context) error { _, err := n.Audit(ctx, txn.AuditFilter{}); return err },
 			"participants": func(ctx context.Context) error { _, err := n.Participants(ctx); return err },

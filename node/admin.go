@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -122,8 +121,12 @@ func (n *Node) Status(ctx context.Context) (txn.Status, error) {
 		c := m.Counts()
 		s.Incarnation, s.Held = m.Incarnation(), m.Held()
 		s.Cluster, s.Interval = boot.Cluster, txn.Duration(boot.Interval)
-		s.Open, s.Undone, s.Finished, s.Hazards = c.Open, c.Undone, c.Finished, c.Hazards
-		s.Committed, s.RolledBack, s.TimedOut = c.Committed, c.RolledBack, c.TimedOut
+		s.Open, s.Delegated, s.Undone, s.Finished, s.Hazards = c.Open, c.Delegated, c.Undone, c.Finished, c.Hazards
+		s.Committed, s.RolledBack, s.TimedOut = c.Committed, c.RolledBack.Sum(), c.RolledBack[txn.CauseTimeout]
+		s.RolledBackBy = make(map[txn.Cause]uint64)
+		for _, cause := range txn.Causes() {
+			s.RolledBackBy[cause] = c.RolledBack[cause]
+		}
 		s.Sessions, s.SessionsExpired = c.Sessions, c.SessionsExpired
 	})
 	s.Members = n.Members()
@@ -141,12 +144,4 @@ func (n *Node) Status(ctx context.Context) (txn.Status, error) {
 		}
 	}
 	return s, nil
-}
-
-// Version is the module's version as it was built: "devel" from a checkout.
-func Version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		return info.Main.Version
-	}
-	return "devel"
 }

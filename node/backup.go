@@ -49,18 +49,21 @@ func (n *Node) backup(ctx context.Context, w io.Writer) (b txn.Backup, err error
 	}, interrupted{ctx, whole})
 }
 
-// freshSnapshot takes a snapshot and opens it. raft takes none as long as nothing follows
-// a change of who takes part; and others that are taken at the same time may push it out
+// freshSnapshot takes a snapshot and opens it. raft takes none when nothing was applied
+// since it started; and others that are taken at the same time may push it out
 // before it is open.
 func (n *Node) freshSnapshot() (meta *raft.SnapshotMeta, r io.ReadCloser, err error) {
 	for range 3 {
-		f := n.raft.Snapshot()
-		if err = f.Error(); err != nil {
-			err = fmt.Errorf("taking a snapshot: %w", err)
+		f, failed := n.takeSnapshot()
+		switch {
+		case f == nil:
+			err = fmt.Errorf("taking a snapshot: %w", failed)
 			if n.raft.Barrier(0).Error() != nil { // an entry
-				break
+				return nil, nil, err
 			}
 			continue
+		case failed != nil:
+			n.logger.Warn("the log was not shortened after a snapshot", "error", failed)
 		}
 		if meta, r, err = f.Open(); err == nil {
 			return meta, r, nil

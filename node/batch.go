@@ -35,6 +35,8 @@ var errFull = fmt.Errorf("%w: too much load: %d full batches wait for the log", 
 type proposal struct {
 	done chan outcome // capacity 1: an answer never waits for its caller
 	over func()       // called before the answer, whether somebody still waits or not; may be nil
+
+	pending *atomic.Int64 // of the batcher
 }
 
 type outcome struct {
@@ -77,6 +79,9 @@ type batcher struct {
 
 	proposals sync.Pool
 
+	pending  atomic.Int64  // proposals without an answer
+	landings atomic.Uint64 // entries whose callers have their answers
+
 	commands, entries, tickEntries, bytes atomic.Uint64
 	lastEntry                             atomic.Int64 // nanoseconds since start
 	start                                 time.Time
@@ -93,7 +98,7 @@ func newBatcher(r *raft.Raft, c *clock, wall func() time.Time) *batcher {
 		raft: r, current: r.CurrentTerm, clock: c, wall: wall, start: time.Now(),
 		wake: make(chan struct{}, 1), flights: make(chan flight), stop: make(chan struct{}),
 	}
-	b.proposals.New = func() any { return &proposal{done: make(chan outcome, 1)} }
+	b.proposals.New = func() any { return &proposal{done: make(chan outcome, 1), pending: &b.pending} }
 	b.done.Add(2)
 	go b.send()
 	go b.await()
@@ -113,6 +118,7 @@ func (b *batcher) propose(ctx context.Context, c machine.Command) (machine.Resul
 func (b *batcher) proposeIn(ctx context.Context, term uint64, c machine.Command, over func()) (machine.Result, error) {
 	p := b.proposals.Get().(*proposal)
 	p.over = over
+	b.pending.Add(1)
 	err := ctx.Err()
 	if err != nil {
 		err = fmt.Errorf("%w: %w before the command was proposed", txn.ErrUnavailable, context.Cause(ctx))
@@ -253,6 +259,7 @@ func (b *batcher) send() {
 			return
 		}
 		b.gather()
+		failpoint.Hit("batch")
 		for l := b.next(); l != nil; l = b.next() {
 			tick, _ := b.clock.now()
 			if err := raftfsm.SealEntry(l.buf, tick, b.wall().UnixMilli(), l.commands); err != nil {
@@ -325,6 +332,7 @@ func (b *batcher) next() *batch {
 
 // landed says that the callers of an entry have their answers.
 func (b *batcher) landed() {
+	b.landings.Add(1)
 	b.mu.Lock()
 	b.flying--
 	b.mu.Unlock()
@@ -382,8 +390,9 @@ func refusal(err error) error {
 	}
 }
 
-// end calls over, once.
+// end says that the proposal has its answer, and calls over. It is called once.
 func (p *proposal) end() {
+	p.pending.Add(-1)
 	if p.over != nil {
 		p.over()
 		p.over = nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/txmgr/txmgr/raftfsm"
@@ -19,7 +20,7 @@ func grounded() *batcher {
 func (b *batcher) mustPut(t *testing.T, commands ...machine.Command) {
 	t.Helper()
 	for _, c := range commands {
-		if err := b.put(0, c, &proposal{done: make(chan outcome, 1)}); err != nil {
+		if err := b.put(0, c, &proposal{done: make(chan outcome, 1), pending: new(atomic.Int64)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -52,7 +53,7 @@ const nothing = -1
 // leadership down: it may be what the node does before it can.
 func TestBatchRefusesWhenTheTermIsOver(t *testing.T) {
 	b := grounded()
-	p := &proposal{done: make(chan outcome, 1)}
+	p := &proposal{done: make(chan outcome, 1), pending: new(atomic.Int64)}
 	if err := b.put(0, machine.Commit{}, p); err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +172,7 @@ func TestLargeCommandsHarmNobody(t *testing.T) {
 	}
 	half := machine.Begin{Branches: giant.Branches[:60]} // just fits, alone
 	b.mustPut(t, small, large)
-	if err := b.put(0, giant, &proposal{done: make(chan outcome, 1)}); !errors.Is(err, txn.ErrInvalid) {
+	if err := b.put(0, giant, &proposal{done: make(chan outcome, 1), pending: new(atomic.Int64)}); !errors.Is(err, txn.ErrInvalid) {
 		t.Errorf("a command of 16 MiB: %v", err)
 	}
 	b.mustPut(t, half, small)
@@ -190,5 +191,16 @@ func TestLargeCommandsHarmNobody(t *testing.T) {
 	}
 	if !slices.Equal(sizes, []int{2, 1, 1}) {
 		t.Errorf("entries of %v commands", sizes)
+	}
+}
+
+// TestEntriesOfTicksAreCountedApart: entries without a command, and no others.
+func TestEntriesOfTicksAreCountedApart(t *testing.T) {
+	var b batcher
+	for _, commands := range []int{0, 1, 0, 0, 2} {
+		b.count(&batch{commands: commands})
+	}
+	if entries, ticks := b.entries.Load(), b.tickEntries.Load(); entries != 5 || ticks != 3 {
+		t.Errorf("%d entries, %d of them of ticks; want 5 and 3", entries, ticks)
 	}
 }

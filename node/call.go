@@ -14,8 +14,9 @@ func (n *Node) call(ctx context.Context, op string, id txn.ID, c machine.Command
 	return n.callIn(ctx, 0, op, id, c, nil)
 }
 
-// callIn is call, with term and over as in [batcher.proposeIn].
-func (n *Node) callIn(ctx context.Context, term uint64, op string, id txn.ID, c machine.Command, over func()) (machine.Result, error) {
+// callIn is call, with term as in [batcher.proposeIn]. reserve, which may be nil, takes what the command occupies until
+// the log has it; over gives that back, and may be nil.
+func (n *Node) callIn(ctx context.Context, term uint64, op string, id txn.ID, c machine.Command, reserve func() (over func(), err error)) (machine.Result, error) {
 	if id.IsZero() {
 		return machine.Result{}, &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: "no transaction id given"}
 	}
@@ -23,6 +24,14 @@ func (n *Node) callIn(ctx context.Context, term uint64, op string, id txn.ID, c 
 		return machine.Result{}, txn.Wrap(op, id, err)
 	}
 	failpoint.Hit(op + " received")
+	var over func()
+	if reserve != nil {
+		var err error
+		if over, err = reserve(); err != nil {
+			return machine.Result{}, txn.Wrap(op, id, err)
+		}
+	}
+	// No return between the reservation and proposeIn, which calls over in every case.
 	res, err := n.batcher.proposeIn(ctx, term, c, over)
 	failpoint.Hit(op + " applied")
 	if err != nil {

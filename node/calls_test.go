@@ -28,7 +28,7 @@ func withLedgers(t *testing.T, change ...func(*Config)) (n *Node, bank, stock *l
 			t.Fatal(err)
 		}
 		p := txn.Participant{Name: name, Kind: ledger.Kind, Settings: map[string]string{"path": path}}
-		if err := n.AddParticipant(t.Context(), p); err != nil {
+		if err := n.AddParticipant(t.Context(), p, "", ""); err != nil {
 			t.Fatal(err)
 		}
 		if err := n.TestParticipant(t.Context(), name); err != nil {
@@ -144,7 +144,7 @@ func TestListAndWatch(t *testing.T) {
 			t.Errorf("%+v: %d transactions, %v; want %d", c.f, len(got), err, c.want)
 		}
 	}
-	if g, err := n.Groups(t.Context()); err != nil || len(g.Groups) != 9 {
+	if g, err := n.Groups(t.Context(), txn.GroupRange{}); err != nil || len(g.Groups) != 9 {
 		t.Errorf("%d groups, %v; want 9", len(g.Groups), err)
 	}
 }
@@ -177,9 +177,9 @@ func TestBadCallsChangeNothing(t *testing.T) {
 		}, txn.ErrInvalid},
 		"enlist nowhere":           {func() error { _, err := n.Enlist(ctx, b.ID, txn.Enlistment{Participant: "x"}); return err }, txn.ErrNotFound},
 		"done before the decision": {func() error { return n.Done(ctx, b.ID, txn.Ack{Branch: 1, State: txn.BranchCommitted}) }, txn.ErrConflict},
-		"remove what is used":      {func() error { return n.RemoveParticipant(ctx, "bank") }, txn.ErrConflict},
-		"remove nobody":            {func() error { return n.RemoveParticipant(ctx, "x") }, txn.ErrNotFound},
-		"add an unknown kind":      {func() error { return n.AddParticipant(ctx, txn.Participant{Name: "y", Kind: "oracle"}) }, txn.ErrInvalid},
+		"remove what is used":      {func() error { return n.RemoveParticipant(ctx, "bank", "", "") }, txn.ErrConflict},
+		"remove nobody":            {func() error { return n.RemoveParticipant(ctx, "x", "", "") }, txn.ErrNotFound},
+		"add an unknown kind":      {func() error { return n.AddParticipant(ctx, txn.Participant{Name: "y", Kind: "oracle"}, "", "") }, txn.ErrInvalid},
 		"test nobody":              {func() error { return n.TestParticipant(ctx, "x") }, txn.ErrNotFound},
 		"scan nobody":              {func() error { _, err := n.Scan(ctx, "x", false); return err }, txn.ErrNotFound},
 	}

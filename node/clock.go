@@ -5,52 +5,74 @@ import (
 	"sync"
 	"time"
 
+	"github.com/txmgr/txmgr/raftfsm"
 	"github.com/txmgr/txmgr/timeout/survival"
 )
 
 // clock counts invocations of the timeout thread on the process's monotonic
-// clock. It goes on from the last tick that the log has shown and the instant at
-// which this replica applied it. That instant is not before the one at which the
-// tick began, so the count can be late, by the replication delay and the time
-// the cluster was down, and is never early. The wall clock plays no part.
+// clock. It goes on from the last entry of the log: from its tick, and from the instant
+// at which it arrived at this replica. The wall clock plays no part.
 //
-// A follower's count is behind the leader's as long as both count on from an entry of
-// that leader's: the follower applied it after the leader had stamped it. So it is never
-// ahead of the one by which the leader gives deadlines. The first entry of another
-// leader is taken over also when it says less: one that was restarted may lag behind,
-// and the deadlines that it gives would be over too early by another count. What a
-// leader leaves behind when it dies is applied when there is a new one, an election
-// later; it comes from the same leader as the entry before, and does not set the count
-// back. Every other entry does: no two oscillators are the same, and a count that is
-// never corrected would be seconds ahead after a day.
+// A leader counts by itself; what it wrote says no more than it knows. Every other replica
+// takes over what an entry says, also when that is less than it has counted since the entry
+// before: a leader whose machine was suspended, or that was restarted, has lost that time,
+// and the deadlines that come with the entry are ticks of its count. An entry arrives after
+// its leader has stamped it, so this replica's count is behind that leader's from then on,
+// and a deadline of any leader is not over too early by it. Two oscillators differ, but never
+// for longer than since the last entry.
+//
+// It can be late: by the replication delay and the part of the interval that an entry does not
+// tell, by the time for which the machine was suspended, and by the time the cluster was down.
 type clock struct {
+	read func() time.Time // the monotonic clock; nil means time.Now
+
 	mu       sync.Mutex
-	interval time.Duration // guarded by mu: 0 until the log has said it
-	tick     survival.Tick // guarded by mu: a tick of the log
-	at       time.Time     // guarded by mu: when it was applied here
-	term     uint64        // guarded by mu: of the entry that was observed last; 0 when not known
+	interval time.Duration    // guarded by mu: 0 until the log has said it
+	tick     survival.Tick    // guarded by mu: a tick of the log
+	at       time.Time        // guarded by mu: when its entry arrived here, or later
+	last     raftfsm.Position // guarded by mu: of the entry that arrived last
+	arrived  time.Time        // guarded by mu: when that was
 }
 
-// observe notes the tick of the log after an entry of the given term, which is being
-// applied now; the term is 0 for a snapshot. own says that this node wrote the entry,
-// in the latest term in which it took over: it carries what the clock counted itself, also
-// when it is applied after the end of that, and when raft makes it take over twice in one
-// term. left says that who wrote it leads no more.
-func (c *clock) observe(tick survival.Tick, interval time.Duration, term uint64, own, left bool) {
-	now := time.Now()
+// arrive notes that an entry with a tick has arrived. It is applied when it is known to be
+// committed: what a leader wrote just before it died when there is another one, an election later.
+func (c *clock) arrive(at raftfsm.Position) {
+	now := c.instant()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last, c.arrived = at, now
+}
+
+// observe notes the tick of the log after the entry at a position, which is being applied now; the
+// position is zero for a snapshot. own says that this node wrote the entry, in the latest term in which
+// it took over: it carries what the clock counted itself, also when it is applied after the end of that,
+// and when raft makes it take over twice in one term.
+func (c *clock) observe(tick survival.Tick, interval time.Duration, at raftfsm.Position, own bool) {
+	now := c.instant()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	counted, _ := c.count(now)
-	keep := own || left && term == c.term && term != 0
-	if c.at.IsZero() || tick > counted || !keep {
-		c.tick, c.at = tick, now
+	c.interval = interval
+	if own && tick <= counted && !c.at.IsZero() {
+		return
 	}
-	c.interval, c.term = interval, term
+	c.tick, c.at = tick, now
+	if at == c.last && at.Index > 0 && !own {
+		c.at = c.arrived
+	}
+}
+
+// instant reads the monotonic clock.
+func (c *clock) instant() time.Time {
+	if c.read != nil {
+		return c.read()
+	}
+	return time.Now()
 }
 
 // now gives the tick and the time that remains until the next one.
 func (c *clock) now() (tick survival.Tick, untilNext time.Duration) {
-	now := time.Now()
+	now := c.instant()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.count(now)
@@ -75,7 +97,7 @@ func (c *clock) every() time.Duration {
 
 // since is the time that has passed since the tick began; zero when it has not.
 func (c *clock) since(tick survival.Tick) time.Duration {
-	now := time.Now()
+	now := c.instant()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	passed := now.Sub(c.at)
@@ -101,4 +123,14 @@ func (c *clock) until(tick survival.Tick) time.Duration {
 		return math.MaxInt64
 	}
 	return untilNext + time.Duration(whole)*interval
+}
+
+// within gives the last tick that begins no later than d from now.
+func (c *clock) within(d time.Duration) survival.Tick {
+	tick, untilNext := c.now()
+	interval := c.every()
+	if d < untilNext || interval == 0 {
+		return tick
+	}
+	return tick + 1 + survival.Tick((d-untilNext)/interval)
 }

@@ -7,11 +7,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/txmgr/txmgr/raftfsm"
 	"github.com/txmgr/txmgr/timeout/survival"
 )
 
 // clockHistory is a cluster's clocks, and nothing else of it: any sequence of entries, lagging
-// followers, leaders that change or are started again, and snapshots.
+// followers, leaders that change or are started again, snapshots, machines that are suspended, and
+// oscillators that differ.
 type clockHistory struct {
 	t       *testing.T
 	chance  *rand.Rand
@@ -28,11 +30,26 @@ type clockHistory struct {
 // counted is what one node knows of the time.
 type counted struct {
 	clock   *clock
+	has     int // entries of the log that have arrived
 	applied int
-	term    uint64        // raft's, as the node knows it
 	led     uint64        // in which it has taken over last
 	tick    survival.Tick // of its machine
+	stood   time.Duration // for which its machine was suspended
+	fast    time.Duration // by which its oscillator gains in a second; less than zero: loses
 }
+
+// start lets a node begin with nothing. Its monotonic clock stands still while it is suspended, and gains or loses a little.
+func (c *counted) start() {
+	*c = counted{fast: c.fast}
+	began := time.Now()
+	c.clock = &clock{read: func() time.Time {
+		passed := time.Since(began) - c.stood
+		return began.Add(passed + time.Duration(passed.Seconds()*float64(c.fast)))
+	}}
+}
+
+// unlike is by how much at most an oscillator gains or loses in a second: a hundred times as much as that of a real one.
+const unlike = 10 * time.Millisecond
 
 type stamped struct {
 	term uint64
@@ -48,12 +65,25 @@ type promise struct {
 
 const beat = 100 * time.Millisecond
 
+// receive lets entries up to the given one arrive.
+func (h *clockHistory) receive(c *counted, to int) {
+	for ; c.has < to; c.has++ {
+		c.clock.arrive(h.position(c.has))
+	}
+}
+
+// position is that of an entry.
+func (h *clockHistory) position(i int) raftfsm.Position {
+	return raftfsm.Position{Index: uint64(i + 1), Term: h.log[i].term}
+}
+
 // catchUp applies entries up to the given one.
 func (h *clockHistory) catchUp(c *counted, to int) {
+	h.receive(c, to)
 	for ; c.applied < to; c.applied++ {
 		e := h.log[c.applied]
 		c.tick = max(c.tick, e.tick)
-		c.clock.observe(c.tick, beat, e.term, e.term == c.led, e.term < c.term)
+		c.clock.observe(c.tick, beat, h.position(c.applied), e.term == c.led)
 	}
 }
 
@@ -67,7 +97,9 @@ func (h *clockHistory) stamp() {
 		if err != nil {
 			h.t.Fatal(err)
 		}
-		h.open = append(h.open, promise{i.Hash(tick), time.Now().Add(timeout), len(h.log)})
+		// A clock that gains counts the timeout so much too fast, and nothing besides.
+		gained := time.Duration(timeout.Seconds() * float64(unlike))
+		h.open = append(h.open, promise{i.Hash(tick), time.Now().Add(timeout - gained), len(h.log)})
 	}
 	for _, p := range h.open {
 		if tick >= p.tick && time.Now().Before(p.due) && p.at < len(h.log) {
@@ -76,6 +108,12 @@ func (h *clockHistory) stamp() {
 		}
 	}
 	h.log = append(h.log, stamped{h.term, tick})
+	h.receive(l, len(h.log))
+	for _, c := range h.replica {
+		if h.chance.IntN(3) == 0 {
+			h.receive(c, len(h.log))
+		}
+	}
 	if h.chance.IntN(4) > 0 {
 		h.commit = len(h.log)
 		h.catchUp(l, h.commit)
@@ -89,15 +127,12 @@ func (h *clockHistory) elect() {
 	h.log = h.log[:h.commit]
 	h.open = slices.DeleteFunc(h.open, func(p promise) bool { return p.at >= h.commit })
 	h.term++
-	l := h.replica[h.chance.IntN(len(h.replica))]
 	for _, c := range h.replica {
-		if c == l || h.chance.IntN(2) == 0 {
-			c.term = h.term
-		}
+		c.has = min(c.has, h.commit)
 	}
+	l := h.replica[h.chance.IntN(len(h.replica))]
 	h.catchUp(l, h.commit)
 	l.led = h.term
-	l.clock.observe(l.tick, beat, l.led, true, false)
 	h.leader = l
 }
 
@@ -106,7 +141,7 @@ func (h *clockHistory) restart(c *counted) {
 	if c == h.leader {
 		h.leader = nil
 	}
-	*c = counted{clock: new(clock), term: c.term}
+	c.start()
 	if from := h.chance.IntN(h.commit + 1); h.chance.IntN(2) == 0 {
 		h.install(c, from)
 	}
@@ -120,7 +155,8 @@ func (h *clockHistory) install(c *counted, to int) {
 	for ; c.applied < to; c.applied++ {
 		c.tick = max(c.tick, h.log[c.applied].tick)
 	}
-	c.clock.observe(c.tick, beat, 0, false, false)
+	c.has = max(c.has, to)
+	c.clock.observe(c.tick, beat, raftfsm.Position{}, false)
 }
 
 func (h *clockHistory) step() {
@@ -136,10 +172,13 @@ func (h *clockHistory) step() {
 		h.restart(c)
 	case k == 2 && c != h.leader:
 		h.install(c, h.commit)
+	case k == 3:
+		d := time.Duration(h.chance.Int64N(int64(time.Second)))
+		pass(d)
+		c.stood += d
 	case k < 11:
 		h.stamp()
 	case c != h.leader:
-		c.term = max(c.term, h.term)
 		h.catchUp(c, c.applied+h.chance.IntN(h.commit-c.applied+1))
 	}
 }
@@ -153,7 +192,9 @@ func TestNoHistoryMakesAClockEarly(t *testing.T) {
 		for seed := range uint64(3000) {
 			h := &clockHistory{t: t, seed: seed, chance: rand.New(rand.NewPCG(seed, 1))}
 			for range 3 {
-				h.replica = append(h.replica, &counted{clock: new(clock)})
+				c := &counted{fast: time.Duration(h.chance.Int64N(int64(2*unlike))) - unlike}
+				c.start()
+				h.replica = append(h.replica, c)
 			}
 			h.elect()
 			for range 300 {

@@ -32,7 +32,11 @@ func (n *Node) Commit(ctx context.Context, id txn.ID, c txn.Commitment) (txn.Out
 // askCommit proposes the commit, and reports whether votes are missing: then nothing is
 // decided yet.
 func (n *Node) askCommit(ctx context.Context, id txn.ID, c txn.Commitment) (o txn.Outcome, missing bool, err error) {
-	res, err := n.call(ctx, "commit", id, machine.Commit{ID: id, Votes: c.Votes, OwnPhaseTwo: c.OwnPhaseTwo})
+	votes, res, err := n.endedByHand(ctx, "commit", id, c.Votes, "")
+	if err != nil {
+		return outcomeOf(res), false, err
+	}
+	res, err = n.call(ctx, "commit", id, machine.Commit{ID: id, Votes: votes, OwnPhaseTwo: c.OwnPhaseTwo})
 	if res.Code == machine.Decided {
 		err = n.withReason(err)
 	}
@@ -47,9 +51,13 @@ func (n *Node) standing(id txn.ID) (o txn.Outcome, err error) {
 	var known bool
 	n.fsm.View(func(m *machine.Machine) { o, known = m.Lookup(id) })
 	if !known {
-		return o, undecided(id, o, "it was decided, and the outcome is forgotten already")
+		return o, forgottenMeanwhile(id, o)
 	}
 	return o, nil
+}
+
+func forgottenMeanwhile(id txn.ID, o txn.Outcome) error {
+	return undecided(id, o, "it was decided, and the outcome is forgotten already")
 }
 
 func undecided(id txn.ID, o txn.Outcome, why string) error {
@@ -76,11 +84,33 @@ func (n *Node) Vote(ctx context.Context, id txn.ID, b txn.Ballot) (txn.Outcome, 
 	if len(b.Reason) > txn.MaxReason {
 		return txn.Outcome{}, tooLong("vote", id, "reason", len(b.Reason))
 	}
-	res, err := n.call(ctx, "vote", id, machine.Vote{ID: id, Votes: b.Votes, OwnPhaseTwo: b.OwnPhaseTwo, Reason: b.Reason})
-	if res.Code == machine.Decided {
+	votes, res, err := n.endedByHand(ctx, "vote", id, b.Votes, b.Reason)
+	told := len(votes) < len(b.Votes)
+	if err != nil || told && len(votes) == 0 {
+		return outcomeOf(res), err
+	}
+	res, err = n.call(ctx, "vote", id, machine.Vote{ID: id, Votes: votes, OwnPhaseTwo: b.OwnPhaseTwo, Reason: b.Reason})
+	switch {
+	case told && res.EndedByHand:
+		err = nil // as the caller has said; the other votes make no difference
+	case err == nil && res.EndedByHand:
+		err = n.withReason(res.Refusal("vote", id))
+	case res.Code == machine.Decided:
 		err = n.withReason(err)
 	}
 	return outcomeOf(res), err
+}
+
+// endedByHand has it recorded which branches were ended by statements of the
+// application's own, and gives the votes that are left.
+func (n *Node) endedByHand(ctx context.Context, op string, id txn.ID, votes []txn.BranchVote, reason string) (left []txn.BranchVote, res machine.Result, err error) {
+	told, left := machine.SplitByHand(id, votes, reason)
+	for _, c := range told {
+		if res, err = n.call(ctx, op, id, c); err != nil {
+			return left, res, err
+		}
+	}
+	return left, res, nil
 }
 
 // Delegate implements [txn.Manager].

@@ -3,7 +3,7 @@ package node
 import (
 	"fmt"
 	"log/slog"
-	"os"
+	"math"
 	"time"
 
 	"github.com/txmgr/txmgr/internal/bed"
@@ -40,8 +40,9 @@ type Config struct {
 	// refused as unavailable. Defaults to 4,000,000.
 	MaxOpen int
 	// SnapshotBytes is how much log, in bytes, a restart may have to replay; then
-	// a snapshot is taken, or after as much log as the last snapshot was long, if
-	// that is more. Defaults to 64 MiB.
+	// a snapshot is taken, on every node, or after as much log as the last snapshot was
+	// long, if that is more. What stays of the log behind a snapshot is as much, or what the
+	// snapshot before it would need. Defaults to 64 MiB.
 	SnapshotBytes uint64
 	// Openers make participants of registrations, by kind.
 	Openers map[string]participant.Opener
@@ -54,14 +55,17 @@ type Config struct {
 	Bed *bed.Bed
 	// Recovery tunes phase two and the sweep. Its zero value is right for most.
 	Recovery recovery.Config
-	// Logger receives what operators should see. Defaults to slog.Default().
+	// Logger receives what operators should see, by a queue: nothing waits for it. Defaults to
+	// slog.Default().
 	Logger *slog.Logger
-	// OnFailure is called once when the log can no longer be trusted. Defaults to
-	// logging the error and ending the process with exit code 1.
+	// OnFailure is called once when the log can no longer be trusted, or stands still so that only
+	// the end of the process helps. It must not call the node. Defaults to logging the error and
+	// ending the process with exit code 1.
 	OnFailure func(error)
 
-	trailing uint64           // entries that stay behind a snapshot, for tests; 0 means trailingEntries
+	trailing uint64           // entries that raft leaves behind a snapshot, for tests; 0 means all: the node cuts the log by bytes
 	wall     func() time.Time // the wall clock, for tests; nil means time.Now
+	steady   func() time.Time // the clock that counts ticks, for tests; nil means time.Now, which is monotonic
 }
 
 // Cluster is how a node finds the others, and they it. Every field but Listen may be
@@ -90,9 +94,21 @@ type Cluster struct {
 	Insecure bool
 }
 
+// Defaults of a [Config]; that of DefaultTimeout is [txn.DefaultTimeout].
+const (
+	DefaultInterval      = 100 * time.Millisecond
+	DefaultRetention     = time.Hour
+	DefaultMaxTimeout    = 24 * time.Hour
+	DefaultSnapshotBytes = 64 << 20
+	DefaultSweepEvery    = recovery.DefaultSweepEvery
+)
+
 func (c Config) withDefaults() (Config, error) {
 	if c.Bed != nil && c.Bed.Wall != nil {
 		c.wall = c.Bed.Wall
+	}
+	if c.Bed != nil && c.Bed.Steady != nil {
+		c.steady = c.Bed.Steady
 	}
 	if c.DataDir == "" && c.Bed == nil {
 		return c, fmt.Errorf("%w: no data directory given", txn.ErrInvalid)
@@ -108,7 +124,7 @@ func (c Config) withDefaults() (Config, error) {
 		{"retention", &c.Retention, 0},
 		{"checkpoint", &c.Checkpoint, 10 * time.Second},
 		{"default timeout", &c.DefaultTimeout, txn.DefaultTimeout},
-		{"maximum timeout", &c.MaxTimeout, 24 * time.Hour},
+		{"maximum timeout", &c.MaxTimeout, DefaultMaxTimeout},
 	} {
 		if *d.v < 0 {
 			return c, fmt.Errorf("%w: %s %v is negative", txn.ErrInvalid, d.name, *d.v)
@@ -129,23 +145,16 @@ func (c Config) withDefaults() (Config, error) {
 		c.MaxOpen = 4_000_000
 	}
 	if c.SnapshotBytes == 0 {
-		c.SnapshotBytes = 64 << 20
+		c.SnapshotBytes = DefaultSnapshotBytes
 	}
 	if c.trailing == 0 {
-		c.trailing = trailingEntries
+		c.trailing = math.MaxUint64
 	}
 	if c.wall == nil {
 		c.wall = time.Now
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
-	}
-	if c.OnFailure == nil {
-		logger := c.Logger
-		c.OnFailure = func(err error) {
-			logger.Error("the log failed: stopping, so that nothing is acknowledged that may be lost", "error", err)
-			os.Exit(1)
-		}
 	}
 	return c, nil
 }

@@ -42,21 +42,19 @@ func (n *Node) Doubts(ctx context.Context) ([]txn.Doubt, error) {
 // doubtful finds the transactions of [Node.Doubts].
 func (n *Node) doubtful() (found []machine.Transaction) {
 	s := n.suspicion()
-	for from := (machine.Cursor{}); ; {
+	for from := uint32(0); ; {
 		var part []machine.Transaction
-		n.fsm.View(func(m *machine.Machine) {
-			part, from = m.Scan(from, scanStep, s.maybe)
-		})
+		n.fsm.View(func(m *machine.Machine) { part, from = m.Scan(from, scanStep, machine.Range{}, s.maybe) })
 		for i := range part {
 			if s.confirmed(&part[i]) {
 				found = append(found, part[i])
 			}
 		}
-		if len(found) > 2*maxDoubts || from == (machine.Cursor{}) {
+		if len(found) > 2*maxDoubts || from == 0 {
 			slices.SortFunc(found, func(a, b machine.Transaction) int { return since(&a).Compare(since(&b)) })
 			found = found[:min(len(found), maxDoubts)]
 		}
-		if from == (machine.Cursor{}) {
+		if from == 0 {
 			return found
 		}
 	}
@@ -177,7 +175,9 @@ func hazardText(t *machine.Transaction, id txn.BranchID) string {
 func waitText(t *machine.Transaction, b *txn.BranchInfo) string {
 	if b.Attempts == 0 && b.LastError == "" {
 		switch {
-		case b.Vote == txn.VoteDelegated && !t.State.Decided():
+		case t.Delegated() && b.Vote == txn.VoteEndedByHand:
+			return fmt.Sprintf("%s at %s was ended by statements of the application's own, and its participant has not said how", b.Name, b.Participant)
+		case t.Delegated():
 			return fmt.Sprintf("the decision was delegated to %s at %s, and nobody has said how it ended", b.Name, b.Participant)
 		default:
 			return fmt.Sprintf("%s at %s has not come to its end yet", b.Name, b.Participant)
@@ -262,8 +262,7 @@ func (n *Node) transaction(ctx context.Context, op string, id txn.ID) (t machine
 	if err := n.readable(ctx); err != nil {
 		return t, txn.Wrap(op, id, err)
 	}
-	var ok bool
-	n.fsm.View(func(m *machine.Machine) { t, ok = m.Get(id) })
+	t, ok := n.stored(id)
 	if !ok {
 		return t, machine.Result{Code: machine.NotFound}.Refusal(op, id)
 	}

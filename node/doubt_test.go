@@ -151,7 +151,7 @@ func TestDoubtOfAnUnreachableLedger(t *testing.T) {
 	}
 	// The file is moved to where nothing can be.
 	p := txn.Participant{Name: "stock", Kind: ledger.Kind, Settings: map[string]string{"path": "/dev/null/stock"}}
-	if err := n.AddParticipant(ctx, p); err != nil {
+	if err := n.AddParticipant(ctx, p, "", ""); err != nil {
 		t.Fatal(err)
 	}
 	b, err := n.Begin(ctx, txn.Options{Branches: []txn.Enlistment{{Participant: "stock"}}})

@@ -75,6 +75,8 @@ func (n *Node) openText(t *machine.Transaction, i *txn.Info) string {
 		left = "its time is over"
 	}
 	switch {
+	case t.Delegated() && t.EndedByHand():
+		return fmt.Sprintf("not decided: the decision was delegated to b1 at %s, which was ended by statements of the application's own; its participant is asked how", t.Branches[0].Participant)
 	case t.Delegated():
 		return fmt.Sprintf("not decided: the decision was delegated to b1 at %s, which decides by its own end; its participant is asked for that when the time is over: %s", t.Branches[0].Participant, left)
 	case t.State == txn.Preparing:
@@ -103,12 +105,14 @@ func decisionText(t *machine.Transaction, i *txn.Info, audit []txn.AuditRecord) 
 }
 
 func causeText(t *machine.Transaction, audit []txn.AuditRecord) string {
-	alone := len(t.Branches) == 1 && t.Branches[0].Vote == txn.VoteDelegated
+	alone := len(t.Branches) == 1 && t.Branches[0].Vote >= txn.VoteDelegated
 	switch {
 	case alone && t.State.Commits():
 		return "its only branch, to which the decision was delegated, had committed"
 	case t.State.Commits():
 		return "every branch had voted for it"
+	case t.Cause == txn.CauseVoteNo && t.EndedByHand():
+		return "a branch was ended by statements of the application's own" + reasonText(t.Reason)
 	case alone && t.Cause == txn.CauseVoteNo:
 		return "its only branch, to which the decision was delegated, had not committed" + reasonText(t.Reason)
 	}
@@ -139,6 +143,17 @@ func reasonText(reason string) string {
 	return ": " + oneLine(reason)
 }
 
+// byHandText warns of what no branch's end shows.
+func byHandText(t *machine.Transaction) string {
+	var which []string
+	for k, b := range t.Branches {
+		if b.Vote == txn.VoteEndedByHand {
+			which = append(which, fmt.Sprintf("%v at %s", txn.BranchID(k+1), b.Participant))
+		}
+	}
+	return "ended by statements of the application's own: " + strings.Join(which, ", ") + "; what its session did after that may be committed: look at the data"
+}
+
 // endText says how far the branches are.
 func endText(t *machine.Transaction) (lines []string) {
 	var open []string
@@ -157,6 +172,9 @@ func endText(t *machine.Transaction) (lines []string) {
 		lines = append(lines, fmt.Sprintf("%d of %d branches have not come to their end: %s", len(open), len(t.Branches), strings.Join(open, ", ")))
 	case len(lines) == 0:
 		lines = append(lines, "all branches have ended as decided")
+	}
+	if t.EndedByHand() {
+		lines = append(lines, byHandText(t))
 	}
 	return lines
 }

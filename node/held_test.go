@@ -59,7 +59,7 @@ func liveYesterday(t *testing.T) *yesterday {
 	}
 	ctx := t.Context()
 	for _, name := range []string{"bank", "stock"} {
-		if err := n.AddParticipant(ctx, txn.Participant{Name: name, Kind: ledger.Kind, Settings: map[string]string{"path": filepath.Join(dir, name)}}); err != nil {
+		if err := n.AddParticipant(ctx, txn.Participant{Name: name, Kind: ledger.Kind, Settings: map[string]string{"path": filepath.Join(dir, name)}}, "", ""); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -71,6 +71,10 @@ func (s *installSink) Close() error {
 // installFSM is a state machine that says which snapshots are its own.
 type installFSM struct{ raft.FSM }
 
+// StoreConfiguration implements [raft.ConfigurationStore] and keeps nothing. Without it
+// raft refuses to take a snapshot until an entry follows a change of members.
+func (installFSM) StoreConfiguration(uint64, raft.Configuration) {}
+
 // Snapshot implements [raft.FSM].
 func (f installFSM) Snapshot() (raft.FSMSnapshot, error) {
 	s, err := f.FSM.Snapshot()

@@ -110,7 +110,7 @@ func TestNothingIsKnownYet(t *testing.T) {
 	if l, err := n.List(ctx, txn.Filter{ExpiresWithin: time.Minute}); err != nil || len(l) > 0 {
 		t.Errorf("list: %v, %v", l, err)
 	}
-	if g, err := n.Groups(ctx); err != nil || len(g.Groups) > 0 {
+	if g, err := n.Groups(ctx, txn.GroupRange{}); err != nil || len(g.Groups) > 0 {
 		t.Errorf("groups: %v, %v", g, err)
 	}
 }

@@ -41,9 +41,9 @@ func (n *Node) Lateness() (bounds []float64, counts []uint64, sum float64) {
 	return latenessBounds[:], counts, time.Duration(n.late.nanos.Load()).Seconds()
 }
 
-// measure notes what the entry with the given index timed out. Transactions of one
-// group come together.
-func (n *Node) measure(index uint64, changes []machine.Change) {
+// measure notes what the entry with the given index timed out, and gives one of the
+// transactions. Those of one group come together.
+func (n *Node) measure(index uint64, changes []machine.Change) (one txn.ID, count int) {
 	var expiries []survival.Tick // of those that timed out
 	n.fsm.View(func(m *machine.Machine) {
 		for _, c := range changes {
@@ -51,7 +51,7 @@ func (n *Node) measure(index uint64, changes []machine.Change) {
 				continue
 			}
 			if e, ok := m.TimedOut(c.ID, index); ok {
-				expiries = append(expiries, e)
+				one, expiries = c.ID, append(expiries, e)
 			}
 		}
 	})
@@ -63,4 +63,5 @@ func (n *Node) measure(index uint64, changes []machine.Change) {
 		n.late.observe(n.clock.since(expiries[i]), uint64(j-i))
 		i = j
 	}
+	return one, len(expiries)
 }

@@ -20,6 +20,9 @@ func (n *Node) serves() error {
 	if err := n.broken(); err != nil {
 		return err
 	}
+	if err := n.stall(); err != nil {
+		return err
+	}
 	if !n.leads() {
 		return n.elsewhere()
 	}
@@ -71,6 +74,9 @@ func (n *Node) Leader() (api string, here bool) {
 // can.
 func (n *Node) Ready() error {
 	if err := n.broken(); err != nil {
+		return err
+	}
+	if err := n.stall(); err != nil {
 		return err
 	}
 	if n.leads() {

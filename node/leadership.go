@@ -109,9 +109,8 @@ func (n *Node) start(p *pulse) *leadership {
 	l := &leadership{node: n}
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	boot := n.bootstrap()
-	n.clock.observe(n.tick(), boot.Interval, n.term.Load(), true, false)
 	conf := n.conf.Recovery
-	conf.Cluster, conf.Swept = boot.Cluster, n.logSwept
+	conf.Cluster, conf.Swept, conf.Turned = boot.Cluster, n.logSwept, n.logTurn
 	r := recovery.New(conf, log{n})
 	r.Start()
 	n.recovery.Store(r)
@@ -129,13 +128,8 @@ func (n *Node) start(p *pulse) *leadership {
 	default:
 		close(n.ready)
 	}
-	n.logger.Debug("leading", "cluster", boot.Cluster, "tick", n.tick())
+	n.logLed()
 	return l
-}
-
-// logSwept tells operators of a branch that nobody drove and a sweep acted on.
-func (n *Node) logSwept(f txn.Finding) {
-	n.logger.Warn("sweep: a prepared branch that nobody drove", "participant", f.Participant, "xid", f.XID, "state", f.State, "verdict", f.Verdict, "done", f.Done, "error", f.Error)
 }
 
 // end lays leadership down. It is nil-safe. Whatever participants are still asked is
@@ -146,6 +140,7 @@ func (l *leadership) end() {
 	}
 	n := l.node
 	n.leading.Store(false)
+	n.logLost()
 	n.pulse.Store(nil)
 	n.hub.waits.rouse()
 	n.batcher.lead(0)

@@ -10,6 +10,7 @@ import (
 
 	crand "crypto/rand"
 
+	"github.com/txmgr/txmgr/recovery"
 	"github.com/txmgr/txmgr/timeout/purgatory"
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
@@ -21,14 +22,12 @@ func (n *Node) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
 	if err := o.Check(); err != nil {
 		return txn.Begun{}, txn.Wrap("begin", o.ID, err)
 	}
-	if o.ID.IsZero() {
-		o.ID = newID()
-	}
 	if o.Timeout == 0 {
 		o.Timeout = n.conf.DefaultTimeout
 	}
 	// Before the clock is asked: that of a follower gives no deadlines.
 	err := n.serves()
+	o = n.named(o)
 	var d deadline
 	if err == nil {
 		d, err = n.deadline(o.Timeout)
@@ -36,22 +35,18 @@ func (n *Node) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
 	if err == nil {
 		err = n.admit()
 	}
-	var over func()
-	if err == nil && len(o.Branches) > 0 {
-		over, err = n.quotas.begin(o)
-	}
 	if err != nil {
 		return txn.Begun{}, txn.Wrap("begin", o.ID, err)
 	}
-	c := machine.Begin{ID: o.ID, Name: o.Name, Timeout: o.Timeout, Survival: d.survival, Expiry: d.expiry, Labels: labels(o.Labels), Session: o.Session}
+	c := machine.Begin{ID: o.ID, Name: o.Name, Timeout: o.Timeout, Survival: d.survival, Expiry: d.expiry, Labels: labels(o.Labels), Session: o.Session, Mark: o.Mark}
 	for _, e := range o.Branches {
 		c.Branches = append(c.Branches, machine.Branch(e))
 	}
-	res, err := n.callIn(ctx, d.term, "begin", o.ID, c, over)
+	res, err := n.callIn(ctx, d.term, "begin", o.ID, c, func() (func(), error) { return n.quotas.begin(o) })
 	if err != nil {
 		return txn.Begun{}, res.ExplainBegin(err, o)
 	}
-	b := txn.Begun{ID: o.ID, Timeout: res.Timeout, SurvivalIndex: res.Survival, ExpiryTick: uint64(res.Expiry)}
+	b := txn.Begun{ID: o.ID, Timeout: res.Timeout, SurvivalIndex: res.Survival, ExpiryTick: uint64(res.Expiry), Mark: res.Mark}
 	if len(o.Branches) > 0 {
 		cluster := n.cluster()
 		for i, e := range o.Branches {
@@ -60,6 +55,21 @@ func (n *Node) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
 		}
 	}
 	return b, nil
+}
+
+// named gives a begin its id, or the id of a caller who knows no mark the one that follows
+// from its time. An id that is made here is known to nobody else: it needs no mark, since
+// its begin cannot be repeated.
+func (n *Node) named(o txn.Options) txn.Options {
+	switch {
+	case o.ID.IsZero():
+		o.ID, o.Mark = newID(), txn.Mark{}
+	case o.Mark.IsZero():
+		now := n.conf.wall()
+		tick, _ := n.clock.now()
+		n.fsm.View(func(m *machine.Machine) { o.Mark = m.MarkOf(o.ID, max(tick, m.Tick()), now, recovery.ClockSlack) })
+	}
+	return o
 }
 
 // newID makes a transaction id for callers that brought none.
@@ -119,14 +129,8 @@ func (n *Node) Enlist(ctx context.Context, id txn.ID, e txn.Enlistment) (txn.Bra
 	if err := e.Check(); err != nil {
 		return txn.Branch{}, txn.Wrap("enlist", id, err)
 	}
-	if err := n.serves(); err != nil {
-		return txn.Branch{}, txn.Wrap("enlist", id, err)
-	}
-	over, err := n.quotas.enlist(id, e)
-	if err != nil {
-		return txn.Branch{}, txn.Wrap("enlist", id, err)
-	}
-	res, err := n.callIn(ctx, 0, "enlist", id, machine.Enlist{ID: id, Branch: machine.Branch(e)}, over)
+	c := machine.Enlist{ID: id, Branch: machine.Branch(e)}
+	res, err := n.callIn(ctx, 0, "enlist", id, c, func() (func(), error) { return n.quotas.enlist(id, e) })
 	if err != nil {
 		return txn.Branch{}, res.ExplainEnlist(err, e.Participant)
 	}
@@ -139,6 +143,9 @@ func (n *Node) Rollback(ctx context.Context, id txn.ID, reason string) (txn.Outc
 		return txn.Outcome{}, tooLong("rollback", id, "reason", len(reason))
 	}
 	res, err := n.call(ctx, "rollback", id, machine.Rollback{ID: id, Cause: txn.CauseClient, Reason: reason})
+	if err == nil && res.EndedByHand {
+		err = n.withReason(res.Refusal("rollback", id))
+	}
 	return outcomeOf(res), err
 }
 
@@ -173,11 +180,9 @@ func (n *Node) Wait(ctx context.Context, id txn.ID, goal txn.Goal) (txn.Info, er
 		if err == nil {
 			continue
 		}
-		n.fsm.View(func(m *machine.Machine) {
-			if t, ok := m.Get(id); ok {
-				info = n.info(&t, true)
-			}
-		})
+		if t, ok := n.stored(id); ok {
+			info = n.info(&t, true)
+		}
 		if errors.Is(err, purgatory.ErrStopped) {
 			return info, &txn.Error{Op: "wait", ID: id, State: info.State, Err: txn.ErrUnavailable, Detail: "the coordinator is stopping"}
 		}
@@ -201,5 +206,5 @@ func (n *Node) overFor(ctx context.Context, id txn.ID, goal txn.Goal) bool {
 }
 
 func outcomeOf(r machine.Result) txn.Outcome {
-	return txn.Outcome{State: r.State, Cause: r.Cause, Hazard: r.Hazard}
+	return txn.Outcome{State: r.State, Cause: r.Cause, Hazard: r.Hazard, EndedByHand: r.EndedByHand}
 }

@@ -86,6 +86,9 @@ func (s *members) try(ctx context.Context, p txn.Participant) (participant.Parti
 		return nil, fmt.Errorf("%w: participant %q is embedded, and this process has none of that name", txn.ErrUnavailable, p.Name)
 	}
 	open := s.openers[p.Kind]
+	if open == nil && p.Kind == "mysql" {
+		return nil, fmt.Errorf("%w: participant %q: kind %q is not supported: what keeps branches safe in MariaDB, which is of kind mariadb, was not tried on MySQL", txn.ErrInvalid, p.Name, p.Kind)
+	}
 	if open == nil {
 		return nil, fmt.Errorf("%w: participant %q: unknown kind %q", txn.ErrInvalid, p.Name, p.Kind)
 	}
@@ -140,8 +143,9 @@ func (s *members) close() error {
 
 // AddParticipant registers a participant after trying that it can be opened;
 // whether it is fit to take part says TestParticipant. Who prepares its branches is
-// found out: the coordinator where the participant is a [participant.Preparer].
-func (n *Node) AddParticipant(ctx context.Context, p txn.Participant) error {
+// found out: the coordinator where the participant is a [participant.Preparer]. The audit
+// keeps who wants it, at most 128 bytes, and why, at most 512; both may be empty.
+func (n *Node) AddParticipant(ctx context.Context, p txn.Participant, by, reason string) error {
 	if err := p.Check(); err != nil {
 		return txn.Wrap("participant add", txn.ID{}, err)
 	}
@@ -163,7 +167,7 @@ func (n *Node) AddParticipant(ctx context.Context, p txn.Participant) error {
 		return &txn.Error{Op: "participant add", Err: txn.ErrInvalid, Detail: fmt.Sprintf("participant %q: the coordinator cannot ask kind %q for votes: the application prepares there", p.Name, p.Kind)}
 	}
 	p.CoordinatorPrepares = prepares
-	return n.register(ctx, p)
+	return n.register(ctx, machine.RegisterParticipant{Participant: p, By: by, Reason: reason})
 }
 
 // invalid says that a registration is at fault, unless the error says better.
@@ -174,13 +178,13 @@ func invalid(err error) error {
 	return fmt.Errorf("%w: %w", txn.ErrInvalid, err)
 }
 
-func (n *Node) register(ctx context.Context, p txn.Participant) error {
-	res, err := n.batcher.propose(ctx, machine.AddParticipant{Participant: p})
+func (n *Node) register(ctx context.Context, c machine.RegisterParticipant) error {
+	res, err := n.batcher.propose(ctx, c)
 	switch {
 	case err != nil:
 		return txn.Wrap("participant add", txn.ID{}, err)
 	case res.Code == machine.Conflict:
-		return &txn.Error{Op: "participant add", Err: txn.ErrConflict, Detail: fmt.Sprintf("%q is registered with another kind; remove it first", p.Name)}
+		return &txn.Error{Op: "participant add", Err: txn.ErrConflict, Detail: fmt.Sprintf("%q is registered with another kind; remove it first", c.Participant.Name)}
 	case res.Code != machine.OK:
 		return res.Refusal("participant add", txn.ID{})
 	}
@@ -191,7 +195,7 @@ func (n *Node) register(ctx context.Context, p txn.Participant) error {
 func (n *Node) registerEmbedded() error {
 	for _, name := range slices.Sorted(maps.Keys(n.conf.Participants)) {
 		_, prepares := n.conf.Participants[name].(participant.Preparer)
-		err := n.register(context.Background(), txn.Participant{Name: name, Kind: EmbeddedKind, CoordinatorPrepares: prepares})
+		err := n.register(context.Background(), machine.RegisterParticipant{Participant: txn.Participant{Name: name, Kind: EmbeddedKind, CoordinatorPrepares: prepares}})
 		if err != nil {
 			return err
 		}
@@ -199,9 +203,10 @@ func (n *Node) registerEmbedded() error {
 	return nil
 }
 
-// RemoveParticipant takes a registration back.
-func (n *Node) RemoveParticipant(ctx context.Context, name string) error {
-	res, err := n.batcher.propose(ctx, machine.RemoveParticipant{Name: name})
+// RemoveParticipant takes a registration back. The audit keeps who wants it and why, as of
+// [Node.AddParticipant].
+func (n *Node) RemoveParticipant(ctx context.Context, name, by, reason string) error {
+	res, err := n.batcher.propose(ctx, machine.UnregisterParticipant{Name: name, By: by, Reason: reason})
 	switch {
 	case err != nil:
 		return txn.Wrap("participant remove", txn.ID{}, err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -59,7 +58,7 @@ func (n *Node) identity() peer.Identity {
 
 // settings is what a cluster would be founded on, for comparison.
 func (n *Node) settings() string {
-	return fmt.Sprintf("interval=%v retention=%v retain=%d", orElse(n.conf.Interval, 100*time.Millisecond), orElse(n.conf.Retention, time.Hour), orElse(n.conf.Retain, 1_000_000))
+	return fmt.Sprintf("interval=%v retention=%v retain=%d", orElse(n.conf.Interval, DefaultInterval), orElse(n.conf.Retention, DefaultRetention), orElse(n.conf.Retain, 1_000_000))
 }
 
 // lets says whether a node may talk to this one.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/txmgr/txmgr/internal/bed"
+	"github.com/txmgr/txmgr/internal/spool"
 	"github.com/txmgr/txmgr/node/peer"
 	"github.com/txmgr/txmgr/raftfsm"
 	"github.com/txmgr/txmgr/recovery"
@@ -31,6 +33,7 @@ type Node struct {
 	port    *peer.Port         // nil when alone, and in the simulation
 	stuck   chan raft.ServerID // nodes that the livelock of raft has caught
 	late    lateness
+	lines   lines
 	fsm     *raftfsm.FSM
 	clock   *clock
 	batcher *batcher
@@ -60,6 +63,7 @@ type Node struct {
 	die      context.CancelFunc
 	ready    chan struct{} // closed when this node has led for the first time
 	failed   atomic.Pointer[error]
+	stalled  atomic.Pointer[error] // set by the watchdog while nothing moves
 	failOnce sync.Once
 	close    func() error // shutdown, once
 	done     sync.WaitGroup
@@ -67,8 +71,8 @@ type Node struct {
 	recovery atomic.Pointer[recovery.Recovery] // nil unless leading
 	pulse    atomic.Pointer[pulse]             // likewise
 
-	mu      sync.Mutex
-	ownSnap snapshotMeter // guarded by mu
+	measured logMeter
+	mu       sync.Mutex // held while something is started in the background, and while closing is closed
 }
 
 var _ txn.Manager = (*Node)(nil)
@@ -86,8 +90,14 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		conf: conf, logger: conf.Logger, clock: new(clock), started: time.Now(),
+		conf: conf, logger: conf.Logger, lines: newLines(), clock: &clock{read: conf.steady}, started: time.Now(),
 		closing: make(chan struct{}), ready: make(chan struct{}), stuck: make(chan raft.ServerID, 1),
+	}
+	if conf.Bed == nil { // the simulation, whose log is never stuck, tells in order what each node says
+		n.logger = spool.Wrap(conf.Logger)
+	}
+	if conf.OnFailure == nil {
+		n.conf.OnFailure = n.endProcess
 	}
 	n.life, n.die = context.WithCancel(context.Background())
 	n.moves.configured = n.addressOf
@@ -104,6 +114,12 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 	}
 	n.fsm = raftfsm.New(raftfsm.Config{OnApply: n.onApply, OnRestore: n.onRestore, OnFailure: n.fail})
 	n.quotas = newQuotas(n.fsm.View)
+	n.storage.appending = n.appending
+	if err := n.measureLog(); err != nil {
+		n.die()
+		n.hub.waits.close()
+		return nil, errors.Join(fmt.Errorf("measuring the log: %w", err), n.closePort(), n.storage.log.Close())
+	}
 	n.storage.transport = watchTransport(n.storage.transport, n.stuck, &n.contacts)
 	if n.raft, err = startRaft(n.storage, n.fsm, conf.trailing, n.logger); err != nil {
 		n.die()
@@ -118,6 +134,7 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 	go func() { defer n.done.Done(); n.followLeadership() }()
 	go func() { defer n.done.Done(); n.snapshotByBytes() }()
 	n.running.Store(true)
+	n.done.Go(func() { newWatchdog(n).run(n.closing) })
 	if n.port != nil {
 		n.done.Go(n.form)
 		n.done.Go(n.mind)
@@ -171,9 +188,16 @@ func (n *Node) fail(err error) {
 	n.failOnce.Do(func() {
 		n.failed.Store(&err)
 		n.leading.Store(false)
+		n.conf.OnFailure(err) // first: what has failed may be in the way of all else
 		n.hub.waits.rouse()
-		n.conf.OnFailure(err)
 	})
+}
+
+// endProcess is what a failure of the log comes to, unless the configuration says otherwise.
+func (n *Node) endProcess(err error) {
+	n.logger.Error("the coordinator cannot go on: the process ends, so that nothing is acknowledged that may be lost and another node can lead", "error", err)
+	spool.Flush(n.logger)
+	os.Exit(1)
 }
 
 // Close stops the coordinator: calls on their way are answered, workers of phase
@@ -181,15 +205,18 @@ func (n *Node) fail(err error) {
 func (n *Node) Close() error { return n.close() }
 
 func (n *Node) shutdown() error {
+	defer spool.Flush(n.logger)
 	n.StepDown()
 	n.mu.Lock()
 	close(n.closing)
 	n.mu.Unlock()
 	n.die()
 	n.hub.waits.close()
+	stay := n.cutOffLater()
 	n.done.Wait() // lays leadership down first
 	n.batcher.close()
 	n.reads.close() // raft does not answer questions that it is asked while it stops
+	stay()
 	// Nor those of other nodes' questions; and it waits for a node that is halted in the
 	// middle of a snapshot until that has gone.
 	err := n.closePort()
@@ -225,8 +252,8 @@ func (n *Node) found() error {
 	boot := n.bootstrap()
 	if boot.Cluster == "" {
 		boot = machine.Bootstrap{
-			Cluster: newClusterTag(), Interval: orElse(n.conf.Interval, 100*time.Millisecond),
-			Retention: orElse(n.conf.Retention, time.Hour), Retain: orElse(n.conf.Retain, 1_000_000),
+			Cluster: newClusterTag(), Interval: orElse(n.conf.Interval, DefaultInterval),
+			Retention: orElse(n.conf.Retention, DefaultRetention), Retain: orElse(n.conf.Retain, 1_000_000),
 		}
 		res, err := n.batcher.propose(context.Background(), boot)
 		if err != nil {
@@ -292,10 +319,9 @@ func (n *Node) onApply(at raftfsm.Position, fx *machine.Effects, tick survival.T
 		next, pending = horizon(m)
 		due = m.Due()
 		boot, _ = m.Bootstrap()
-		n.held.Store(held(m))
-		n.quotas.observe(m.Participants())
 	})
-	n.clock.observe(tick, boot.Interval, at.Term, at.Term == n.term.Load(), at.Term < n.currentTerm())
+	n.recount()
+	n.clock.observe(tick, boot.Interval, at, at.Term == n.term.Load())
 	n.hub.publish(fx.Changes)
 	if p := n.pulse.Load(); p != nil && len(fx.Opened)+len(fx.Closed) > 0 {
 		p.admit(fx.Opened)
@@ -305,7 +331,7 @@ func (n *Node) onApply(at raftfsm.Position, fx *machine.Effects, tick survival.T
 	if r == nil {
 		return // not leading: whoever leads does the rest
 	}
-	n.measure(at.Index, fx.Changes)
+	n.logApplied(at.Index, fx)
 	if due {
 		n.batcher.wantTick()
 	}
@@ -318,27 +344,23 @@ func (n *Node) onApply(at raftfsm.Position, fx *machine.Effects, tick survival.T
 	}
 }
 
-// currentTerm is raft's; zero as long as the node is being opened.
-func (n *Node) currentTerm() uint64 {
-	if !n.running.Load() {
-		return 0
-	}
-	return n.raft.CurrentTerm()
-}
-
-// held counts what memory has to hold until it is finished.
-func held(m *machine.Machine) int64 {
-	c := m.Counts()
-	return int64(c.Open + c.Undone)
+// recount takes over from the machine what calls are admitted by: how many transactions are unfinished, and the quotas of
+// the participants.
+func (n *Node) recount() {
+	var unfinished int64
+	var registered []machine.Registration
+	n.fsm.View(func(m *machine.Machine) {
+		c := m.Counts()
+		unfinished, registered = int64(c.Open+c.Undone), m.Participants()
+	})
+	n.held.Store(unfinished)
+	n.quotas.observe(registered)
 }
 
 // onRestore is told that a snapshot has replaced the state.
 func (n *Node) onRestore(tick survival.Tick) {
-	n.fsm.View(func(m *machine.Machine) {
-		n.held.Store(held(m))
-		n.quotas.observe(m.Participants())
-	})
-	n.clock.observe(tick, n.bootstrap().Interval, 0, false, false)
+	n.recount()
+	n.clock.observe(tick, n.bootstrap().Interval, raftfsm.Position{}, false)
 	n.hub.replaced()
 }
 

@@ -9,14 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/txmgr/txmgr/raftfsm/logstore"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/machine"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // open starts a node in dir and stops it when the test ends.
 func open(t testing.TB, dir string, change ...func(*Config)) *Node {

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -216,7 +217,7 @@ func (c *replicas) link(i int, on bool) {
 func TestADeadlineIsOfItsTerm(t *testing.T) {
 	b := grounded()
 	b.lead(3)
-	p := &proposal{done: make(chan outcome, 1)}
+	p := &proposal{done: make(chan outcome, 1), pending: new(atomic.Int64)}
 	if err := b.put(2, machine.Begin{}, p); !errors.Is(err, txn.ErrUnavailable) {
 		t.Errorf("a deadline of term 2 in term 3: %v", err)
 	}

@@ -180,7 +180,9 @@ func (p *pulse) expire(ctx context.Context, ids []txn.SessionID) {
 		if err == nil {
 			if res.Code != machine.OK {
 				p.node.logger.Error("the log refused to expire sessions", "sessions", len(ids), "code", res.Code)
+				return
 			}
+			p.node.logExpired(ids)
 			return
 		}
 		timer := time.NewTimer(expireAgain)

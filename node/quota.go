@@ -55,11 +55,11 @@ type quotas struct {
 	seen   []machine.Registration // from which limits was made; of the log's goroutine alone
 
 	mu     sync.Mutex
-	flying map[string]map[txn.ID]bool // guarded by mu: by participant, transactions whose branch is on its way
+	flying map[string]map[txn.ID]int // guarded by mu: by participant and transaction, calls that bring a branch there
 }
 
 func newQuotas(view func(func(*machine.Machine))) *quotas {
-	q := &quotas{view: view, flying: make(map[string]map[txn.ID]bool)}
+	q := &quotas{view: view, flying: make(map[string]map[txn.ID]int)}
 	q.limits.Store(new(map[string]int))
 	return q
 }
@@ -91,6 +91,9 @@ func (q *quotas) begin(o txn.Options) (over func(), err error) {
 			names = append(names, e.Participant)
 		}
 	}
+	if len(names) == 0 {
+		return nil, nil
+	}
 	return q.reserve(limits, o.ID, names)
 }
 
@@ -104,34 +107,35 @@ func (q *quotas) enlist(id txn.ID, e txn.Enlistment) (over func(), err error) {
 }
 
 // reserve makes room for a branch of the transaction at each of the participants,
-// or refuses. A repeated call is let through. over is to be called when the log has,
-// or has refused, the branches; it may be nil.
+// or refuses. A repeated call is let through, and holds the same place. over is to be called
+// when the log has, or has refused, the branches; it may be nil.
 func (q *quotas) reserve(limits map[string]int, id txn.ID, names []string) (over func(), err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	var fresh []string
+	var held []string
+	flying := q.flying
 	q.view(func(m *machine.Machine) {
 		for _, name := range names {
-			if q.flying[name][id] || branchAt(m, id, name) {
+			if branchAt(m, id, name) {
 				continue
 			}
-			if used := q.usedLocked(m, name, limits[name]); used >= limits[name] {
+			if used := used(m, name, flying[name], limits[name]); used >= limits[name] && flying[name][id] == 0 {
 				err = fmt.Errorf("%w: participant %q has %d unfinished branches, and its %s is %d: try again when some have ended", txn.ErrUnavailable, name, used, QuotaSetting, limits[name])
 				return
 			}
-			fresh = append(fresh, name)
+			held = append(held, name)
 		}
 	})
-	if err != nil || len(fresh) == 0 {
+	if err != nil || len(held) == 0 {
 		return nil, err
 	}
-	for _, name := range fresh {
+	for _, name := range held {
 		if q.flying[name] == nil {
-			q.flying[name] = make(map[txn.ID]bool)
+			q.flying[name] = make(map[txn.ID]int)
 		}
-		q.flying[name][id] = true
+		q.flying[name][id]++
 	}
-	return func() { q.landed(id, fresh) }, nil
+	return func() { q.landed(id, held) }, nil
 }
 
 // landed says that the log knows all there is to know about a transaction's
@@ -140,25 +144,25 @@ func (q *quotas) landed(id txn.ID, names []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, name := range names {
-		delete(q.flying[name], id)
+		if q.flying[name][id]--; q.flying[name][id] == 0 {
+			delete(q.flying[name], id)
+		}
 	}
 }
 
-// usedLocked is how many branches are unfinished at a participant, or about to be; mu
-// is held. Those whose callers have not been answered yet may be in the log already:
-// they are told apart when it matters.
-func (q *quotas) usedLocked(m *machine.Machine, name string, limit int) int {
-	flying := q.flying[name]
-	used := m.Open(name) + len(flying)
-	if used < limit {
-		return used
+// used is how many branches are unfinished at a participant, or about to be. Those whose callers have not been answered
+// yet may be in the log already: they are told apart when it matters.
+func used(m *machine.Machine, name string, flying map[txn.ID]int, limit int) int {
+	n := m.Open(name) + len(flying)
+	if n < limit {
+		return n
 	}
 	for id := range flying {
 		if branchAt(m, id, name) {
-			used--
+			n--
 		}
 	}
-	return used
+	return n
 }
 
 // branchAt says whether a transaction has a branch at a participant.
@@ -169,13 +173,14 @@ func branchAt(m *machine.Machine, id txn.ID, name string) bool {
 
 // use says how many branches are open at a participant, and its quota; ok is false when
 // it has none.
-func (q *quotas) use(name string) (used, limit int, ok bool) {
+func (q *quotas) use(name string) (open, limit int, ok bool) {
 	limit = (*q.limits.Load())[name]
 	if limit == 0 {
 		return 0, 0, false
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.view(func(m *machine.Machine) { used = q.usedLocked(m, name, 0) })
-	return used, limit, true
+	flying := q.flying[name]
+	q.view(func(m *machine.Machine) { open = used(m, name, flying, 0) })
+	return open, limit, true
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/ledger"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
 )
 
 // addLedger registers a ledger with a quota.
@@ -21,7 +22,7 @@ func addLedger(t *testing.T, n *Node, name, quota string) error {
 	if quota != "" {
 		p.Settings[QuotaSetting] = quota
 	}
-	return n.AddParticipant(t.Context(), p)
+	return n.AddParticipant(t.Context(), p, "", "")
 }
 
 func ledgers(c *Config) {
@@ -241,13 +242,91 @@ func TestWhoPreparesIsFoundOut(t *testing.T) {
 	})
 	ctx := t.Context()
 	for kind, prepares := range map[string]bool{"desk": false, "web": true} {
-		if err := n.AddParticipant(ctx, txn.Participant{Name: kind, Kind: kind, Settings: map[string]string{QuotaSetting: "9"}}); err != nil {
+		if err := n.AddParticipant(ctx, txn.Participant{Name: kind, Kind: kind, Settings: map[string]string{QuotaSetting: "9"}}, "", ""); err != nil {
 			t.Errorf("%s: %v", kind, err)
 		}
 		if p, ok := n.registration(kind); !ok || p.CoordinatorPrepares != prepares {
 			t.Errorf("%+v", p)
 		}
 	}
-	err := n.AddParticipant(ctx, txn.Participant{Name: "other", Kind: "desk", CoordinatorPrepares: true})
+	err := n.AddParticipant(ctx, txn.Participant{Name: "other", Kind: "desk", CoordinatorPrepares: true}, "", "")
 	wantErr(t, "a desk that the coordinator shall prepare", err, txn.ErrInvalid, "cannot ask kind")
+}
+
+// TestQuotaKeepsNoPlaceOfARefusedCall: a call that is refused before it is proposed gives back what was reserved for it: one
+// with a zero id, and one that finds the lead lost between its reservation and its proposal.
+func TestQuotaKeepsNoPlaceOfARefusedCall(t *testing.T) {
+	n := open(t, t.TempDir(), ledgers)
+	if err := addLedger(t, n, "bank", "1"); err != nil {
+		t.Fatal(err)
+	}
+	at := txn.Enlistment{Participant: "bank"}
+	b := begin(t, n, time.Hour)
+	term, view := n.term.Load(), n.quotas.view
+	lost := func(refused func() error) error {
+		n.quotas.view = func(fn func(*machine.Machine)) {
+			view(fn)
+			n.leading.Store(false)
+			n.batcher.lead(0)
+		}
+		err := refused()
+		n.quotas.view = view
+		n.batcher.lead(term)
+		n.leading.Store(true)
+		return err
+	}
+	for _, c := range []struct {
+		name string
+		call func() error
+		want error
+	}{
+		{"enlist with a zero id", func() error { _, err := n.Enlist(t.Context(), txn.ID{}, at); return err }, txn.ErrInvalid},
+		{"enlist, the lead lost", func() error {
+			return lost(func() error { _, err := n.Enlist(t.Context(), b.ID, at); return err })
+		}, txn.ErrUnavailable},
+		{"begin, the lead lost", func() error {
+			return lost(func() error {
+				_, err := n.Begin(t.Context(), txn.Options{Branches: []txn.Enlistment{at}})
+				return err
+			})
+		}, txn.ErrUnavailable},
+	} {
+		if err := c.call(); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v; want %v", c.name, err, c.want)
+		}
+		if used, limit, _ := n.quotas.use("bank"); used != 0 {
+			t.Errorf("%s: %d of %d places are taken; want 0", c.name, used, limit)
+		}
+	}
+	if _, err := n.Enlist(t.Context(), b.ID, at); err != nil {
+		t.Errorf("a place is free: %v", err)
+	}
+}
+
+// TestQuotaPlaceIsHeldByEveryRepetition: of two calls that bring the same branch the second keeps the place when the first
+// is refused.
+func TestQuotaPlaceIsHeldByEveryRepetition(t *testing.T) {
+	n := open(t, t.TempDir(), ledgers)
+	if err := addLedger(t, n, "bank", "1"); err != nil {
+		t.Fatal(err)
+	}
+	at, id := txn.Enlistment{Participant: "bank"}, newID()
+	var over []func()
+	for range 2 {
+		o, err := n.quotas.enlist(id, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		over = append(over, o)
+	}
+	for i, want := range []int{1, 0} {
+		if over[i] == nil {
+			t.Errorf("call %d holds no place", i)
+		} else {
+			over[i]()
+		}
+		if used, _, _ := n.quotas.use("bank"); used != want {
+			t.Errorf("after call %d was refused %d places are taken; want %d", i, used, want)
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -13,16 +14,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// A snapshot may be asked for at any time by the bytes of log since the last
-// one; these are for many small entries. Twice as many entries stay behind a
-// snapshot as it takes to make one, so that a follower seldom needs it. They have to be
-// more than one append carries, by far: a follower that has removed what the leader,
-// for want of an answer, sends again is sent a snapshot.
 const (
-	snapshotEntries  = 8192
-	trailingEntries  = 2 * snapshotEntries
-	snapshotInterval = 30 * time.Second
-	snapshotsKept    = 2
+	snapshotsKept = 2
 	// soloTimeout is the election timeout of a cluster of one, which has nobody
 	// to disturb and should be back at once.
 	soloTimeout = 50 * time.Millisecond
@@ -41,6 +34,7 @@ type ground struct {
 	alone     bool               // there are no other nodes, and never will be in this life
 	first     []raft.Server      // form the cluster when the log is empty
 	tune      func(*raft.Config) // may be nil
+	appending func([]*raft.Log)  // as of [watchedLog]
 }
 
 // startRaft starts raft on its ground. With an empty log and nobody to begin with it
@@ -66,7 +60,7 @@ func startRaft(g *ground, fsm raft.FSM, trailing uint64, logger *slog.Logger) (r
 		}
 	}()
 	in := new(installs)
-	if r, err = raft.NewRaft(conf, installFSM{fsm}, g.log, g.log, installStore{g.snaps, in}, g.transport); err != nil {
+	if r, err = raft.NewRaft(conf, installFSM{fsm}, watchedLog{g.log, g.appending}, g.log, installStore{g.snaps, in}, g.transport); err != nil {
 		return nil, fmt.Errorf("starting raft: %w", err)
 	}
 	in.raft.Store(r)
@@ -111,7 +105,8 @@ func raftConfig(g *ground, trailing uint64, logger *slog.Logger) *raft.Config {
 	conf := raft.DefaultConfig()
 	conf.LocalID = g.id
 	conf.Logger = hclogger(logger)
-	conf.SnapshotThreshold, conf.TrailingLogs, conf.SnapshotInterval = snapshotEntries, trailing, snapshotInterval
+	// The node does both by bytes: see [Node.Snapshot].
+	conf.SnapshotThreshold, conf.TrailingLogs = math.MaxUint64, trailing
 	// A node that is taken out of the cluster must not end the process: it says so.
 	conf.ShutdownOnRemove = false
 	conf.HeartbeatTimeout, conf.ElectionTimeout, conf.LeaderLeaseTimeout = peerTimeout, peerTimeout, peerTimeout

@@ -4,14 +4,16 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
 )
 
-// hclogger gives raft's messages to logger, at debug level what is not a warning, or was
-// said just before.
+// hclogger gives raft's messages to logger, at debug level what is not a warning, is
+// ordinary, or was said just before.
 func hclogger(logger *slog.Logger) hclog.Logger {
 	l := hclog.NewInterceptLogger(&hclog.LoggerOptions{Output: io.Discard, Level: hclog.Debug})
 	l.RegisterSink(&hclogSink{logger: logger, said: make(map[string]time.Time)})
@@ -21,6 +23,26 @@ func hclogger(logger *slog.Logger) hclog.Logger {
 // electionStarts is a warning among several nodes. One alone says it at each
 // start, where it means that all is well.
 const electionStarts = "heartbeat timeout reached, starting election"
+
+// ordinary is what raft says as an error or a warning while a node is away, was just started, or
+// asks for votes. That a node is away is said by raft's "failed to contact", once.
+var ordinary = map[string]bool{
+	"failed to heartbeat to":                                     true,
+	"failed to appendEntries to":                                 true,
+	"failed to make requestVote RPC":                             true,
+	"failed to pipeline appendEntries":                           true,
+	"failed to start pipeline replication to":                    true,
+	"peer has newer term, stopping replication":                  true,
+	"Election timeout reached, restarting election":              true,
+	"rejecting vote request since our last term is greater":      true,
+	"rejecting vote request since our last index is greater":     true,
+	"failed to get previous log":                                 true,
+	"appendEntries rejected, sending older logs":                 true,
+	"rejecting vote request since we have a leader":              true,
+	"rejecting pre-vote request since we have a leader":          true,
+	"rejecting pre-vote request since our last term is greater":  true,
+	"rejecting pre-vote request since our last index is greater": true,
+}
 
 const (
 	// sayAgain is how often at most the same is said of the same node: of one that is down
@@ -39,8 +61,14 @@ type hclogSink struct {
 // Accept implements hclog.SinkAdapter.
 func (s *hclogSink) Accept(name string, level hclog.Level, msg string, args ...any) {
 	l := s.logger.With("from", name)
+	args = slices.Clone(args)
+	for i, a := range args {
+		if r, ok := a.(*raft.Raft); ok {
+			args[i] = r.String() // in the state that it speaks of: the line is written later
+		}
+	}
 	switch {
-	case level < hclog.Warn || msg == electionStarts || s.again(msg, args):
+	case level < hclog.Warn || msg == electionStarts || ordinary[msg] || s.again(msg, args):
 		l.Debug(msg, args...)
 	case level >= hclog.Error:
 		l.Error(msg, args...)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/txmgr/txmgr/internal/failpoint"
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/machine"
@@ -21,16 +22,24 @@ func (n *Node) Get(ctx context.Context, id txn.ID) (txn.Info, error) {
 	if err := n.readable(ctx); err != nil {
 		return txn.Info{}, txn.Wrap("get", id, err)
 	}
-	var t machine.Transaction
-	var ok bool
-	n.fsm.View(func(m *machine.Machine) { t, ok = m.Get(id) })
+	t, ok := n.stored(id)
 	if !ok {
 		return txn.Info{}, machine.Result{Code: machine.NotFound}.Refusal("get", id)
 	}
 	return n.info(&t, true), nil
 }
 
-// info makes the public view of a transaction. detailed adds what recovery knows.
+// stored reads one transaction as this node has it.
+func (n *Node) stored(id txn.ID) (t machine.Transaction, ok bool) {
+	n.fsm.View(func(m *machine.Machine) {
+		failpoint.Hit("read")
+		t, ok = m.Get(id)
+	})
+	return t, ok
+}
+
+// info makes the public view of a transaction. detailed adds what recovery knows. It reads the
+// machine itself, so it must not be called inside View.
 func (n *Node) info(t *machine.Transaction, detailed bool) txn.Info {
 	i := txn.Info{
 		ID: t.ID, Name: t.Name, State: t.State, Cause: t.Cause, Reason: t.Reason, Hazard: t.Hazard,
@@ -71,72 +80,15 @@ func (n *Node) info(t *machine.Transaction, detailed bool) txn.Info {
 	return i
 }
 
-// scanStep is how many transactions one look at the machine covers, so that a
-// long list never holds the log up.
-const scanStep = 20_000
-
-// defaultLimit bounds a list that names no limit, and maxLimit every list.
-const (
-	defaultLimit = 1000
-	maxLimit     = 100_000
-)
-
-// List gives transactions in the order of their ids, the newest ones when there
-// are more than the filter's limit.
-func (n *Node) List(ctx context.Context, f txn.Filter) ([]txn.Info, error) {
-	if err := n.readable(ctx); err != nil {
-		return nil, txn.Wrap("list", txn.ID{}, err)
-	}
-	limit := f.Limit
-	if limit <= 0 {
-		limit = defaultLimit
-	}
-	limit = min(limit, maxLimit)
-	match := n.matcher(f)
-	var found []machine.Transaction
-	for from := (machine.Cursor{}); ; {
-		var part []machine.Transaction
-		n.fsm.View(func(m *machine.Machine) { part, from = m.Scan(from, scanStep, match) })
-		for i := range part {
-			if fits(f, &part[i]) {
-				found = append(found, part[i])
-			}
-		}
-		if len(found) > 2*limit || from == (machine.Cursor{}) {
-			found = eachOnce(found)
-			found = found[max(len(found)-limit, 0):]
-		}
-		if from == (machine.Cursor{}) {
-			break
-		}
-	}
-	out := make([]txn.Info, len(found))
-	for i := range found {
-		out[i] = n.info(&found[i], true)
-	}
-	return out, nil
-}
-
-// eachOnce sorts by id. One that finished during the scan was found twice: what was found later holds.
-func eachOnce(found []machine.Transaction) []machine.Transaction {
-	slices.SortStableFunc(found, func(a, b machine.Transaction) int { return b.ID.Compare(a.ID) })
-	slices.Reverse(found) // and so the later of two is the first
-	return slices.CompactFunc(found, func(a, b machine.Transaction) bool { return a.ID == b.ID })
-}
-
 // matcher tests what can be tested without spreading a transaction out.
 func (n *Node) matcher(f txn.Filter) func(machine.Brief) bool {
 	bornBefore := n.conf.wall().Add(-f.OlderThan).UnixMilli()
-	tick, _ := n.clock.now()
-	within := tick
-	if f.ExpiresWithin > 0 {
-		within += survival.Tick(f.ExpiresWithin/max(n.interval(), 1)) + 1 // a node of no cluster has none
-	}
+	within := n.within(f)
 	return func(b machine.Brief) bool {
 		if len(f.States) > 0 && !slices.Contains(f.States, b.State) || f.OlderThan > 0 && b.Began > bornBefore {
 			return false
 		}
-		if f.ExpiresWithin > 0 && (b.State.Decided() || b.Expiry > within) {
+		if f.ExpiresWithin > 0 && (b.State.Decided() || b.Delegated || b.Expiry > within) {
 			return false
 		}
 		return f.Prefix == "" || strings.HasPrefix(b.ID.String(), f.Prefix)
@@ -186,26 +138,4 @@ func (n *Node) event(c machine.Change, f txn.Filter) (txn.Event, bool) {
 	})
 	e := txn.Event{ID: c.ID, Name: t.Name, State: c.State, Cause: c.Cause, Hazard: c.Hazard, Tick: uint64(tick), Time: n.conf.wall().UTC()}
 	return e, !known || fits(f, &t)
-}
-
-// Groups shows the survival index.
-func (n *Node) Groups(ctx context.Context) (txn.Groups, error) {
-	if err := n.readable(ctx); err != nil {
-		return txn.Groups{}, txn.Wrap("timeouts", txn.ID{}, err)
-	}
-	tick, _ := n.clock.now()
-	g := txn.Groups{Tick: uint64(tick), Interval: txn.Duration(n.interval()), Groups: []txn.Group{}}
-	n.fsm.View(func(m *machine.Machine) {
-		for end, count := range m.Groups() {
-			g.Groups = append(g.Groups, txn.Group{ExpiryTick: uint64(end), Transactions: count})
-		}
-	})
-	for i := range g.Groups {
-		end := survival.Tick(g.Groups[i].ExpiryTick)
-		g.Groups[i].ExpiresIn = txn.Duration(n.clock.until(end).Round(time.Millisecond))
-		if end > tick {
-			g.Groups[i].RemainingInvocations = uint64(end - tick)
-		}
-	}
-	return g, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -248,4 +249,37 @@ func (c *replicas) hashes() {
 			c.t.Errorf("node %d has another state than the first", i)
 		}
 	}
+}
+
+// TestASuspendedLeaderGivesNoEarlyDeadline: while the virtual machine of a leader is suspended, for less than an election, its
+// clock stands still and those of the followers go on. A deadline that it gives afterwards is not over early by the count of
+// the follower that leads next, though that learns of it after the leader's death alone; and it is not set back either.
+func TestASuspendedLeaderGivesNoEarlyDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var stood [3]atomic.Int64
+		c := openReplicas(t, 3, func(c *Config) {
+			own := &stood[c.Bed.ID[1]-'0']
+			c.Bed.Steady = func() time.Time { return time.Now().Add(-time.Duration(own.Load())) }
+		})
+		defer c.close()
+		first := c.leader()
+		begin(t, c.nodes[first], time.Hour)
+		for range 5 {
+			pass(time.Second)
+			stood[first].Add(int64(400 * time.Millisecond))
+		}
+		const timeout = 6 * time.Second
+		b := begin(t, c.nodes[first], timeout)
+		began := time.Now()
+		c.stop(first)
+		second := c.leader()
+		i, err := c.nodes[second].Wait(t.Context(), b.ID, txn.Finished)
+		took := time.Since(began)
+		if err != nil || i.Cause != txn.CauseTimeout {
+			t.Fatalf("%+v, %v", i, err)
+		}
+		if took < timeout || took > timeout+500*time.Millisecond {
+			t.Errorf("it was rolled back after %v; want %v, and half a second more at most", took, timeout)
+		}
+	})
 }

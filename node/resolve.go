@@ -57,7 +57,7 @@ func reasonOf(op string, id txn.ID, reason string) (string, error) {
 func personOf(by string) string { return clipTo(oneLine(by), txn.MaxName) }
 
 func outcomeNow(t *machine.Transaction) txn.Outcome {
-	return txn.Outcome{State: t.State, Cause: t.Cause, Hazard: t.Hazard}
+	return txn.Outcome{State: t.State, Cause: t.Cause, Hazard: t.Hazard, EndedByHand: t.EndedByHand()}
 }
 
 // targets are the branches that a person can say something about: the named one, or

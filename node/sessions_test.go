@@ -315,3 +315,16 @@ func TestLateRotationsAreNotMadeUpFor(t *testing.T) {
 		p.done.Wait()
 	})
 }
+
+// TestLogOfSessionsThatAreNotExpired: what the log has refused is not told as done.
+func TestLogOfSessionsThatAreNotExpired(t *testing.T) {
+	var f page
+	n := open(t, t.TempDir(), into(&f))
+	n.pulse.Load().expire(t.Context(), make([]txn.SessionID, machine.MaxExpire+1))
+	f.await(t, "the log refused to expire sessions", some)
+	n.pulse.Load().expire(t.Context(), make([]txn.SessionID, 2))
+	f.await(t, "sessions expired: what was undecided in them is rolled back", some)
+	if told := f.lines(t, "sessions expired: what was undecided in them is rolled back"); len(told) != 1 || told[0]["count"] != 2.0 {
+		t.Errorf("the log tells %v", told)
+	}
+}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/ledger"
+	"github.com/txmgr/txmgr/raftfsm"
+	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/machine"
 )
@@ -145,6 +147,41 @@ func TestIdleWritesCheckpointsOnly(t *testing.T) {
 	})
 }
 
+// TestRetentionEndsWhileIdle: outcomes are forgotten when their retention is over, at most
+// one of its steps and a checkpoint interval later, though nobody calls; then nothing is
+// written any more.
+func TestRetentionEndsWhileIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const retention, late = time.Hour, 15*time.Second + 10*time.Second
+		n := open(t, t.TempDir(), slow, func(c *Config) { c.Retention = retention })
+		status := func() txn.Status {
+			s, err := n.Status(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		for range 1000 {
+			if _, err := n.Rollback(context.Background(), begin(t, n, time.Minute).ID, "over"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pass(retention - time.Second)
+		if got := status().Finished; got != 1000 {
+			t.Errorf("%d outcomes are kept before the retention is over, want 1000", got)
+		}
+		pass(time.Second + late)
+		if got := status().Finished; got != 0 {
+			t.Errorf("%d outcomes are kept %v after the retention was over", got, late)
+		}
+		before := status().Entries
+		pass(10 * time.Minute)
+		if got := status().Entries - before; got != 0 {
+			t.Errorf("nothing open, nothing kept: %d entries in ten minutes", got)
+		}
+	})
+}
+
 // TestRestartLosesAtMostACheckpoint: the time of the stop and at most one
 // checkpoint interval are not counted. Late, never early.
 func TestRestartLosesAtMostACheckpoint(t *testing.T) {
@@ -259,7 +296,7 @@ func TestClockJumpOfAnHour(t *testing.T) {
 		}
 	})
 	var c clock // in a bubble no time has a monotonic reading
-	c.observe(1, time.Second, 1, true, false)
+	c.observe(1, time.Second, raftfsm.Position{}, false)
 	if c.at == c.at.Round(0) {
 		t.Error("the clock counts by the wall")
 	}
@@ -281,7 +318,7 @@ func TestRestartKeepsTheClusterTag(t *testing.T) {
 	}
 	register := func(n *Node) {
 		t.Helper()
-		if err := n.AddParticipant(ctx, txn.Participant{Name: "bank", Kind: ledger.Kind, Settings: map[string]string{"path": path}}); err != nil {
+		if err := n.AddParticipant(ctx, txn.Participant{Name: "bank", Kind: ledger.Kind, Settings: map[string]string{"path": path}}, "", ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -330,23 +367,26 @@ func TestRestartKeepsTheClusterTag(t *testing.T) {
 	}
 }
 
+// entryOf is a position in the log.
+func entryOf(term, index uint64) raftfsm.Position { return raftfsm.Position{Index: index, Term: term} }
+
 // TestAFollowerTakesOverALowerCount: a leader that was restarted counts less than a
 // follower that was not. The deadlines that it gives are ticks of its own count: once
 // the follower leads, none may be over too early.
 func TestAFollowerTakesOverALowerCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c clock
-		c.observe(1, time.Second, 1, false, false)
+		c.observe(1, time.Second, entryOf(1, 1), false)
 		pass(50 * time.Second)
 		if tick, _ := c.now(); tick != 51 {
 			t.Fatalf("tick %d", tick)
 		}
-		c.observe(6, time.Second, 2, false, false) // the leader has lost 45 s
+		c.observe(6, time.Second, entryOf(2, 2), false) // the leader has lost 45 s
 		if tick, _ := c.now(); tick != 6 {
 			t.Errorf("it counts %d, and the leader 6", tick)
 		}
 		pass(4 * time.Second)
-		c.observe(7, time.Second, 3, true, false) // it leads: an entry that was on its way
+		c.observe(7, time.Second, entryOf(3, 3), true) // it leads: an entry that was on its way
 		if tick, _ := c.now(); tick != 10 {
 			t.Errorf("a leader's own entry moved its clock to %d", tick)
 		}
@@ -354,27 +394,31 @@ func TestAFollowerTakesOverALowerCount(t *testing.T) {
 }
 
 // TestAnElectionDoesNotSetTheClockBack: what a leader wrote just before it died is
-// applied when there is another one. It says nothing about the time since.
+// applied when there is another one. The time since it arrived is counted; what was counted
+// before is not, since the machine of that leader may have been suspended.
 func TestAnElectionDoesNotSetTheClockBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c clock
-		c.observe(100, time.Second, 1, false, false)
+		want := func(tick survival.Tick, when string) {
+			t.Helper()
+			if got, _ := c.now(); got != tick {
+				t.Errorf("%s: tick %d; want %d", when, got, tick)
+			}
+		}
+		c.observe(100, time.Second, entryOf(1, 1), false)
 		pass(5 * time.Second)
-		c.observe(102, time.Second, 1, false, true) // on its way when the leader died
-		if tick, _ := c.now(); tick != 105 {
-			t.Errorf("tick %d, and 105 have been counted", tick)
-		}
-		c.observe(104, time.Second, 1, false, false) // no: it lives, and its oscillator is the slower one
-		if tick, _ := c.now(); tick != 104 {
-			t.Errorf("it counts %d, and its leader 104", tick)
-		}
-		c.observe(103, time.Second, 2, false, false) // the new leader's own count
-		if tick, _ := c.now(); tick != 103 {
-			t.Errorf("tick %d, and the leader counts 103", tick)
-		}
-		c.observe(102, time.Second, 0, false, false) // a snapshot says nothing of who wrote it
-		if tick, _ := c.now(); tick != 102 {
-			t.Errorf("tick %d; the snapshot says 102", tick)
-		}
+		c.arrive(entryOf(1, 2))
+		pass(3 * time.Second)
+		c.observe(102, time.Second, entryOf(1, 2), false)
+		want(105, "applied after an election")
+		c.arrive(entryOf(1, 3))
+		c.arrive(entryOf(2, 3)) // in its place
+		pass(3 * time.Second)
+		c.observe(106, time.Second, entryOf(1, 3), false)
+		want(106, "of another term than what arrived")
+		c.arrive(entryOf(2, 4))
+		pass(3 * time.Second)
+		c.observe(103, time.Second, raftfsm.Position{}, false)
+		want(103, "a snapshot does not say when it was written")
 	})
 }

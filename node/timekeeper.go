@@ -13,7 +13,8 @@ import (
 // and then asks for a log entry, which carries the tick that ends the group,
 // unless other commands carry it anyway. While transactions are unfinished and
 // nothing is written it asks for one entry a checkpoint interval, so that a restart
-// loses no more than that. With nothing unfinished it sleeps.
+// loses no more than that; while outcomes are kept it does the same, so that their
+// retention ends without anybody's calls. With neither it sleeps.
 type timekeeper struct {
 	clock      *clock
 	batcher    *batcher
@@ -28,7 +29,7 @@ const never = math.MaxUint64
 
 // horizon is the earliest expiry of what its deadline ends, or now when something is
 // due that no entry has drained, for example of a session that has ended; pending is false when
-// nothing is unfinished. A delegated transaction is not ended by its deadline, but
+// nothing is unfinished and no outcome is kept. A delegated transaction is not ended by its deadline, but
 // waits for it: that must not be lost at a restart either.
 func horizon(m *machine.Machine) (next survival.Tick, pending bool) {
 	if m.Due() {
@@ -37,7 +38,9 @@ func horizon(m *machine.Machine) (next survival.Tick, pending bool) {
 	if next, ok := m.Next(); ok {
 		return next, true
 	}
-	return never - 1, m.Counts().Undone > 0
+	c := m.Counts()
+	_, kept := m.Oldest()
+	return never - 1, kept || c.Undone+c.Delegated > 0
 }
 
 // observe is told after every applied entry what is next. It is cheap: it wakes

@@ -43,12 +43,15 @@ func (t *transfers) begin(term uint64, to raft.ServerID) bool {
 	return true
 }
 
+// entryBeforeTransfer is how long an entry may be under way before leadership is handed over without it.
+const entryBeforeTransfer = time.Second
+
 // heir is the voter that should lead next: of those that were not asked in vain in this
 // term and have just been heard of the one that is known to lack the fewest entries.
 func (n *Node) heir() (txn.Member, bool) {
 	n.transfers.mu.Lock()
 	failed := n.transfers.failed
-	if n.transfers.term != n.term.Load() {
+	if n.transfers.term != n.raft.CurrentTerm() {
 		failed = nil
 	}
 	others := slices.DeleteFunc(n.Members(), func(m txn.Member) bool {
@@ -107,13 +110,26 @@ func (n *Node) TransferLeader(ctx context.Context, node string) error {
 
 // transfer asks raft, once a term for each node.
 func (n *Node) transfer(ctx context.Context, to txn.Member) error {
-	term := n.term.Load()
-	if term == 0 || !n.transfers.begin(term, raft.ServerID(to.ID)) {
+	// The heir counts on from the last entry, which is old where little happens, if it was
+	// started since then. This one is refused, changes nothing, and brings the tick. Where
+	// entries do not arrive it would only be one more.
+	if n.stalled.Load() == nil {
+		brief, cancel := context.WithTimeout(ctx, entryBeforeTransfer)
+		_, _ = n.batcher.proposeIn(brief, n.term.Load(), machine.SetMember{}, nil)
+		cancel()
+	}
+	return n.handOver(ctx, to)
+}
+
+// handOver is transfer without an entry before it. This node may lead without having taken over.
+func (n *Node) handOver(ctx context.Context, to txn.Member) error {
+	term := n.raft.CurrentTerm() // not the one in which it took over, since raft counts by its own
+	if n.raft.State() != raft.Leader {
+		return fmt.Errorf("%w: this node does not lead", txn.ErrUnavailable)
+	}
+	if !n.transfers.begin(term, raft.ServerID(to.ID)) {
 		return fmt.Errorf("%w: %s did not take over when it was asked before, and is not asked again in this term", txn.ErrUnavailable, cmp.Or(to.Name, to.ID))
 	}
-	// The heir counts on from the last entry, which is old where little happens, if it was
-	// started since then. This one is refused, changes nothing, and brings the tick.
-	_, _ = n.batcher.proposeIn(ctx, term, machine.SetMember{}, nil)
 	done := make(chan error, 1)
 	// raft does not answer questions that it is asked while it stops, so the shutdown
 	// waits for this one.
@@ -146,19 +162,5 @@ func (n *Node) background(f func()) bool {
 	default:
 		n.done.Go(f)
 		return true
-	}
-}
-
-// StepDown hands leadership over, if this node leads and another one can: whoever is
-// about to stop a node calls it first, so that nobody has to wait for an election. It
-// returns when it is done, or has proved impossible.
-func (n *Node) StepDown() {
-	if n.port == nil || !n.leading.Load() || n.voters() < 2 {
-		return
-	}
-	if m, ok := n.heir(); ok {
-		if err := n.transfer(context.Background(), m); err != nil {
-			n.logger.Warn("cannot hand leadership over: the others will elect a leader", "error", err)
-		}
 	}
 }

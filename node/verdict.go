@@ -8,7 +8,6 @@ import (
 
 	"github.com/txmgr/txmgr/timeout/purgatory"
 	"github.com/txmgr/txmgr/txn"
-	"github.com/txmgr/txmgr/txn/machine"
 )
 
 // verdict is what a commit waits for while votes are missing. look and answer are not
@@ -40,7 +39,11 @@ func (v *verdict) answer(ctx context.Context, ended error) (txn.Outcome, error) 
 	case v.o.State.Commits():
 		return v.o, nil
 	default:
-		return v.o, v.n.withReason(machine.Result{Code: machine.Decided, State: v.o.State, Cause: v.o.Cause}.Refusal("commit", v.id))
+		t, ok := v.n.stored(v.id)
+		if !ok {
+			return v.o, forgottenMeanwhile(v.id, v.o)
+		}
+		return v.o, v.n.withReason(t.Refusal("commit"))
 	}
 }
 

@@ -24,6 +24,7 @@ var _ recovery.Log = log{}
 func (n log) Undone(id txn.ID) (recovery.Work, bool) {
 	var w recovery.Work
 	var expiry, tick survival.Tick
+	var settle bool
 	n.fsm.View(func(m *machine.Machine) {
 		o, known := m.Lookup(id)
 		if !known || m.Held() || o.State.Finished() || o.State == txn.Active {
@@ -32,15 +33,16 @@ func (n log) Undone(id txn.ID) (recovery.Work, bool) {
 		t, _ := m.Get(id)
 		w = recovery.Work{ID: id, State: t.State, Cause: t.Cause}
 		expiry, tick = t.Expiry, m.Tick()
+		settle = t.Delegated() && t.EndedByHand() // its session has said that it will not end it
 		for k := range t.Branches {
 			b := &t.Branches[k]
-			if b.State.Finished() || t.State == txn.Preparing && b.Vote != 0 && b.Vote != txn.VoteDelegated {
+			if b.State.Finished() || t.State == txn.Preparing && b.Vote != 0 && !t.Delegated() {
 				continue
 			}
 			w.Branches = append(w.Branches, recovery.Branch{Participant: b.Participant, Branch: work(m, &t, txn.BranchID(k+1))})
 		}
 	})
-	if w.State == txn.Preparing && expiry > tick {
+	if w.State == txn.Preparing && expiry > tick && !settle {
 		w.TimeLeft = n.clock.until(expiry)
 	}
 	return w, len(w.Branches) > 0
@@ -70,12 +72,13 @@ func asked(m *machine.Machine, name string) bool {
 func (n *Node) handOff(r *recovery.Recovery, ids []txn.ID) {
 	var pressing []txn.ID
 	patient := make([]txn.ID, 0, len(ids))
+	soon := n.clock.within(r.Grace())
 	n.fsm.View(func(m *machine.Machine) {
 		mixed := slices.ContainsFunc(m.Participants(), func(p machine.Registration) bool {
 			return p.CoordinatorPrepares && m.Open(p.Name) > 0
 		})
 		for _, id := range ids {
-			if n.presses(m, id, mixed, r.Grace()) {
+			if presses(m, id, mixed, soon) {
 				pressing = append(pressing, id)
 			} else {
 				patient = append(patient, id)
@@ -88,15 +91,15 @@ func (n *Node) handOff(r *recovery.Recovery, ids []txn.ID) {
 
 // presses reports whether recovery has to look at a transaction within the grace:
 // because the coordinator has a branch to finish, or a delegated decision is to be
-// settled. mixed says that the former is possible at all.
-func (n *Node) presses(m *machine.Machine, id txn.ID, mixed bool, grace time.Duration) bool {
+// settled. mixed says that the former is possible at all, and soon is the last tick within the grace.
+func presses(m *machine.Machine, id txn.ID, mixed bool, soon survival.Tick) bool {
 	o, _ := m.Lookup(id)
 	if !mixed && o.State != txn.Preparing {
 		return false
 	}
 	t, _ := m.Get(id)
 	if t.Delegated() {
-		return n.clock.until(t.Expiry) <= grace
+		return t.Expiry <= soon
 	}
 	return slices.ContainsFunc(t.Branches, func(b machine.TransactionBranch) bool {
 		return !b.State.Finished() && asked(m, b.Participant)
@@ -116,7 +119,7 @@ func (n log) Report(ctx context.Context, id txn.ID, rs []recovery.Report) error 
 		if res.Code != machine.OK && res.Code != machine.Decided {
 			// The log knows better: somebody else has reported otherwise. The
 			// work that is left, if any, is asked for again.
-			n.logger.Warn("the log refused a finding of recovery", "transaction", id, "finding", fmt.Sprintf("%T", c), "code", res.Code)
+			n.logger.Warn("the log refused a finding of recovery", "tx", id, "finding", fmt.Sprintf("%T", c), "code", res.Code)
 		}
 	}
 	return nil
@@ -130,10 +133,12 @@ func (n log) findings(id txn.ID, rs []recovery.Report) (commands []machine.Comma
 		switch {
 		case r.State != 0:
 			acks = append(acks, txn.Ack{Branch: r.Branch, State: r.State})
+		case r.Vote == txn.VoteEndedByHand:
+			commands = append(commands, machine.EndedByHand{ID: id, Branch: r.Branch, Reason: n.reasonOf(id, r)})
 		case r.Vote != 0:
 			votes.Votes = append(votes.Votes, txn.BranchVote{Branch: r.Branch, Vote: r.Vote})
 			if r.Vote == txn.VoteNo && votes.Reason == "" { // the first one decides
-				votes.Reason = clip(strings.TrimSuffix(n.participantOf(id, r.Branch)+": "+r.Detail, ": "))
+				votes.Reason = n.reasonOf(id, r)
 			}
 		default:
 			commands = append(commands, machine.Hazard{ID: id, Branch: r.Branch, Hazard: r.Hazard, Detail: clip(r.Detail)})
@@ -148,10 +153,14 @@ func (n log) findings(id txn.ID, rs []recovery.Report) (commands []machine.Comma
 	return commands
 }
 
+// reasonOf is why a branch is against it, with the name of its participant.
+func (n log) reasonOf(id txn.ID, r recovery.Report) string {
+	return clip(strings.TrimSuffix(n.participantOf(id, r.Branch)+": "+r.Detail, ": "))
+}
+
 // participantOf names the participant of a branch, for people.
 func (n log) participantOf(id txn.ID, b txn.BranchID) string {
-	var t machine.Transaction
-	n.fsm.View(func(m *machine.Machine) { t, _ = m.Get(id) })
+	t, _ := n.stored(id)
 	if b < 1 || int(b) > len(t.Branches) {
 		return b.String()
 	}
@@ -184,10 +193,10 @@ func (n log) Lookup(ctx context.Context, keys []recovery.Key) ([]recovery.Known,
 			t, ok := m.Get(k.TX)
 			if !ok {
 				known[i].Memory = memory
-				if made := k.TX.Made(); m.Lost(made.UnixMilli(), clockSlack.Milliseconds()) {
+				if made := k.TX.Made(); m.Lost(made.UnixMilli(), recovery.ClockSlack.Milliseconds()) {
 					// As if everything since its begin were remembered: then it
 					// has surely been lost.
-					known[i].Memory = max(memory, time.Since(made).Round(time.Minute)+clockSlack)
+					known[i].Memory = max(memory, time.Since(made).Round(time.Minute)+recovery.ClockSlack)
 				}
 				continue
 			}
@@ -195,34 +204,26 @@ func (n log) Lookup(ctx context.Context, keys []recovery.Key) ([]recovery.Known,
 			if k.Branch >= 1 && int(k.Branch) <= len(t.Branches) {
 				known[i].Branch = work(m, &t, k.Branch)
 				b := &t.Branches[k.Branch-1]
-				known[i].Unfinished = (t.State.Decided() || b.Vote == txn.VoteDelegated) && !b.State.Finished()
+				known[i].Unfinished = (t.State.Decided() || t.Delegated()) && !b.State.Finished()
 			}
 		}
 	})
 	return known, nil
 }
 
-// clockSlack is by how much the clocks of those who make ids may differ from ours.
-const clockSlack = time.Minute
-
-// memory is how long every outcome is remembered at least: for the retention, or,
-// when outcomes have been dropped before their time because there were too many, for
-// as long as the oldest of those that are left. A tick less each, since the end may
-// have been late in its tick. It is never zero, which would say that nothing is known.
+// memory is how long every outcome is remembered at least: since the horizon, and not
+// for the tick in which that is, since an end may have been late in its tick. It is never
+// zero, which would say that nothing is known.
 func memory(m *machine.Machine) time.Duration {
 	boot, _ := m.Bootstrap()
 	if boot.Interval <= 0 {
 		return 0
 	}
-	ticks := survival.Tick(boot.Retention / boot.Interval)
-	if uint64(m.Counts().Finished) >= boot.Retain {
-		ended, ok := m.Oldest()
-		if !ok {
-			ended = m.Tick()
-		}
-		ticks = min(ticks, m.Tick()-ended)
+	retention := max(survival.Tick(boot.Retention/boot.Interval), 1) - 1 // also of a young cluster, which has forgotten nothing
+	if horizon := m.Horizon(); horizon > 0 {
+		retention = min(retention, m.Tick()-horizon)
 	}
-	return max(1, time.Duration(max(ticks, 1)-1)*boot.Interval)
+	return max(1, time.Duration(retention)*boot.Interval)
 }
 
 // Participant implements [recovery.Log].

@@ -25,6 +25,13 @@ type Branch struct {
 	TimeLeft time.Duration
 }
 
+// NeedsProof reports whether the branch may have been committed when it is not there any
+// more: it voted yes, or statements of the application's own have ended it. Only proof
+// says that it was rolled back.
+func (b Branch) NeedsProof() bool {
+	return b.Vote == txn.VotePrepared || b.Vote == txn.VoteEndedByHand
+}
+
 // NoEffectError is an error of Commit, Rollback or Prepare after which nothing
 // can have happened to the branch by this call: the resource was not reached, or
 // it refused. Other errors leave that open.
@@ -72,7 +79,12 @@ type Result struct {
 type Prepared struct {
 	XID   string
 	Since time.Time // by the participant's clock; zero when it does not say
-	Owner string    // for people: user, database
+	// Age is how long it has been prepared, at least, by the participant's own clock
+	// alone: two readings of it, or more, compared with each other. Zero when the
+	// participant does not measure it; then a difference between its clock and the
+	// caller's has to be allowed for.
+	Age   time.Duration
+	Owner string // for people: user, database
 }
 
 // Participant is the coordinator's side of a resource.
@@ -99,8 +111,9 @@ type Participant interface {
 // votes.
 type Preparer interface {
 	// Prepare asks for the vote of a branch, whose work the resource does now or
-	// has done. It may be repeated. detail is the reason of a [txn.VoteNo]. An
-	// error means that there is no vote yet: it is asked again while there is time.
+	// has done. It may be repeated. detail is the reason of a [txn.VoteNo] or
+	// [txn.VoteEndedByHand]. An error means that there is no vote yet: it is asked again
+	// while there is time, unless it is [txn.ErrEndedByHand], which is as that vote.
 	Prepare(ctx context.Context, b Branch) (vote txn.Vote, detail string, err error)
 }
 

@@ -39,8 +39,13 @@ const (
 	kindOpenSession
 	kindCloseSession
 	kindExpireSessions
+	kindBeginMarked
+	kindEnlistOnce
+	kindRegisterParticipant
+	kindUnregisterParticipant
+	kindEndedByHand
 
-	newestKind = kindExpireSessions
+	newestKind = kindEndedByHand
 )
 
 // The fewest bytes of one element: what a count is held against. A label is two empty strings, and so on.
@@ -64,17 +69,29 @@ func AppendCommand(dst []byte, c machine.Command) []byte {
 	case machine.Bootstrap:
 		return appendBootstrap(append(dst, kindBootstrap), &c)
 	case machine.Begin:
-		if c.Session.IsZero() {
+		switch {
+		case !c.Mark.IsZero():
+			dst = binary.AppendUvarint(append(dst, kindBeginMarked), c.Mark.Life)
+			dst = appendOptionalID(binary.AppendUvarint(dst, c.Mark.Tick), c.Session)
+			return appendBegin(dst, &c)
+		case c.Session.IsZero():
 			return appendBegin(append(dst, kindBegin), &c)
 		}
 		return appendBegin(append(append(dst, kindBeginInSession), c.Session[:]...), &c)
 	case machine.Enlist:
-		dst = append(append(dst, kindEnlist), c.ID[:]...)
+		kind := kindEnlistOnce
+		if c.Legacy {
+			kind = kindEnlist
+		}
+		dst = append(append(dst, kind), c.ID[:]...)
 		return appendBranch(dst, &c.Branch)
 	case machine.Commit:
 		return appendCommit(append(dst, kindCommit), &c)
 	case machine.Vote:
 		return appendVote(append(dst, kindVote), &c)
+	case machine.EndedByHand:
+		dst = append(append(dst, kindEndedByHand), c.ID[:]...)
+		return appendString(binary.AppendUvarint(dst, uint64(c.Branch)), c.Reason)
 	case machine.Delegate:
 		dst = append(append(dst, kindDelegate), c.ID[:]...)
 		return binary.AppendUvarint(dst, uint64(c.Branch))
@@ -108,6 +125,12 @@ func AppendCommand(dst []byte, c machine.Command) []byte {
 		return appendParticipant(append(dst, kindAddParticipant), &c.Participant)
 	case machine.RemoveParticipant:
 		return appendString(append(dst, kindRemoveParticipant), c.Name)
+	case machine.RegisterParticipant:
+		dst = appendParticipant(append(dst, kindRegisterParticipant), &c.Participant)
+		return appendString(appendString(dst, c.By), c.Reason)
+	case machine.UnregisterParticipant:
+		dst = appendString(append(dst, kindUnregisterParticipant), c.Name)
+		return appendString(appendString(dst, c.By), c.Reason)
 	case machine.SetMember:
 		return appendMember(append(dst, kindSetMember), &c.Member)
 	case machine.RemoveMember:
@@ -133,6 +156,14 @@ func AppendCommand(dst []byte, c machine.Command) []byte {
 		return dst
 	}
 	panic("raftfsm: AppendCommand: not a command of package machine, by value")
+}
+
+// appendOptionalID writes a flag, and the id unless it is zero.
+func appendOptionalID[T ~[16]byte](dst []byte, id T) []byte {
+	if id == (T{}) {
+		return append(dst, 0)
+	}
+	return append(append(dst, 1), id[:]...)
 }
 
 func appendBegin(dst []byte, c *machine.Begin) []byte {
@@ -214,8 +245,8 @@ func (r *commandReader) command() machine.Command {
 		return r.bootstrap()
 	case kindBegin:
 		return r.begin()
-	case kindEnlist:
-		return machine.Enlist{ID: r.id(), Branch: r.branch()}
+	case kindEnlist, kindEnlistOnce:
+		return machine.Enlist{ID: r.id(), Branch: r.branch(), Legacy: kind == kindEnlist}
 	case kindCommit:
 		return machine.Commit{ID: r.id(), Votes: r.someVotes(), OwnPhaseTwo: r.flag()}
 	case kindRollback:
@@ -234,8 +265,14 @@ func (r *commandReader) command() machine.Command {
 		return machine.AddParticipant{Participant: r.participant()}
 	case kindRemoveParticipant:
 		return machine.RemoveParticipant{Name: r.name()}
+	case kindRegisterParticipant:
+		return machine.RegisterParticipant{Participant: r.participant(), By: r.name(), Reason: r.name()}
+	case kindUnregisterParticipant:
+		return machine.UnregisterParticipant{Name: r.name(), By: r.name(), Reason: r.name()}
 	case kindVote:
 		return machine.Vote{ID: r.id(), Votes: r.someVotes(), OwnPhaseTwo: r.flag(), Reason: r.string()}
+	case kindEndedByHand:
+		return machine.EndedByHand{ID: r.id(), Branch: txn.BranchID(r.uint32()), Reason: r.string()}
 	case kindDelegate:
 		return machine.Delegate{ID: r.id(), Branch: txn.BranchID(r.uint32())}
 	case kindResolve, kindResolveUndecided:
@@ -259,6 +296,8 @@ func (r *commandReader) command() machine.Command {
 		return machine.Resume{By: r.name(), Reason: r.name()}
 	case kindBeginInSession:
 		return r.beginInSession()
+	case kindBeginMarked:
+		return r.beginMarked()
 	case kindOpenSession:
 		return machine.OpenSession{ID: r.id(), Name: r.string(), TTL: r.duration()}
 	case kindCloseSession:
@@ -308,6 +347,22 @@ func (r *commandReader) beginInSession() machine.Begin {
 	}
 	c := r.begin()
 	c.Session = session
+	return c
+}
+
+func (r *commandReader) beginMarked() machine.Begin {
+	mark := txn.Mark{Life: r.uvarint(), Tick: r.uvarint()}
+	if mark.IsZero() {
+		r.fail("without a mark, which has an older form")
+	}
+	var session txn.SessionID
+	if r.flag() {
+		if session = txn.SessionID(r.id()); session.IsZero() {
+			r.fail("in a session without an id")
+		}
+	}
+	c := r.begin()
+	c.Mark, c.Session = mark, session
 	return c
 }
 

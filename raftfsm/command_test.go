@@ -38,7 +38,7 @@ var samples = []sample{
 		Labels:   []machine.Label{{Key: "app", Value: "bank"}, {Key: "env", Value: ""}},
 		Branches: []machine.Branch{{Participant: "orders", Payload: []byte{0, 0xff}, Session: "pg:4711"}, {Participant: "stock"}},
 	}},
-	{"Enlist", machine.Enlist{ID: id(2), Branch: machine.Branch{Participant: "orders", Payload: []byte("p"), Session: "my:12"}}},
+	{"Enlist", machine.Enlist{ID: id(2), Branch: machine.Branch{Participant: "orders", Payload: []byte("p"), Session: "my:12"}, Legacy: true}},
 	{"Commit", machine.Commit{
 		ID: id(3), Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VotePrepared}, {Branch: 300, Vote: txn.VoteReadOnly}}, OwnPhaseTwo: true,
 	}},
@@ -73,6 +73,17 @@ var samples = []sample{
 	{"OpenSession", machine.OpenSession{ID: sessionID(2), Name: "app", TTL: 16 * time.Second}},
 	{"CloseSession", machine.CloseSession{ID: sessionID(3)}},
 	{"ExpireSessions", machine.ExpireSessions{IDs: []txn.SessionID{sessionID(4), sessionID(5)}}},
+	{"BeginMarked", machine.Begin{
+		ID: id(16), Name: "transfer", Timeout: 30 * time.Second, Survival: 301, Expiry: 1301,
+		Labels: []machine.Label{{Key: "app", Value: "bank"}}, Branches: []machine.Branch{{Participant: "orders"}}, Session: sessionID(6),
+		Mark: txn.Mark{Life: 1763740800123, Tick: 1000},
+	}},
+	{"EnlistOnce", machine.Enlist{ID: id(17), Branch: machine.Branch{Participant: "orders", Payload: []byte("p"), Session: "my:13"}}},
+	{"RegisterParticipant", machine.RegisterParticipant{Participant: txn.Participant{
+		Name: "orders", Kind: "postgres", Settings: map[string]string{"dsn": "env:ORDERS", "a": "", "fence": "off"}, CoordinatorPrepares: true,
+	}, By: "ann", Reason: "moved"}},
+	{"UnregisterParticipant", machine.UnregisterParticipant{Name: "orders", By: "ann", Reason: "not used any more"}},
+	{"EndedByHand", machine.EndedByHand{ID: id(18), Branch: 300, Reason: "COMMIT was typed"}},
 }
 
 // first are the samples that the first release knew.
@@ -83,6 +94,12 @@ var second = samples[:kindResolveUndecided]
 
 // third are those of the third one.
 var third = samples[:kindResume]
+
+// fourth are those of the fourth one.
+var fourth = samples[:kindExpireSessions]
+
+// fifth are those of entry-5.golden.
+var fifth = samples[:kindEnlistOnce]
 
 // equalGolden compares bytes with those that were stored when the format was made. The file is never written by a test: a
 // difference means that logs and snapshots of earlier releases can no longer be read.
@@ -192,7 +209,7 @@ func TestCommandCutShort(t *testing.T) {
 func TestAppendCommandAllocatesNothing(t *testing.T) {
 	dst := make([]byte, 0, 4096)
 	for _, s := range samples {
-		if s.name == "AddParticipant" {
+		if s.name == "AddParticipant" || s.name == "RegisterParticipant" {
 			continue // sorts its settings
 		}
 		if n := testing.AllocsPerRun(100, func() { AppendCommand(dst, s.command) }); n != 0 {
@@ -296,19 +313,22 @@ func genCommand() *rapid.Generator[machine.Command] {
 				Cluster: text, Interval: genDuration().Draw(t, "interval"),
 				Retention: genDuration().Draw(t, "retention"), Retain: rapid.Uint64().Draw(t, "retain"),
 			}
-		case kindBegin, kindBeginInSession:
+		case kindBegin, kindBeginInSession, kindBeginMarked:
 			return machine.Begin{
+				Mark:    txn.Mark{Life: rapid.Uint64Range(0, 2).Draw(t, "life"), Tick: rapid.Uint64Range(0, 5).Draw(t, "mark")},
 				Session: genSessionID().Draw(t, "session"),
 				ID:      id, Name: text, Timeout: genDuration().Draw(t, "timeout"), Survival: rapid.Uint64().Draw(t, "survival"),
 				Expiry: genTick().Draw(t, "expiry"), Labels: genLabels().Draw(t, "labels"),
 				Branches: rapid.SliceOfN(genBranch(), 0, 5).Draw(t, "branches"),
 			}
-		case kindEnlist:
-			return machine.Enlist{ID: id, Branch: genBranch().Draw(t, "branch")}
+		case kindEnlist, kindEnlistOnce:
+			return machine.Enlist{ID: id, Branch: genBranch().Draw(t, "branch"), Legacy: rapid.Bool().Draw(t, "legacy")}
 		case kindCommit:
 			return machine.Commit{ID: id, Votes: genVotes().Draw(t, "votes"), OwnPhaseTwo: rapid.Bool().Draw(t, "own")}
 		case kindVote:
 			return machine.Vote{ID: id, Votes: genVotes().Draw(t, "votes"), OwnPhaseTwo: rapid.Bool().Draw(t, "own"), Reason: text}
+		case kindEndedByHand:
+			return machine.EndedByHand{ID: id, Branch: genBranchID().Draw(t, "branch"), Reason: text}
 		case kindDelegate:
 			return machine.Delegate{ID: id, Branch: genBranchID().Draw(t, "branch")}
 		case kindResolve, kindResolveUndecided:
@@ -338,6 +358,10 @@ func genCommand() *rapid.Generator[machine.Command] {
 			return machine.AddParticipant{Participant: genParticipant().Draw(t, "participant")}
 		case kindRemoveParticipant:
 			return machine.RemoveParticipant{Name: text}
+		case kindRegisterParticipant:
+			return machine.RegisterParticipant{Participant: genParticipant().Draw(t, "participant"), By: text, Reason: text}
+		case kindUnregisterParticipant:
+			return machine.UnregisterParticipant{Name: text, By: text, Reason: text}
 		case kindSetMember:
 			return machine.SetMember{Member: genMember().Draw(t, "member")}
 		case kindRemoveMember:

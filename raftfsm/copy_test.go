@@ -23,7 +23,7 @@ func reincarnated(t interface{ Fatal(...any) }, data []byte) []byte {
 
 // TestReincarnate: what every version holds lives on, but for its nodes.
 func TestReincarnate(t *testing.T) {
-	for name, state := range map[string]func() (machine.Header, []machine.Transaction){"snapshot": old, "snapshot-2": older, "snapshot-3": recent, "snapshot-4": small} {
+	for name, state := range map[string]func() (machine.Header, []machine.Transaction){"snapshot": old, "snapshot-2": older, "snapshot-3": recent, "snapshot-4": lodging, "snapshot-5": small} {
 		t.Run(name, func(t *testing.T) {
 			h, txs := state()
 			h.Incarnation++
@@ -56,7 +56,7 @@ func TestReincarnate(t *testing.T) {
 
 // TestReincarnateRefuses: of a damaged snapshot nothing is made that can be restored.
 func TestReincarnateRefuses(t *testing.T) {
-	data := golden(t, "snapshot-4")
+	data := golden(t, "snapshot-5")
 	for i := range data {
 		for what, damaged := range map[string][]byte{"cut": data[:i], "flipped": append(append(bytes.Clone(data[:i]), data[i]^4), data[i+1:]...)} {
 			var next bytes.Buffer
@@ -85,7 +85,7 @@ func (w deafWriter) Write([]byte) (int, error) { return 0, w.err }
 func TestPeek(t *testing.T) {
 	want, _ := small()
 	want.Audit = nil
-	data := golden(t, "snapshot-4")
+	data := golden(t, "snapshot-5")
 	h, whole, err := Peek(iotest.OneByteReader(bytes.NewReader(data)))
 	if err != nil {
 		t.Fatal(err)

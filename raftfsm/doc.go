@@ -32,7 +32,7 @@
 //	 2 Begin              id 16 bytes, name string, timeout duration, survival uvarint, expiry uvarint,
 //	                      list of labels (key string, value string),
 //	                      list of branches (participant string, payload string, session string)
-//	 3 Enlist             id, branch
+//	 3 Enlist             id, branch: with Legacy set
 //	 4 Commit             id, list of votes (branch uvarint, vote byte), own phase two flag
 //	 5 Rollback           id, cause byte, reason string
 //	 6 Extend             id, timeout duration, survival uvarint, expiry uvarint
@@ -58,6 +58,12 @@
 //	24 OpenSession        id 16 bytes, name string, TTL duration
 //	25 CloseSession       id 16 bytes
 //	26 ExpireSessions     list of ids, 16 bytes each
+//	27 Begin              mark's life uvarint, mark's tick uvarint (not both zero), session flag and, when it is 1, 16
+//	                      bytes (not all zero), then as 2: with Mark set
+//	28 Enlist             as 3: without Legacy
+//	29 RegisterParticipant    as 10, then by string, reason string
+//	30 UnregisterParticipant  name string, by string, reason string
+//	31 EndedByHand        id, branch uvarint, reason string
 //
 // The header comes first in the bytes and is known last: the node's batcher reserves it with [AppendHeader], collects the
 // commands of many callers behind it with [AppendCommand], and fills it in with [SealEntry] when it proposes. Nothing is
@@ -66,7 +72,7 @@
 // A kind is never renumbered, and its body never changes: what changes gets a new kind. A release that brings one must not
 // propose it before every node runs that release, since an older node stops at it.
 //
-// # Snapshot, version 4
+// # Snapshot, version 5
 //
 // 7 bytes "txmgrsn" and the version, then blocks:
 //
@@ -75,8 +81,8 @@
 //	4 bytes   CRC-32C of the block's number (from 1 on, 8 bytes), of kind and length, and of the body
 //	          the body
 //
-// The first block is the header: the body of a Bootstrap, tick, sequence number, and the counts of decisions to commit,
-// to roll back and by timeout, as uvarints, then the list of participants, each the body of an AddParticipant and a
+// The first block is the header: the body of a Bootstrap, tick, sequence number, the count of decisions to commit, and
+// those to roll back by cause (not known, client, timeout, vote-no, session-expired, operator), as uvarints, then the list of participants, each the body of an AddParticipant and a
 // removed flag, the incarnation as uvarint, the held flag, the moment of the last resume as varint (milliseconds since
 // 1970), the list of members, each the body of a SetMember, the list of removed nodes, each a string, the list of
 // tokens (id string, name string, role byte, hash 32 bytes, rate uvarint, made varint, expires varint, by string), how many
@@ -99,13 +105,14 @@
 //	id 16 bytes, name string, state byte, cause byte, hazard byte, reason string, timeout duration, survival uvarint,
 //	expiry uvarint, began varint (milliseconds since 1970), sum 8 bytes, seq uvarint, ended uvarint,
 //	decided varint (milliseconds since 1970), decided tick uvarint, decided index uvarint, facts byte (1: own
-//	phase two, 2: moved, 4: in a session, whose id of 16 bytes follows), list of labels,
-//	list of branches (participant string, payload string, session string, vote byte, state byte, hazard byte, detail string)
+//	phase two, 2: moved, 4: in a session, whose id of 16 bytes follows, 8: sessions were replaced), list of labels,
+//	list of branches (participant string, payload string, session string, with 8: list of replaced sessions (string), vote byte, state byte, hazard byte, detail string)
 //
 // in no particular order. The block's number in its checksum makes a block that is missing, doubled or displaced an error
 // of that block; the end makes a cut at the border of two blocks one.
 //
-// Earlier versions are restored for ever. Version 3 has no sessions, and neither of their numbers. Version 2 has no incarnation, held flag, resume, members, removed nodes and tokens
+// Earlier versions are restored for ever. Version 4 has no replaced sessions, and, in place of the counts by cause, those of all decisions to roll
+// back and of the ones by timeout. Version 3 has no sessions, and neither of their numbers. Version 2 has no incarnation, held flag, resume, members, removed nodes and tokens
 // either. Version 1 has no audit trail either, not even the number of its records, and no decided wall clock, tick and index.
 //
 // A snapshot is also what a backup holds: [Reincarnate] makes of it the beginning of a restored cluster.

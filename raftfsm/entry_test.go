@@ -50,7 +50,8 @@ func TestEntryGolden(t *testing.T) {
 		"entry":      all(first),
 		"entry-2":    all(second),
 		"entry-3":    all(third),
-		"entry-4":    all(samples),
+		"entry-4":    all(fourth),
+		"entry-5":    all(fifth),
 		"entry-tick": {Tick: math.MaxUint64, Wall: -1},
 	} {
 		equalGolden(t, name, mustEncode(t, want))

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 
 	"github.com/hashicorp/raft"
 
+	"github.com/txmgr/txmgr/internal/failpoint"
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn/machine"
 )
@@ -38,7 +40,9 @@ type Applied struct {
 
 // FSM is a [machine.Machine] behind the interface of raft. Make one with [New].
 type FSM struct {
-	config Config
+	config    Config
+	steps     atomic.Uint64 // odd while an entry is being applied, or a snapshot is taken or takes the state's place
+	restoring atomic.Bool   // a snapshot is being read
 
 	mu sync.RWMutex // guards the two below
 	// machine changes only by Apply, Snapshot and Restore, all of them called by raft's one goroutine. The lock is for the
@@ -60,10 +64,31 @@ func (f *FSM) View(fn func(*machine.Machine)) {
 	fn(f.machine)
 }
 
+// Steps is a number that is odd while an entry is being applied, or a snapshot is taken or takes the state's place, and
+// changes with each beginning and end of that. One that stays odd says that the log stands still.
+func (f *FSM) Steps() uint64 { return f.steps.Load() }
+
+// Restoring reports whether a snapshot is being read, which may take long. What follows is a step: see [FSM.Steps].
+func (f *FSM) Restoring() bool { return f.restoring.Load() }
+
+// Readable reports whether [FSM.View] would begin at this moment. It does not while an entry changes the machine, and never
+// again when a View does not end and an entry waits for it.
+func (f *FSM) Readable() bool {
+	if !f.mu.TryRLock() {
+		return false
+	}
+	f.mu.RUnlock()
+	return true
+}
+
+func (f *FSM) step() { f.steps.Add(1) }
+
 // Apply carries out one committed entry and answers an [*Applied]. An entry that cannot be decoded is answered with an
 // error, which wraps [ErrCorrupt], [ErrUnknownVersion] or [ErrUnknownKind] and is told to OnFailure; the state stays as it
 // was before that entry, for ever: every later call is answered with the same error.
 func (f *FSM) Apply(l *raft.Log) any {
+	f.step()
+	defer f.step()
 	if err := f.failed(); err != nil {
 		return err
 	}
@@ -77,6 +102,7 @@ func (f *FSM) Apply(l *raft.Log) any {
 	e.Index = l.Index
 	a := &Applied{Index: l.Index, Term: l.Term}
 	f.mu.Lock()
+	failpoint.Hit("machine apply")
 	a.Effects = f.machine.Apply(e)
 	tick := f.machine.Tick()
 	f.mu.Unlock()
@@ -89,6 +115,8 @@ func (f *FSM) Apply(l *raft.Log) any {
 // Snapshot takes the state as it is now, within microseconds. It is written in the background by the answer's Persist. An
 // FSM that has failed gives none: its state has a gap.
 func (f *FSM) Snapshot() (raft.FSMSnapshot, error) {
+	f.step()
+	defer f.step()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.failure != nil {
@@ -104,10 +132,12 @@ func (f *FSM) Restore(rc io.ReadCloser) error {
 	if err := f.failed(); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
-	m, err := readSnapshot(rc)
+	m, err := f.read(rc)
 	if err != nil {
 		return err
 	}
+	f.step()
+	defer f.step()
 	f.mu.Lock()
 	f.machine = m
 	f.mu.Unlock()
@@ -115,6 +145,13 @@ func (f *FSM) Restore(rc io.ReadCloser) error {
 		f.config.OnRestore(m.Tick())
 	}
 	return nil
+}
+
+// read reads a snapshot, beside the state, which it does not change.
+func (f *FSM) read(r io.Reader) (*machine.Machine, error) {
+	f.restoring.Store(true)
+	defer f.restoring.Store(false)
+	return readSnapshot(r)
 }
 
 func (f *FSM) failed() error {

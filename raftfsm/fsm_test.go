@@ -202,6 +202,40 @@ func TestRestoreIsAllOrNothing(t *testing.T) {
 	}
 }
 
+// TestRestoreIsAStepOnceTheSnapshotIsRead: reading may take as long as it takes; what comes then may not, which is what
+// steps are watched for.
+func TestRestoreIsAStepOnceTheSnapshotIsRead(t *testing.T) {
+	source := New(Config{})
+	mustApply(t, source, logOf(t, 1, setup()))
+	data := persisted(t, source)
+	var f *FSM
+	restored := false
+	f = New(Config{OnRestore: func(survival.Tick) {
+		if restored = true; f.Restoring() || f.Steps()%2 == 0 {
+			t.Errorf("the state was replaced, and a snapshot is being read: %v; steps: %d, want an odd number", f.Restoring(), f.Steps())
+		}
+	}})
+	reading := duringRead(func() {
+		if !f.Restoring() || f.Steps()%2 == 1 {
+			t.Errorf("the snapshot is read, and that is said: %v; steps: %d, want an even number", f.Restoring(), f.Steps())
+		}
+	})
+	if err := f.Restore(io.NopCloser(io.TeeReader(bytes.NewReader(data), reading))); err != nil || !restored {
+		t.Fatalf("%v (OnRestore: %v)", err, restored)
+	}
+	if f.Restoring() || f.Steps() != 2 {
+		t.Errorf("when it is over: a snapshot is being read: %v; steps: %d, want 2", f.Restoring(), f.Steps())
+	}
+}
+
+// duringRead is called with each piece that was read.
+type duringRead func()
+
+func (r duringRead) Write(p []byte) (int, error) {
+	r()
+	return len(p), nil
+}
+
 type closer struct {
 	io.Reader
 	closed bool
@@ -360,7 +394,7 @@ func genHistory() *rapid.Generator[[]machine.Entry] {
 
 func drawVotes(t *rapid.T, n int) (votes []txn.BranchVote) {
 	for i := range n {
-		vote := rapid.SampledFrom([]txn.Vote{1, 1, 1, 1, 1, 1, txn.VoteReadOnly, txn.VoteNo, 0}).Draw(t, "vote")
+		vote := rapid.SampledFrom([]txn.Vote{1, 1, 1, 1, 1, 1, txn.VoteReadOnly, txn.VoteNo, txn.VoteEndedByHand, 0}).Draw(t, "vote")
 		votes = append(votes, txn.BranchVote{Branch: txn.BranchID(i + 1), Vote: vote})
 	}
 	return votes
@@ -373,7 +407,9 @@ func genStep(now survival.Tick) *rapid.Generator[machine.Command] {
 		expiry := now + survival.Tick(rapid.IntRange(0, 20).Draw(t, "expiry"))
 		n := rapid.SampledFrom([]int{0, 1, 2, 2, 2, 3}).Draw(t, "n")
 		session := sessionID(rapid.ByteRange(1, 2).Draw(t, "session id"))
-		switch rapid.IntRange(0, 20).Draw(t, "kind") {
+		switch rapid.IntRange(0, 21).Draw(t, "kind") {
+		case 21:
+			return machine.EndedByHand{ID: id, Branch: txn.BranchID(n), Reason: "COMMIT was typed"}
 		case 18:
 			return machine.OpenSession{ID: session, Name: "app", TTL: time.Second}
 		case 19:

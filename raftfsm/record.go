@@ -2,6 +2,7 @@ package raftfsm
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
@@ -22,8 +23,9 @@ func appendSnapshotHeader(dst []byte, h *machine.Header) []byte {
 	dst = binary.AppendUvarint(dst, uint64(h.Tick))
 	dst = binary.AppendUvarint(dst, h.Seq)
 	dst = binary.AppendUvarint(dst, h.Committed)
-	dst = binary.AppendUvarint(dst, h.RolledBack)
-	dst = binary.AppendUvarint(dst, h.TimedOut)
+	for _, n := range h.RolledBack {
+		dst = binary.AppendUvarint(dst, n)
+	}
 	dst = binary.AppendUvarint(dst, uint64(len(h.Participants)))
 	for i := range h.Participants {
 		dst = appendParticipant(dst, &h.Participants[i].Participant)
@@ -57,13 +59,12 @@ func appendToken(dst []byte, t *machine.Token) []byte {
 // snapshotHeader reads a header, and how many audit records follow in blocks of their own.
 func (r *reader) snapshotHeader(version byte) (h machine.Header, audit int) {
 	h = machine.Header{
-		Bootstrap:  r.bootstrap(),
-		Tick:       survival.Tick(r.uvarint()),
-		Seq:        r.uvarint(),
-		Committed:  r.uvarint(),
-		RolledBack: r.uvarint(),
-		TimedOut:   r.uvarint(),
+		Bootstrap: r.bootstrap(),
+		Tick:      survival.Tick(r.uvarint()),
+		Seq:       r.uvarint(),
+		Committed: r.uvarint(),
 	}
+	h.RolledBack = r.rolledBack(version)
 	for range r.atMost(txn.MaxParticipants, minRegistration) {
 		h.Participants = append(h.Participants, machine.Registration{Participant: r.participant(), Removed: r.flag()})
 	}
@@ -81,6 +82,20 @@ func (r *reader) snapshotHeader(version byte) (h machine.Header, audit int) {
 		audit = int(n)
 	}
 	return h, audit
+}
+
+// rolledBack reads how many decisions there were to roll back. Before version 5 that was the number of all, and of those by
+// timeout.
+func (r *reader) rolledBack(version byte) (n machine.ByCause) {
+	if version < 5 {
+		all, timedOut := r.uvarint(), r.uvarint()
+		n[txn.CauseTimeout], n[0] = timedOut, all-min(timedOut, all)
+		return n
+	}
+	for c := range n {
+		n[c] = r.uvarint()
+	}
+	return n
 }
 
 // cluster reads what version 3 added to the header.
@@ -158,7 +173,8 @@ func appendTransaction(dst []byte, t *machine.Transaction) []byte {
 	dst = binary.AppendVarint(dst, t.Decided)
 	dst = binary.AppendUvarint(dst, uint64(t.DecidedTick))
 	dst = binary.AppendUvarint(dst, t.DecidedIndex)
-	dst = append(dst, factsOf(t))
+	facts := factsOf(t)
+	dst = append(dst, facts)
 	if !t.Session.IsZero() {
 		dst = append(dst, t.Session[:]...)
 	}
@@ -169,6 +185,12 @@ func appendTransaction(dst []byte, t *machine.Transaction) []byte {
 		dst = appendString(dst, b.Participant)
 		dst = appendString(dst, b.Payload)
 		dst = appendString(dst, b.Session)
+		if facts&factReplaced != 0 {
+			dst = binary.AppendUvarint(dst, uint64(len(b.Replaced)))
+			for _, s := range b.Replaced {
+				dst = appendString(dst, s)
+			}
+		}
 		dst = append(dst, byte(b.Vote), byte(b.State), byte(b.Hazard))
 		dst = appendString(dst, b.Detail)
 	}
@@ -180,6 +202,7 @@ const (
 	factOwnPhaseTwo byte = 1 << iota
 	factMoved
 	factInSession
+	factReplaced // each branch has a list of sessions behind its own
 )
 
 func factsOf(t *machine.Transaction) (facts byte) {
@@ -192,10 +215,13 @@ func factsOf(t *machine.Transaction) (facts byte) {
 	if !t.Session.IsZero() {
 		facts |= factInSession
 	}
+	if slices.ContainsFunc(t.Branches, func(b machine.TransactionBranch) bool { return len(b.Replaced) > 0 }) {
+		facts |= factReplaced
+	}
 	return facts
 }
 
-func (r *reader) facts(t *machine.Transaction, version byte) {
+func (r *reader) facts(t *machine.Transaction, version byte) (facts byte) {
 	known := factOwnPhaseTwo
 	if version >= 2 {
 		known |= factMoved
@@ -203,17 +229,32 @@ func (r *reader) facts(t *machine.Transaction, version byte) {
 	if version >= 4 {
 		known |= factInSession
 	}
+	if version >= 5 {
+		known |= factReplaced
+	}
 	b := r.byte()
 	if b&^known != 0 {
 		r.fail("facts %#x about a transaction; known are %#x", b, known)
 	}
 	t.OwnPhaseTwo, t.Moved = b&factOwnPhaseTwo != 0, b&factMoved != 0
 	if b&factInSession == 0 {
-		return
+		return b
 	}
 	if t.Session = r.id(); t.Session.IsZero() {
 		r.fail("in a session without an id")
 	}
+	return b
+}
+
+// replaced reads the sessions of a branch that gave way to its own.
+func (r *reader) replaced(facts byte) (all []string) {
+	if facts&factReplaced == 0 {
+		return nil
+	}
+	for range r.count(1) {
+		all = append(all, r.string())
+	}
+	return all
 }
 
 // atMost reads a count that the machine never lets grow beyond a limit.
@@ -247,7 +288,7 @@ func (r *reader) transaction(t *machine.Transaction, version byte) {
 	if version >= 2 {
 		t.Decided, t.DecidedTick, t.DecidedIndex = r.number(), survival.Tick(r.uvarint()), r.uvarint()
 	}
-	r.facts(t, version)
+	facts := r.facts(t, version)
 	for range r.atMost(txn.MaxLabels, minLabel) {
 		labels = append(labels, machine.Label{Key: r.string(), Value: r.string()})
 	}
@@ -256,6 +297,7 @@ func (r *reader) transaction(t *machine.Transaction, version byte) {
 			Participant: r.string(),
 			Payload:     r.bytes(),
 			Session:     r.string(),
+			Replaced:    r.replaced(facts),
 			Vote:        txn.Vote(r.byte()),
 			State:       txn.BranchState(r.byte()),
 			Hazard:      txn.Hazard(r.byte()),

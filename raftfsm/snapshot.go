@@ -17,7 +17,7 @@ import (
 // magic begins every snapshot; its last byte is the version of the format.
 const (
 	magic           = "txmgrsn"
-	snapshotVersion = 4
+	snapshotVersion = 5
 )
 
 // snapshot is the state at one moment, on its way to disk. Its Release lets the machine write in place again.

@@ -116,9 +116,10 @@ func FuzzReadSnapshot(f *testing.F) {
 	f.Add(golden(f, "snapshot-2"))
 	f.Add(golden(f, "snapshot-3"))
 	f.Add(golden(f, "snapshot-4"))
+	f.Add(golden(f, "snapshot-5"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		_, err := readSnapshot(bytes.NewReader(data))
-		known := slices.ContainsFunc([]string{"snapshot", "snapshot-2", "snapshot-3", "snapshot-4"}, func(name string) bool { return bytes.Equal(data, golden(t, name)) })
+		known := slices.ContainsFunc([]string{"snapshot", "snapshot-2", "snapshot-3", "snapshot-4", "snapshot-5"}, func(name string) bool { return bytes.Equal(data, golden(t, name)) })
 		if err == nil && !known {
 			t.Fatalf("chance has made a snapshot with good checksums: %x", data)
 		}

@@ -22,8 +22,15 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// small is the state in testdata/snapshot-4.golden; its sessions are lodgers.
+// small is the state in testdata/snapshot-5.golden; its sessions are lodgers.
 func small() (machine.Header, []machine.Transaction) {
+	h, txs := lodging()
+	h.RolledBack = machine.ByCause{2, 3, 1, 300, 4, 5}
+	return h, txs
+}
+
+// lodging is the state in testdata/snapshot-4.golden, which is of version 4; its sessions are lodgers.
+func lodging() (machine.Header, []machine.Transaction) {
 	h, txs := recent()
 	h.SessionsExpired, h.Sessions = 300, len(lodgers())
 	txs[0].Session, txs[1].Session = sessionID(1), sessionID(9)
@@ -84,7 +91,7 @@ func older() (machine.Header, []machine.Transaction) {
 func old() (machine.Header, []machine.Transaction) {
 	h := machine.Header{
 		Bootstrap: machine.Bootstrap{Cluster: "k7q", Interval: 100 * time.Millisecond, Retention: time.Hour, Retain: 1000},
-		Tick:      500, Seq: 9, Committed: 3, RolledBack: 2, TimedOut: 1,
+		Tick:      500, Seq: 9, Committed: 3, RolledBack: machine.ByCause{0: 1, txn.CauseTimeout: 1},
 		Participants: []machine.Registration{
 			{Participant: txn.Participant{Name: "orders", Kind: "postgres", Settings: map[string]string{"dsn": "env:ORDERS"}}},
 			{Participant: txn.Participant{Name: "web", Kind: "http", CoordinatorPrepares: true}},
@@ -183,25 +190,25 @@ func assembleEnd(t testing.TB, data []byte, body ...[]byte) []byte {
 
 func TestSnapshotGolden(t *testing.T) {
 	h, txs := small()
-	equalGolden(t, "snapshot-4", written(t, h, slices.Values(lodgers()), pointers(txs)))
-	m, err := readSnapshot(bytes.NewReader(golden(t, "snapshot-4")))
+	equalGolden(t, "snapshot-5", written(t, h, slices.Values(lodgers()), pointers(txs)))
+	m, err := readSnapshot(bytes.NewReader(golden(t, "snapshot-5")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Of a machine the outcomes that are kept come last.
-	equalGolden(t, "snapshot-4-kept", image(t, m))
+	equalGolden(t, "snapshot-5-kept", image(t, m))
 	holds(t, m, h, txs)
-	if m, err = readSnapshot(bytes.NewReader(golden(t, "snapshot-4-kept"))); err != nil {
+	if m, err = readSnapshot(bytes.NewReader(golden(t, "snapshot-5-kept"))); err != nil {
 		t.Fatal(err)
 	}
-	equalGolden(t, "snapshot-4-kept", image(t, m))
+	equalGolden(t, "snapshot-5-kept", image(t, m))
 	holds(t, m, h, txs)
 }
 
 // TestSnapshotOfEarlierVersions: what earlier releases wrote is restored, and written
 // again in the newest form.
 func TestSnapshotOfEarlierVersions(t *testing.T) {
-	for name, state := range map[string]func() (machine.Header, []machine.Transaction){"snapshot": old, "snapshot-2": older, "snapshot-3": recent} {
+	for name, state := range map[string]func() (machine.Header, []machine.Transaction){"snapshot": old, "snapshot-2": older, "snapshot-3": recent, "snapshot-4": lodging, "snapshot-4-kept": lodging} {
 		t.Run(name, func(t *testing.T) {
 			h, txs := state()
 			fromEarlier(t, name, h, txs)
@@ -279,7 +286,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 				Retention: genDuration().Draw(t, "retention"), Retain: rapid.Uint64().Draw(t, "retain"),
 			},
 			Tick: genTick().Draw(t, "tick"), Seq: rapid.Uint64().Draw(t, "seq"), Committed: rapid.Uint64().Draw(t, "committed"),
-			RolledBack: rapid.Uint64().Draw(t, "rolled back"), TimedOut: rapid.Uint64().Draw(t, "timed out"),
+			RolledBack: machine.ByCause(rapid.SliceOfN(rapid.Uint64(), 6, 6).Draw(t, "rolled back")),
 			Participants: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) machine.Registration {
 				return machine.Registration{Participant: genParticipant().Draw(t, "participant"), Removed: rapid.Bool().Draw(t, "removed")}
 			}), 0, 5).Draw(t, "participants"),
@@ -494,7 +501,7 @@ func TestSnapshotNamesTheBlock(t *testing.T) {
 }
 
 func TestSnapshotFlipsAndCuts(t *testing.T) {
-	for _, name := range []string{"snapshot", "snapshot-2", "snapshot-3"} {
+	for _, name := range []string{"snapshot", "snapshot-2", "snapshot-3", "snapshot-4"} {
 		flipsAndCuts(t, golden(t, name))
 	}
 }

@@ -116,11 +116,14 @@ func ask(ctx context.Context, p participant.Participant, b participant.Branch) (
 			"register it without coordinator_prepares"}
 	}
 	vote, detail, err := asker.Prepare(ctx, b)
+	if errors.Is(err, txn.ErrEndedByHand) {
+		return Report{Branch: b.ID, Vote: txn.VoteEndedByHand, Detail: plain(err.Error())}, nil
+	}
 	if err != nil {
 		return Report{}, err
 	}
 	switch vote {
-	case txn.VotePrepared, txn.VoteReadOnly, txn.VoteNo:
+	case txn.VotePrepared, txn.VoteReadOnly, txn.VoteNo, txn.VoteEndedByHand:
 		return Report{Branch: b.ID, Vote: vote, Detail: plain(detail)}, nil
 	}
 	return Report{}, fmt.Errorf("the participant answered vote %v", vote)

@@ -30,6 +30,36 @@ func TestALongCallKeepsThePool(t *testing.T) {
 	})
 }
 
+// TestAnotherPoolDelaysNoRest: a lane without work rests when its time has come, although
+// another lane is given a pool shortly before.
+func TestAnotherPoolDelaysNoRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newLog()
+		newResource(log, "a")
+		newResource(log, "b")
+		r := begin(t, Config{}, log)
+		pool := func(name string) bool {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			l := r.lanes[name]
+			return l != nil && l.crew.pool != nil
+		}
+		log.put(idOf(1), txn.Committing, "a")
+		r.Add(idOf(1))
+		sleep(t.Context(), restAfter-time.Second)
+		log.put(idOf(2), txn.Committing, "b")
+		r.Add(idOf(2))
+		sleep(t.Context(), 500*time.Millisecond)
+		if !pool("a") || !pool("b") {
+			t.Fatalf("pools before the rest: %v, %v", pool("a"), pool("b"))
+		}
+		sleep(t.Context(), restAfter/2+time.Second) // at most so much later is the next look
+		if pool("a") || !pool("b") {
+			t.Errorf("pools after the rest of one lane: %v, %v; want false, true", pool("a"), pool("b"))
+		}
+	})
+}
+
 // TestOneBrainOnePool: while a pool that has the optimizer is being closed there is no other.
 func TestOneBrainOnePool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

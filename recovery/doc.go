@@ -73,7 +73,8 @@
 //     abort) unless something speaks for a commit that was forgotten: the
 //     participant has proof that the branch was committed once, or cannot be asked
 //     for it ([participant.Inspector]); or it is prepared, by the participant's
-//     clock, for longer than the log surely remembers decisions (Known.Memory); had
+//     own clock (or, where the participant does not measure that, by its clock and
+//     this one, with [ClockSlack] between them), for longer than the log surely remembers decisions (Known.Memory); had
 //     a younger one been decided to commit, after it was prepared, the log would
 //     still know. Or its transaction was begun within that time, by the clock of
 //     whoever made its id: then the log should know it, and has lost it, as the log

@@ -27,7 +27,7 @@ type job struct {
 func newJob(name string, s sighting, k Known) *job {
 	j := &job{
 		branch: k.Branch,
-		verb:   judgeKnown(k, age(s.Since), time.Since(s.TX.Made())),
+		verb:   judgeKnown(k, age(s.Prepared), time.Since(s.TX.Made())),
 		finding: txn.Finding{
 			Participant: name, XID: s.XID, ID: s.TX, Branch: s.Branch,
 			Since: s.Since, Owner: s.Owner, State: k.State, Verdict: verdictLeave,
@@ -52,13 +52,23 @@ func newJob(name string, s sighting, k Known) *job {
 	return j
 }
 
-// age is how long a branch is prepared; zero when the participant does not say.
-func age(since time.Time) time.Duration {
-	if since.IsZero() {
+// age is how long a branch may have been prepared at most; zero when the
+// participant says nothing of it. An age that is too low would have a branch rolled
+// back whose commit may be forgotten, so a difference between the participant's
+// clock and this one is added where both are needed.
+func age(p participant.Prepared) time.Duration {
+	switch {
+	case p.Age > 0:
+		return p.Age
+	case p.Since.IsZero():
 		return 0
 	}
-	return time.Since(since)
+	return time.Since(p.Since) + ClockSlack
 }
+
+// ClockSlack is by how much two clocks may differ that have to be compared: the
+// coordinator's, a participant's, and those of whoever makes ids.
+const ClockSlack = time.Minute
 
 // carryOut runs jobs through the participant's lane and waits for them. When ctx
 // ends, those that have not begun are withdrawn.

@@ -50,6 +50,7 @@ type lane struct {
 	unfit   string        // why it failed the last probe; empty when it did not
 	since   time.Time     // from when on it is as healthy as it is
 	ill     bool          // not healthy since then
+	down    bool          // as Config.Turned was told
 	blind   bool          // the last sweep could not see what is prepared
 	swept   string        // why the last sweep failed; empty when it did not
 	tidied  string        // why the last tidying failed; empty when it did not
@@ -57,6 +58,9 @@ type lane struct {
 	at      int           // in Recovery.active, plus one; zero: without work
 	short   bool          // in Recovery.short
 	called  bool          // a call was kept free for it; see shareLocked
+
+	downSince time.Time
+	turned    func(Turn)
 
 	sweeping chan struct{} // held by the sweep that is under way
 }
@@ -97,6 +101,7 @@ func (l *lane) judgeLocked() {
 	if ill := !l.healthy(); !l.heard.IsZero() && (ill != l.ill || l.since.IsZero()) {
 		l.ill, l.since = ill, time.Now()
 	}
+	l.turnLocked()
 }
 
 // idle reports whether nothing is queued, running, or waiting to be tried again.
@@ -115,6 +120,7 @@ func (r *Recovery) laneLocked(name string) *lane {
 			turns:    turns,
 			br:       breaker{after: r.cfg.BreakerAfter, waits: r.probes},
 			sweeping: make(chan struct{}, 1),
+			turned:   r.newsLocked,
 		}
 		r.lanes[name] = l
 	}

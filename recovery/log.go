@@ -19,7 +19,8 @@ type Work struct {
 	TimeLeft time.Duration
 	// Branches are the unfinished ones; of a transaction that is preparing, those
 	// that have not voted and that the coordinator has to ask, and the one to which
-	// the decision is delegated, whose Vote is [txn.VoteDelegated]. OwnPhaseTwo is
+	// the decision is delegated, whose Vote is [txn.VoteDelegated], or
+	// [txn.VoteEndedByHand] when its session has not left it as it was. OwnPhaseTwo is
 	// set for those that the application finishes itself, and is left Config.Grace
 	// for after the decision.
 	Branches []Branch

@@ -124,7 +124,7 @@ func (v View) hold(w *Work, b *Branch, verb Verb) (Hold, time.Duration) {
 // verb gives what a branch of the transaction needs; zero for nothing.
 func (w *Work) verb(b *Branch) Verb {
 	switch {
-	case w.State == txn.Preparing && b.Vote == txn.VoteDelegated:
+	case w.State == txn.Preparing && b.Vote >= txn.VoteDelegated:
 		return Settle
 	case w.State == txn.Preparing:
 		return Prepare

@@ -11,6 +11,9 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
+// DefaultSweepEvery is what Config.SweepEvery is when it is not set.
+const DefaultSweepEvery = 5 * time.Second
+
 // Config tunes a [Recovery]. The zero Config is valid, but without Cluster
 // nothing is swept.
 type Config struct {
@@ -61,6 +64,9 @@ type Config struct {
 	// could be ended or not, and of those that it has to leave to a person: for the
 	// log file and the metrics. Defaults to nobody.
 	Swept func(txn.Finding)
+	// Turned is told, in order, of participants that go down and come back: for the log
+	// file. Defaults to nobody.
+	Turned func(Turn)
 	// Rand gives numbers in [0, 1) for jitter; safe for concurrent use. Defaults
 	// to math/rand/v2.
 	Rand func() float64
@@ -83,7 +89,7 @@ func (c Config) withDefaults() Config {
 		c.Grace = time.Second
 	}
 	if c.SweepEvery == 0 {
-		c.SweepEvery = 5 * time.Second
+		c.SweepEvery = DefaultSweepEvery
 	}
 	if c.Rand == nil {
 		c.Rand = rand.Float64
@@ -150,6 +156,7 @@ type Recovery struct {
 	looks  uint64           // how often the loop has looked
 	outbox outbox           // to be reported
 	past   past             // what was tried
+	turns  turns            // to be told
 }
 
 type runState uint8

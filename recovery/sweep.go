@@ -283,8 +283,6 @@ func (r *Recovery) noteSweep(name string, found int, took time.Duration, err err
 			l.clearLocked()
 		}
 		l.judgeLocked()
-		r.touchLocked(l)
-		r.dispatchLocked(now)
 		r.wake()
 	}
 }

@@ -171,7 +171,7 @@ func (w *world) Participant(context.Context, string) (participant.Participant, e
 // live is ever touched, nothing that ended by itself is acted on, and what was
 // prepared too late is gone in the end.
 func TestSweepRaces(t *testing.T) {
-	acted := 0
+	runs, acted := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &world{}
 		for i := range rapid.IntRange(1, 6).Draw(rt, "applications") {
@@ -208,9 +208,10 @@ func TestSweepRaces(t *testing.T) {
 				rt.Errorf("%v (course %d) is prepared for ever", a.id, a.course)
 			}
 		}
+		runs++
 		acted += w.acted
 	})
-	if acted < 50 {
-		t.Errorf("the sweeps acted %d times in all runs: too little to mean anything", acted)
+	if acted < runs/2 {
+		t.Errorf("the sweeps acted %d times in %d runs: too little to mean anything", acted, runs)
 	}
 }

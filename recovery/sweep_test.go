@@ -353,3 +353,72 @@ func TestSweepIsASignOfLife(t *testing.T) {
 		within(t, 2*time.Second, "all", log.allDone)
 	})
 }
+
+// TestASweepLetsAProbeThrough: a sweep never has the place of the breaker's probe for
+// longer than a call of its own. One that cannot look keeps no call out, and one whose
+// call was the probe and that was given up gives the place back.
+func TestASweepLetsAProbeThrough(t *testing.T) {
+	opened := func(t *testing.T, log *fakeLog, res *resource, cfg Config) *Recovery {
+		res.setFault(always(fail))
+		r := begin(t, cfg, log)
+		for n := range 5 {
+			log.put(idOf(n+1), txn.Committing, "a")
+			r.Add(idOf(n + 1))
+		}
+		eventually(t, "the breaker opens", func() bool {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return !r.laneLocked("a").br.closed()
+		})
+		return r
+	}
+	t.Run("stuck at a question", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			log := newLog()
+			res := newResource(log, "a")
+			log.parts["a"] = hungLister{res}
+			r := opened(t, log, res, Config{BreakerMax: time.Second, BackoffMax: time.Second, CallTimeout: time.Hour})
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				if _, err := r.Sweep(t.Context(), "a", true); err == nil {
+					t.Error("the sweep could look")
+				}
+			}()
+			sleep(t.Context(), time.Minute)
+			res.setFault(nil)
+			within(t, 5*time.Second, "all, beside the sweep", log.allDone)
+			r.Stop()
+			<-done
+		})
+	})
+	t.Run("given up while its call is the probe", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			log := newLog()
+			res := newResource(log, "a")
+			r := opened(t, log, res, Config{BreakerMax: time.Second, BackoffMax: time.Hour, CallTimeout: time.Hour})
+			sleep(t.Context(), 24*time.Hour) // the next call is the probe, and none of the retries is due
+			res.setFault(always(hang))
+			res.mu.Lock()
+			res.prepared = map[string]bool{txn.XID(cluster, idOf(100), 1): true} // the sweep would have the others tried at once
+			res.mu.Unlock()
+			ctx, cancel := contextWithTimeout(t, 3*time.Second)
+			defer cancel()
+			if fs, err := r.Sweep(ctx, "a", true); err != nil || len(fs) != 1 || fs[0].Done {
+				t.Fatalf("%+v, %v", fs, err)
+			}
+			last := res.made()[len(res.made())-1]
+			r.mu.Lock()
+			open := !r.laneLocked("a").br.closed()
+			r.mu.Unlock()
+			if last.verb != Rollback || !open {
+				t.Fatalf("the last call was %v, the breaker is open: %v", last.verb, open)
+			}
+			res.setFault(nil)
+			for n := range 5 {
+				res.prepare(txn.XID(cluster, idOf(n+1), 1))
+			}
+			within(t, 2*time.Hour, "all, after the sweep", log.allDone)
+		})
+	})
+}

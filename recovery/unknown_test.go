@@ -81,9 +81,19 @@ func TestUnknownAndOlderThanMemory(t *testing.T) {
 		log.memory = time.Hour
 		now := time.Now()
 		var want []string
-		for n, since := range []time.Time{{}, now, now.Add(-59 * time.Minute), now.Add(-time.Hour), now.Add(-24 * time.Hour)} {
-			res.listed = append(res.listed, participant.Prepared{XID: txn.XID(cluster, idOf(n+1), 1), Since: since})
-			want = append(want, []string{"rollback", "rollback", "rollback", "leave", "leave"}[n])
+		for n, p := range []participant.Prepared{
+			{},
+			{Since: now},
+			{Since: now.Add(-time.Hour + ClockSlack + time.Second)},
+			{Since: now.Add(-24 * time.Hour), Age: time.Hour - 1}, // its clock stopped for a day
+			{Since: now.Add(-time.Hour + ClockSlack)},             // its clock may be ahead
+			{Since: now.Add(-time.Hour)},
+			{Since: now.Add(-24 * time.Hour)},
+			{Since: now.Add(30 * time.Minute), Age: time.Hour}, // its clock is ahead by far more
+		} {
+			p.XID = txn.XID(cluster, idOf(n+1), 1)
+			res.listed = append(res.listed, p)
+			want = append(want, []string{"rollback", "leave"}[n/4])
 		}
 		var told []string
 		r := begin(t, Config{SweepEvery: time.Second, Swept: func(f txn.Finding) {
@@ -109,7 +119,7 @@ func TestUnknownAndOlderThanMemory(t *testing.T) {
 			t.Errorf("told: %q", told)
 		}
 		for _, v := range res.made() {
-			if v.branch.TX.Compare(idOf(4)) >= 0 {
+			if v.branch.TX.Compare(idOf(5)) >= 0 {
 				t.Errorf("%v of %v", v.verb, v.branch.TX)
 			}
 		}

@@ -47,11 +47,11 @@ func TestSlowloris(t *testing.T) {
 		wg.Go(func() {
 			second := time.NewTicker(time.Second)
 			defer second.Stop()
-			gone := make(chan struct{})
+			gone, leave := make(chan struct{}), sync.OnceFunc(func() { left.Add(1) })
 			go func() {
 				defer close(gone)
 				if _, err := io.Copy(io.Discard, c); err == nil || !errors.Is(err, net.ErrClosed) && !isTimeout(err) {
-					left.Add(1)
+					leave()
 				}
 			}()
 			for n := range 12 {
@@ -61,6 +61,7 @@ func TestSlowloris(t *testing.T) {
 				case <-second.C:
 				}
 				if _, err := c.Write([]byte{sent[n]}); err != nil {
+					leave()
 					break
 				}
 			}

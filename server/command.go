@@ -71,7 +71,7 @@ func (t *task) end(err error) {
 		o.id, _ = wire.PipeID(t.command.GetId())
 		f := wire.FromError(err, t.procedure.op, o.id)
 		t.reply.Result = &txmgrv1.Reply_Failure{Failure: f}
-		o.code, o.err = txn.Code(f.GetCode()), err
+		o.code, o.err, o.left = txn.Code(f.GetCode()), err, gone(t.ctx)
 	}
 	p.s.observe(o)
 

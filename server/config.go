@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/txmgr/txmgr/internal/spool"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -26,7 +27,8 @@ type Config struct {
 	RootTokenFile string
 	// Insecure allows addresses beyond loopback without TLS and tokens.
 	Insecure bool
-	// Log receives requests and failures. Defaults to [slog.Default].
+	// Log receives requests and failures, by a queue: nothing waits for it. Defaults to
+	// [slog.Default].
 	Log *slog.Logger
 
 	// CallTimeout is the time of a call that brings no deadline. Defaults to 10s.
@@ -125,6 +127,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
+	c.Log = spool.Wrap(c.Log)
 	var errs []error
 	for _, d := range []struct {
 		name  string

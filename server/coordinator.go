@@ -17,10 +17,10 @@ type Coordinator interface {
 	// Watch yields changes of state from now on, until ctx ends or an error,
 	// which comes last.
 	Watch(ctx context.Context, f txn.Filter) iter.Seq2[txn.Event, error]
-	// Groups shows the survival index.
-	Groups(ctx context.Context) (txn.Groups, error)
-	// AddParticipant registers a participant.
-	AddParticipant(ctx context.Context, p txn.Participant) error
+	// Groups shows a part of the survival index.
+	Groups(ctx context.Context, r txn.GroupRange) (txn.Groups, error)
+	// AddParticipant registers a participant. The audit says who wants it, and why.
+	AddParticipant(ctx context.Context, p txn.Participant, by, reason string) error
 	// Participants shows the registered participants and their health.
 	Participants(ctx context.Context) ([]txn.ParticipantStatus, error)
 	// Pools shows how many calls participants get at once, or one does, and the decisions
@@ -29,7 +29,7 @@ type Coordinator interface {
 	// TestParticipant asks a participant whether it can take part.
 	TestParticipant(ctx context.Context, name string) error
 	// RemoveParticipant takes a registration back.
-	RemoveParticipant(ctx context.Context, name string) error
+	RemoveParticipant(ctx context.Context, name, by, reason string) error
 	// Scan compares what is prepared at a participant, or at all of them, with
 	// what the coordinator knows, and finishes it when apply is true.
 	Scan(ctx context.Context, participant string, apply bool) ([]txn.Finding, error)

@@ -82,11 +82,16 @@ func (d *doubts) Audit(ctx context.Context, r *txmgrv1.AuditRequest) (*txmgrv1.A
 // checkWord refuses a person's word that the audit could not keep, or that gives
 // no reason.
 func checkWord(by, reason string) error {
+	if reason == "" && len(by) <= txn.MaxName {
+		return fmt.Errorf("%w: reason is missing: say why, the audit keeps it", txn.ErrInvalid)
+	}
+	return checkNote(by, reason)
+}
+
+// checkNote refuses what the audit could not keep.
+func checkNote(by, reason string) error {
 	if err := checkBy(by); err != nil {
 		return err
-	}
-	if reason == "" {
-		return fmt.Errorf("%w: reason is missing: say why, the audit keeps it", txn.ErrInvalid)
 	}
 	if len(reason) > txn.MaxReason {
 		return fmt.Errorf("%w: reason has %d bytes; at most %d", txn.ErrInvalid, len(reason), txn.MaxReason)

@@ -37,6 +37,7 @@ type exchange struct {
 	seen   bool // by the observer: it has been logged and counted
 	status int
 	listed int64 // of [Server.listed]
+	raw    *undecoded
 }
 
 type exchangeKey struct{}
@@ -174,13 +175,11 @@ func (g *gate) serve(x *exchange, r *http.Request) {
 	if r.Method == http.MethodGet {
 		x.Header().Set("Cache-Control", "no-store")
 	}
+	x.raw = new(undecoded)
 	p.serve.ServeHTTP(x, r)
 	if !x.seen && x.status >= http.StatusBadRequest {
 		// Refused by connect itself: not decoded, so no observer saw it.
-		g.s.observe(observation{
-			procedure: p, code: codeOfStatus(x.status), took: time.Since(started),
-			err: fmt.Errorf("not decoded: HTTP status %d", x.status),
-		})
+		g.undecoded(x, r, started)
 	}
 }
 
@@ -259,11 +258,18 @@ func (g *gate) answer(w http.ResponseWriter, r *http.Request, e *connect.Error) 
 func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 
 // Flush implements [http.Flusher], which connect needs for streams.
-func (x *exchange) Flush() { _ = x.rc.Flush() } // the next write says that the caller is gone
+func (x *exchange) Flush() {
+	if !x.raw.holds(x) {
+		_ = x.rc.Flush() // the next write says that the caller is gone
+	}
+}
 
 // WriteHeader notes the status, and gives a failure that has no code yet one.
 func (x *exchange) WriteHeader(status int) {
 	x.status = status
+	if x.raw.holds(x) {
+		return
+	}
 	if status >= http.StatusBadRequest && x.Header().Get(wire.HeaderCode) == "" {
 		x.Header().Set(wire.HeaderCode, string(codeOfStatus(status)))
 	}

@@ -19,12 +19,14 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	if n := s.deciding.requests.Load(); n >= int64(s.cfg.MaxRequests) {
 		load = fmt.Errorf("%d calls are running, which is the limit", n)
 	}
-	elsewhere := ""
-	if api, here := s.c.Leader(); !here && api != "" {
-		elsewhere = ": calls are passed on to " + api
+	err, elsewhere := s.c.Ready(), ""
+	if err == nil { // else the state may be locked, in which the leader is looked up
+		if api, here := s.c.Leader(); !here && api != "" {
+			elsewhere = ": calls are passed on to " + api
+		}
 	}
 	report(w, "readyz",
-		check{"leader", s.c.Ready(), elsewhere},
+		check{"leader", err, elsewhere},
 		check{"load", load, ""},
 		check{"shutdown", context.Cause(s.draining), ""},
 	)

@@ -43,10 +43,23 @@ func TestLog(t *testing.T) {
 	for _, want := range []string{
 		"level=DEBUG msg=call method=Begin code=OK duration=",
 		"level=INFO msg=call method=Get code=NOT_FOUND duration=",
-		"id=" + id1,
-		"id=tx_01k9x3v7h2m8qf4r6t0bz5n1d0 error=",
+		"tx=" + id1,
+		"tx=tx_01k9x3v7h2m8qf4r6t0bz5n1d0 error=",
 	} {
 		eventually(t, want, func() bool { return strings.Contains(r.log.String(), want) })
+	}
+}
+
+// TestLogOfWaitsThatEnd: a wait that its caller gave a short time is no news.
+func TestLogOfWaitsThatEnd(t *testing.T) {
+	r := start(t, nil)
+	r.curl("Begin", begin(id1))
+	if a := r.curl("Wait", `{"id":"`+id1+`","timeout":"1ms"}`); a.header.Get("Txmgr-Code") != "TIMED_OUT" {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	eventually(t, "a line", func() bool { return strings.Contains(r.log.String(), "method=Wait code=TIMED_OUT") })
+	if !strings.Contains(r.log.String(), "level=DEBUG msg=call method=Wait code=TIMED_OUT") {
+		t.Errorf("a wait that ended is told above DEBUG:\n%s", r.log.String())
 	}
 }
 
@@ -75,9 +88,12 @@ func TestMetrics(t *testing.T) {
 	a := r.get("/metrics")
 	for _, want := range []string{
 		`txmgr_transactions_total{cause="",outcome="committed"} 1`,
-		`txmgr_transactions_total{cause="other",outcome="rolled-back"} 1`,
+		`txmgr_transactions_total{cause="client",outcome="rolled-back"} 1`,
+		`txmgr_transactions_total{cause="vote-no",outcome="rolled-back"} 0`,
+		`txmgr_transactions_total{cause="session-expired",outcome="rolled-back"} 0`,
+		`txmgr_transactions_total{cause="operator",outcome="rolled-back"} 0`,
 		`txmgr_transactions_total{cause="timeout",outcome="rolled-back"} 0`,
-		"txmgr_open 1\n", "txmgr_undone 0\n", "txmgr_hazards 0\n", "txmgr_log_entries_total 0\n", "txmgr_log_fsyncs_total 0\n", "txmgr_tick 0\n",
+		"txmgr_open 1\n", "txmgr_delegated 0\n", "txmgr_undone 0\n", "txmgr_hazards 0\n", "txmgr_log_entries_total 0\n", "txmgr_log_fsyncs_total 0\n", "txmgr_tick 0\n",
 		"txmgr_leader 1\n", "txmgr_term 3\n",
 		`txmgr_build_info{version="test"} 1`,
 		`txmgr_participant_up{kind="postgres",participant="bank"} 1`,

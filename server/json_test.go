@@ -28,7 +28,7 @@ func TestStoryWithCurl(t *testing.T) {
 	for _, step := range []struct{ method, body, want string }{
 		{
 			"Begin", `{"id":"` + id1 + `","name":"transfer","timeout":"1m","labels":{"shop":"7"},"branches":[{"participant":"bank"}]}`,
-			`{"id":"` + id1 + `","timeout":"1m0s","survival_index":601,"expiry_tick":601,"branches":[{"id":"b1","participant":"bank","xid":"` + xid + `1"}]}`,
+			`{"id":"` + id1 + `","timeout":"1m0s","survival_index":601,"expiry_tick":601,"branches":[{"id":"b1","participant":"bank","xid":"` + xid + `1"}],"mark":"42"}`,
 		},
 		{"Enlist", `{"id":"` + id1 + `","participant":"stock","payload":"AAE="}`, `{"id":"b2","participant":"stock","xid":"` + xid + `2"}`},
 		{"Extend", `{"id":"` + id1 + `","timeout":"30s"}`, `{"state":"active","cause":"","hazard":""}`},
@@ -39,9 +39,12 @@ func TestStoryWithCurl(t *testing.T) {
 		{"Wait", `{"id":"` + id1 + `","goal":"decided","timeout":"5s"}`, info("committing", over, branch("1", "bank", "postgres", "prepared", "prepared")+","+branch("2", "stock", "ledger", "read-only", "prepared"))},
 		{"Done", `{"id":"` + id1 + `","acks":[{"branch":"b1","state":"committed"},{"branch":"b2","state":"committed"}]}`, `{}`},
 		{"Get", `{"id":"` + id1 + `"}`, info("committed", over, branch("1", "bank", "postgres", "prepared", "committed")+","+branch("2", "stock", "ledger", "read-only", "committed"))},
-		{"TimeoutService/Groups", `{}`, `{"tick":0,"interval":"100ms","groups":[]}`},
-		{"Begin", `{"id":"tx_01k9x3v7h2m8qf4r6t0bz5n1df"}`, `{"id":"tx_01k9x3v7h2m8qf4r6t0bz5n1df","timeout":"30s","survival_index":301,"expiry_tick":301,"branches":[]}`},
-		{"TimeoutService/Groups", `{}`, `{"tick":0,"interval":"100ms","groups":[{"expiry_tick":301,"remaining_invocations":301,"expires_in":"30.1s","transactions":1}]}`},
+		{"TimeoutService/Groups", `{}`, `{"tick":0,"interval":"100ms","groups":[],"next":0}`},
+		{"Begin", `{"id":"tx_01k9x3v7h2m8qf4r6t0bz5n1df"}`, `{"id":"tx_01k9x3v7h2m8qf4r6t0bz5n1df","timeout":"30s","survival_index":301,"expiry_tick":301,"branches":[],"mark":"42"}`},
+		{"Begin", `{"id":"tx_01k9x3v7h2m8qf4r6t0bz5n1dg","timeout":"40s"}`, `{"id":"tx_01k9x3v7h2m8qf4r6t0bz5n1dg","timeout":"40s","survival_index":401,"expiry_tick":401,"branches":[],"mark":"42"}`},
+		{"TimeoutService/Groups", `{"limit":1}`, `{"tick":0,"interval":"100ms","groups":[{"expiry_tick":301,"remaining_invocations":301,"expires_in":"30.1s","transactions":1}],"next":401}`},
+		{"TimeoutService/Groups", `{"from":401}`, `{"tick":0,"interval":"100ms","groups":[{"expiry_tick":401,"remaining_invocations":401,"expires_in":"40.1s","transactions":1}],"next":0}`},
+		{"Rollback", `{"id":"tx_01k9x3v7h2m8qf4r6t0bz5n1dg"}`, `{"state":"rolled-back","cause":"client","hazard":""}`},
 		{"Rollback", `{"id":"tx_01k9x3v7h2m8qf4r6t0bz5n1df","reason":"changed my mind"}`, `{"state":"rolled-back","cause":"client","hazard":""}`},
 		{"ParticipantService/Add", `{"name":"shop","kind":"web","settings":{"url":"http://127.0.0.1:1/"},"coordinator_prepares":true}`, `{}`},
 		{"ParticipantService/Test", `{"name":"shop"}`, `{}`},
@@ -51,7 +54,7 @@ func TestStoryWithCurl(t *testing.T) {
 		{"ParticipantService/Pools", `{"participant":"shop"}`, `{"pools":[{"participant":"shop","limit":4,"running":0,"queued":0,"throughput":12.5,"mean":"","p99":"","raised":1,"lowered":0,"decisions":[{"at":"2026-01-02T03:04:05Z","from":2,"to":4,"why":"4 completes more than 2","rate":12.5,"busy":0,"bound":0,"mean":"","p99":"","queued":0}]}]}`},
 		{"DoubtService/Scan", `{"apply":true}`, `{"findings":[]}`},
 		{"ClusterService/Status", `{}`, `{"cluster":"fake","node":"n1","leader":true,"leader_id":"n1","version":"test","term":3,"log_index":0,"tick":0,"interval":"100ms","uptime":"",` +
-			`"open":0,"undone":0,"finished":0,"hazards":0,"committed":1,"rolled_back":1,"timed_out":0,"sessions":0,"sessions_expired":0,"commands":0,"entries":0,"tick_entries":0,"syncs":0,"log_bytes":0,"incarnation":0,"held":false,` +
+			`"open":0,"delegated":0,"undone":0,"finished":0,"hazards":0,"committed":1,"rolled_back":2,"timed_out":0,"rolled_back_by":{"client":2},"sessions":0,"sessions_expired":0,"commands":0,"entries":0,"tick_entries":0,"syncs":0,"log_bytes":0,"incarnation":0,"held":false,` +
 			`"members":[{"id":"n1","name":"one","raft":"127.0.0.1:7461","api":"http://127.0.0.1:7460","version":"test","voter":true,"leader":true,"self":true,"heard":"1ms","behind":0}],` +
 			`"participants":[{"name":"shop","kind":"web","settings":{"url":"http://127.0.0.1:1/"},"coordinator_prepares":true,"healthy":true,"last_error":"","next_try_in":"","queued":0,"running":0,"probe_took":"","limit":4,"throughput":0,"mean":"","p99":"","raised":1,"lowered":0}]}`},
 	} {
@@ -142,17 +145,29 @@ func TestMalformedBodies(t *testing.T) {
 		{"nothing", "application/json", ``, 400, []string{"at least {}"}},
 		{"not protobuf", "application/proto", "\x0a\xff", 400, []string{"unmarshal"}},
 		{"bad UTF-8", "application/proto", "\x12\x01\xff", 400, []string{"UTF-8"}},
+		{"unknown compression", "application/json", "br", 501, []string{"gzip"}},
 		{"another type", "text/plain", `{}`, 415, nil},
 		{"too long", "application/json", `{"name":"` + strings.Repeat("x", 2<<20) + `"}`, 400, []string{"2097163 bytes; at most 1048576"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			a := r.post("Begin", c.contentType, strings.NewReader(c.body))
+			req, err := http.NewRequest(http.MethodPost, r.base+"/txmgr.v1.TransactionService/Begin", strings.NewReader(c.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Content-Type", c.contentType)
+			if c.body == "br" {
+				req.Header.Set("Content-Encoding", "br")
+			}
+			a := r.do(req)
 			if a.status != c.status || a.header.Get("Txmgr-Code") != "USAGE" {
 				t.Errorf("%d %v: %.300s", a.status, a.header, a.body)
 			}
+			if c.says != nil {
+				c.says = append(c.says, `"type":"txmgr.v1.Failure"`, `"code":"USAGE"`, `"op":"begin"`, `"kinds":["invalid"]`)
+			}
 			for _, s := range c.says {
-				if !strings.Contains(a.body, s) {
-					t.Errorf("does not say %q: %.300s", s, a.body)
+				if !strings.Contains(strings.ReplaceAll(a.body, ": ", ":"), strings.ReplaceAll(s, ": ", ":")) {
+					t.Errorf("does not say %q: %.600s", s, a.body)
 				}
 			}
 		})
@@ -169,6 +184,7 @@ func TestMalformedBodies(t *testing.T) {
 		t.Errorf("%d transactions were begun", got)
 	}
 	eventually(t, "log of what was not decoded", func() bool { return strings.Contains(r.log.String(), "not decoded") })
+	eventually(t, "log of why", func() bool { return strings.Contains(r.log.String(), `unknown field \"timeot\"`) })
 }
 
 type readOnly struct {

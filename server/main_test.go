@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/txmgr/txmgr/internal/spool"
 	"github.com/txmgr/txmgr/server"
 	"github.com/txmgr/txmgr/server/servertest"
 	"github.com/txmgr/txmgr/txn"
@@ -41,8 +42,9 @@ type running struct {
 
 // buffer is a log that may be read while it is written.
 type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
+	logger *slog.Logger // writes into it
+	mu     sync.Mutex
+	b      bytes.Buffer
 }
 
 func (b *buffer) Write(p []byte) (int, error) {
@@ -52,6 +54,7 @@ func (b *buffer) Write(p []byte) (int, error) {
 }
 
 func (b *buffer) String() string {
+	spool.Flush(b.logger)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.b.String()
@@ -75,7 +78,8 @@ func serving(t *testing.T, c server.Coordinator, cfg server.Config) *running {
 	t.Helper()
 	r := &running{t: t, log: &buffer{}}
 	cfg.Listen = "127.0.0.1:0"
-	cfg.Log = slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	r.log.logger = spool.Wrap(slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	cfg.Log = r.log.logger
 	s, err := server.New(cfg, c)
 	if err != nil {
 		t.Fatal(err)

@@ -114,7 +114,8 @@ var plain = []struct {
 	kind  prometheus.ValueType
 	value func(txn.Status) float64
 }{
-	{desc("open", "Undecided transactions."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Open) }},
+	{desc("open", "Undecided transactions, the delegated ones included."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Open) }},
+	{desc("delegated", "Undecided transactions whose decision is left to their only branch."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Delegated) }},
 	{desc("undone", "Decided transactions whose phase two is not over."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Undone) }},
 	{desc("finished", "Finished transactions whose outcome is kept."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Finished) }},
 	{desc("hazards", "Hazards that nobody has forgotten yet."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Hazards) }},
@@ -173,10 +174,16 @@ func (c *statusCollector) Collect(ch chan<- prometheus.Metric) {
 	total := func(v uint64, outcome, cause string) {
 		ch <- prometheus.MustNewConstMetric(descTransactions, prometheus.CounterValue, float64(v), outcome, cause)
 	}
-	timedOut := min(s.TimedOut, s.RolledBack)
 	total(s.Committed, "committed", "")
-	total(timedOut, "rolled-back", "timeout")
-	total(s.RolledBack-timedOut, "rolled-back", "other")
+	unknown := s.RolledBack // decided before the cause was counted
+	for _, cause := range txn.Causes() {
+		n := s.RolledBackBy[cause]
+		total(n, "rolled-back", cause.String())
+		unknown -= min(n, unknown)
+	}
+	if unknown > 0 {
+		total(unknown, "rolled-back", "unknown")
+	}
 	ch <- prometheus.MustNewConstMetric(descBuild, prometheus.GaugeValue, 1, s.Version)
 	for _, p := range s.Participants {
 		ch <- prometheus.MustNewConstMetric(descParticipant, prometheus.GaugeValue, truth(p.Healthy), p.Name, p.Kind)

@@ -22,17 +22,18 @@ type observation struct {
 	code      txn.Code
 	took      time.Duration
 	err       error // nil when it went well
+	left      bool  // its caller has gone, so that the error says nothing about the coordinator
 }
 
-// observe counts a call and logs it: at debug when it went well, at info when it
-// was refused for a reason of the caller, else at warn. Lines about failures are
+// observe counts a call and logs it: at debug when it went well, its caller left, or it was
+// a wait that ended by its caller's time, at info when it was refused for a reason of the caller, else at warn. Lines about failures are
 // limited, because they come by the ten thousand when there is no leader.
 func (s *Server) observe(o observation) {
 	o.procedure.timer.observe(o.code, o.took)
 	level := slog.LevelDebug
-	switch o.code {
-	case txn.CodeOK:
-	case txn.CodeError, txn.CodeUnavailable, txn.CodeInDoubt, txn.CodeUnhealthy:
+	switch {
+	case o.left, o.code == txn.CodeOK, o.code == txn.CodeTimedOut: // the last: a wait whose caller had enough of it
+	case o.code == txn.CodeError, o.code == txn.CodeUnavailable, o.code == txn.CodeInDoubt, o.code == txn.CodeUnhealthy:
 		level = slog.LevelWarn
 	default:
 		level = slog.LevelInfo
@@ -45,7 +46,7 @@ func (s *Server) observe(o observation) {
 		slog.String("method", o.procedure.name), slog.String("code", string(o.code)), slog.Duration("duration", o.took),
 	}
 	if !o.id.IsZero() {
-		attrs = append(attrs, slog.String("id", o.id.String()))
+		attrs = append(attrs, slog.String("tx", o.id.String()))
 	}
 	if o.err != nil {
 		ok, suppressed := s.failing.take(time.Now())
@@ -59,6 +60,9 @@ func (s *Server) observe(o observation) {
 	}
 	s.log.LogAttrs(ctx, level, "call", attrs...)
 }
+
+// gone reports whether the caller of a call has left it.
+func gone(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
 
 // observer is the interceptor around every decoded call: deadline, panics, the
 // form of errors, and [Server.observe].
@@ -109,7 +113,7 @@ func (o *observer) watch(ctx context.Context, x *exchange, id txn.ID, run func(c
 			err = wire.FromConnect(err)
 		}
 		f := wire.FromError(err, x.procedure.op, id)
-		o.s.observe(observation{procedure: x.procedure, id: id, code: txn.Code(f.GetCode()), took: time.Since(started), err: err})
+		o.s.observe(observation{procedure: x.procedure, id: id, code: txn.Code(f.GetCode()), took: time.Since(started), err: err, left: gone(ctx)})
 		err = wire.ToConnect(f)
 	}()
 	return run(ctx)

@@ -44,7 +44,7 @@ func (f *forwarding) relay(res *http.Response) {
 		outcome = "lost"
 	}
 	f.g.s.metrics.forwarded.WithLabelValues(outcome).Inc()
-	f.g.s.observe(observation{procedure: f.x.procedure, code: codeOf(res), took: time.Since(f.started), err: err})
+	f.g.s.observe(observation{procedure: f.x.procedure, code: codeOf(res), took: time.Since(f.started), err: err, left: gone(f.in.Context())})
 }
 
 // codeOf finds the code of an answer.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/internal/certs"
+	"github.com/txmgr/txmgr/internal/spool"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -153,6 +154,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	if err := s.cfg.checkAddress(ln.Addr()); err != nil {
 		return errors.Join(err, ln.Close())
 	}
+	defer spool.Flush(s.log)
 	defer s.peers.close()
 	s.log.Info("serving", "address", ln.Addr().String(), "tls", s.cfg.TLS.on(), "tokens", s.cfg.auth())
 	ln = &limited{

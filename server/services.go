@@ -2,16 +2,22 @@ package server
 
 import (
 	"context"
+	"fmt"
 
 	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
 	"github.com/txmgr/txmgr/api/wire"
+	"github.com/txmgr/txmgr/txn"
 )
 
 // participants is the ParticipantService.
 type participants struct{ c Coordinator }
 
-func (p *participants) Add(ctx context.Context, r *txmgrv1.Participant) (*txmgrv1.AddResponse, error) {
-	return &txmgrv1.AddResponse{}, p.c.AddParticipant(ctx, wire.ToParticipant(r))
+func (p *participants) Add(ctx context.Context, r *txmgrv1.AddRequest) (*txmgrv1.AddResponse, error) {
+	by := caller(ctx, r.GetBy())
+	if err := checkNote(by, r.GetReason()); err != nil {
+		return nil, err
+	}
+	return &txmgrv1.AddResponse{}, p.c.AddParticipant(ctx, wire.ToParticipant(r), by, r.GetReason())
 }
 
 func (p *participants) List(ctx context.Context, _ *txmgrv1.ListParticipantsRequest) (*txmgrv1.ListParticipantsResponse, error) {
@@ -29,13 +35,20 @@ func (p *participants) Pools(ctx context.Context, r *txmgrv1.PoolsRequest) (*txm
 }
 
 func (p *participants) Remove(ctx context.Context, r *txmgrv1.RemoveRequest) (*txmgrv1.RemoveResponse, error) {
-	return &txmgrv1.RemoveResponse{}, p.c.RemoveParticipant(ctx, r.GetName())
+	by := caller(ctx, r.GetBy())
+	if err := checkNote(by, r.GetReason()); err != nil {
+		return nil, err
+	}
+	return &txmgrv1.RemoveResponse{}, p.c.RemoveParticipant(ctx, r.GetName(), by, r.GetReason())
 }
 
 // timeouts is the TimeoutService.
 type timeouts struct{ c Coordinator }
 
-func (t *timeouts) Groups(ctx context.Context, _ *txmgrv1.GroupsRequest) (*txmgrv1.GroupsResponse, error) {
-	g, err := t.c.Groups(ctx)
+func (t *timeouts) Groups(ctx context.Context, r *txmgrv1.GroupsRequest) (*txmgrv1.GroupsResponse, error) {
+	if r.GetLimit() < 0 {
+		return nil, fmt.Errorf("%w: limit %d is negative", txn.ErrInvalid, r.GetLimit())
+	}
+	g, err := t.c.Groups(ctx, txn.GroupRange{From: r.GetFrom(), Limit: int(r.GetLimit())})
 	return wire.FromGroups(g), err
 }

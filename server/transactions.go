@@ -33,6 +33,9 @@ func (t *transactions) Begin(ctx context.Context, r *txmgrv1.BeginRequest) (*txm
 	if o.Session, err = wire.ToSessionID(r.GetSession()); err != nil {
 		return nil, err
 	}
+	if o.Mark, err = txn.ParseMark(r.GetMark()); err != nil {
+		return nil, err
+	}
 	for _, e := range r.GetBranches() {
 		o.Branches = append(o.Branches, txn.Enlistment{Participant: e.GetParticipant(), Payload: e.GetPayload(), Session: e.GetSession()})
 	}
@@ -40,7 +43,7 @@ func (t *transactions) Begin(ctx context.Context, r *txmgrv1.BeginRequest) (*txm
 	if err != nil {
 		return nil, err
 	}
-	res := &txmgrv1.BeginResponse{Id: b.ID.String(), Timeout: b.Timeout.String(), SurvivalIndex: b.SurvivalIndex, ExpiryTick: b.ExpiryTick}
+	res := &txmgrv1.BeginResponse{Id: b.ID.String(), Timeout: b.Timeout.String(), SurvivalIndex: b.SurvivalIndex, ExpiryTick: b.ExpiryTick, Mark: b.Mark.String()}
 	for _, one := range b.Branches {
 		res.Branches = append(res.Branches, branch(one))
 	}
@@ -120,7 +123,11 @@ func outcome(o txn.Outcome, err error) (*txmgrv1.Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &txmgrv1.Outcome{State: o.State.String(), Cause: o.Cause.String(), Hazard: o.Hazard.String()}, nil
+	m := &txmgrv1.Outcome{State: o.State.String(), Cause: o.Cause.String(), Hazard: o.Hazard.String()}
+	if o.EndedByHand {
+		m.EndedByHand = &o.EndedByHand
+	}
+	return m, nil
 }
 
 func (t *transactions) Rollback(ctx context.Context, r *txmgrv1.RollbackRequest) (*txmgrv1.Outcome, error) {
@@ -274,6 +281,8 @@ func endOfWatch(ctx context.Context, err error) error {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, txn.ErrUnavailable), errors.Is(cause, txn.ErrDenied):
 		return cause
+	case errors.Is(cause, context.DeadlineExceeded):
+		return fmt.Errorf("%w: the caller's time for the watch is over", txn.ErrWaitTimeout)
 	case cause != nil:
 		return nil
 	default:

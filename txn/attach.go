@@ -19,7 +19,7 @@ const HeaderID = "Txmgr-Transaction-Id"
 // to it.
 func Inject(h Header, tx *Tx) {
 	tx.mu.Lock()
-	tx.shared = true
+	tx.shared, tx.guests = true, true
 	tx.mu.Unlock()
 	h.Set(HeaderID, tx.ID().String())
 }
@@ -38,7 +38,8 @@ func Extract(h Header) (id ID, ok bool) {
 // calls it sees to it that Prepare or Rollback is called, and Follow after Prepare;
 // [RunIn] does the first by itself.
 //
-// [ErrRolledBack], [ErrNotActive]: the transaction is decided, or being decided.
+// [ErrRolledBack], [ErrEndedByHand], [ErrHazard], [ErrNotActive]: the transaction is decided, or
+// being decided.
 func Attach(ctx context.Context, m Manager, id ID) (*Tx, error) {
 	info, err := m.Get(ctx, id)
 	if err != nil {
@@ -48,9 +49,9 @@ func Attach(ctx context.Context, m Manager, id ID) (*Tx, error) {
 	case info.State == Active:
 		return &Tx{m: m, begun: Begun{
 			ID: id, Timeout: time.Duration(info.ExpiresIn), SurvivalIndex: info.SurvivalIndex, ExpiryTick: info.ExpiryTick,
-		}, attached: true, shared: true}, nil
+		}, attached: true, shared: true, guests: true}, nil
 	case info.State.Decided() && !info.State.Commits():
-		return nil, &Error{Op: "attach", ID: id, State: info.State, Cause: info.Cause, Err: ErrRolledBack}
+		return nil, info.RolledBack("attach")
 	}
 	return nil, &Error{Op: "attach", ID: id, State: info.State, Err: ErrNotActive}
 }
@@ -59,7 +60,9 @@ func Attach(ctx context.Context, m Manager, id ID) (*Tx, error) {
 // coordinator gets their votes. The application that began the transaction commits
 // it; [Tx.Follow] then finishes the sessions.
 //
-// An error that is [ErrRolledBack] means that the whole transaction is rolled back.
+// An error that is [ErrRolledBack] means that the whole transaction is rolled back;
+// [ErrEndedByHand] that statements of an application had ended a branch, see
+// [Tx.Commit].
 // [ErrNotActive]: it was ended before. [ErrManaged]: this application began it.
 func (tx *Tx) Prepare(ctx context.Context) error {
 	if !tx.attached {
@@ -79,7 +82,7 @@ func (tx *Tx) handIn(ctx, work context.Context, members []*member) error {
 	}
 	out, err := tx.m.Vote(ctx, tx.ID(), ballot)
 	if err == nil && out.State.Decided() && !out.State.Commits() {
-		err = tx.rolledBack("prepare", out.Cause)
+		err = tx.rolledBack("prepare", out)
 	}
 	if err != nil {
 		return tx.withdraw(ctx, err)
@@ -89,7 +92,8 @@ func (tx *Tx) handIn(ctx, work context.Context, members []*member) error {
 
 // Follow waits for the decision of a prepared transaction and brings the sessions
 // to it. When ctx ends first they are released, and the coordinator finishes the
-// branches; the error says that. It is to be called once, after Prepare, best where
+// branches; the error says that. [ErrEndedByHand]: statements of this application
+// had ended a branch that is to be rolled back. It is to be called once, after Prepare, best where
 // nobody waits for it.
 func (tx *Tx) Follow(ctx context.Context) error {
 	if members, _ := tx.close(); len(members) == 0 {
@@ -105,7 +109,11 @@ func (tx *Tx) Follow(ctx context.Context) error {
 	case info.State.Commits():
 		tx.report(ctx, tx.drive(ctx, Committing))
 	default:
-		tx.report(ctx, tx.drive(ctx, RollingBack))
+		acks := tx.drive(ctx, RollingBack)
+		if tx.byHand() != nil {
+			return tx.endedByHand(ctx, "follow", Ballot{}, acks, nil)
+		}
+		tx.report(ctx, acks)
 	}
 	return nil
 }

@@ -17,7 +17,10 @@ import (
 //
 // An error that is [ErrRolledBack] means that surely nothing was applied;
 // [ErrVotedNo] and [ErrTimedOut] say why. [ErrInDoubt] means that the answer was
-// lost: ask the manager with the id. [ErrNotActive]: the transaction had been
+// lost: ask the manager with the id. [ErrHazard]: a branch ended, or may have ended,
+// otherwise than decided. [ErrEndedByHand]: statements of
+// this application, or of another one that takes part, had ended a branch; the others
+// are rolled back. [ErrNotActive]: the transaction had been
 // ended before. [ErrManaged]: another application began it, and commits.
 func (tx *Tx) Commit(ctx context.Context) error {
 	if tx.attached {
@@ -50,13 +53,23 @@ func (tx *Tx) commit(ctx, work context.Context, members []*member) error {
 	case err == nil:
 		tx.report(ctx, tx.drive(ctx, Committing))
 		return nil
-	case errors.Is(err, ErrRolledBack):
-		tx.report(ctx, tx.drive(ctx, RollingBack))
-		return err
+	case undone(err):
+		return tx.followBack(ctx, err)
 	case nothingChanged(err), errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrInDoubt):
 		return tx.withdraw(ctx, err)
 	}
 	return tx.doubt(err)
+}
+
+// followBack brings the sessions to a rollback that the coordinator has answered.
+func (tx *Tx) followBack(ctx context.Context, answer error) error {
+	acks := tx.drive(ctx, RollingBack)
+	if tx.byHand() != nil {
+		return tx.endedByHand(ctx, "commit", Ballot{}, acks, answer)
+	}
+	tx.report(ctx, acks)
+	tx.heard(outcomeOf(answer)) // for Run, if the function ignores the answer
+	return answer
 }
 
 // patience gives the coordinator the time that it has itself, when it has to ask
@@ -82,6 +95,10 @@ func (tx *Tx) prepare(ctx, work context.Context, members []*member) (Ballot, err
 		atOnce(members, func(mb *member) {
 			if mb.session != nil { // otherwise the coordinator knows whether it was enlisted, and then misses its vote
 				mb.vote, mb.fault = mb.session.Prepare(work)
+				if mb.vote == VoteEndedByHand && !errors.Is(mb.fault, ErrEndedByHand) {
+					mb.fault = errors.Join(ErrEndedByHand, mb.fault)
+				}
+				mb.heed(mb.fault)
 			}
 		})
 		no, err = count(members)
@@ -89,15 +106,10 @@ func (tx *Tx) prepare(ctx, work context.Context, members []*member) (Ballot, err
 	if err == nil {
 		err = context.Cause(ctx)
 	}
-	switch {
-	case err == nil:
+	if err == nil {
 		return votes(members), nil
-	case tx.timedOut(work):
-		return Ballot{}, tx.refuse(ctx, "commit", CauseTimeout, no, err)
-	case ctx.Err() != nil, tx.fate() != nil:
-		return Ballot{}, tx.refuse(ctx, "commit", CauseClient, no, err)
 	}
-	return Ballot{}, tx.refuse(ctx, "commit", CauseVoteNo, no, err)
+	return Ballot{}, tx.refuse(ctx, "commit", tx.timedOut(work), no, err)
 }
 
 // waitFor waits until no session is being opened any more.
@@ -143,52 +155,68 @@ func votes(members []*member) (b Ballot) {
 }
 
 // refuse ends a transaction of which no vote was given away: nobody can commit
-// it, so the sessions need not wait for the coordinator.
-func (tx *Tx) refuse(ctx context.Context, op string, c Cause, no Ballot, why error) error {
+// it, so the sessions need not wait for the coordinator. timeout says that its time
+// is over here.
+func (tx *Tx) refuse(ctx context.Context, op string, timeout bool, no Ballot, why error) error {
 	acks := tx.drive(ctx, RollingBack)
-	if c == CauseTimeout && !tx.hasMoreTime(ctx) {
-		// The coordinator comes to the same end by itself, and records the cause.
-		return because(tx.rolledBack(op, c), why)
+	if tx.byHand() != nil {
+		return tx.endedByHand(ctx, op, no, acks, why)
+	}
+	if timeout {
+		// The coordinator comes to the same end by itself, and records the cause; unless
+		// somebody else has extended the transaction, or has committed it.
+		switch out, err := tx.timeout(ctx); {
+		case err != nil && !tx.others():
+			return because(tx.rolledBack(op, Outcome{Cause: CauseTimeout}), why)
+		case out.State.Decided() && !out.State.Commits():
+			return because(tx.rolledBack(op, out), why)
+		}
 	}
 	no.Reason = why.Error()
 	out, err := tx.tell(ctx, no, acks)
+	return tx.refused(op, out, err, why)
+}
+
+// refused is the error of a transaction whose sessions have rolled back, without a vote
+// given away. err is why the coordinator was not told, or what it said against it; why may
+// be nil.
+func (tx *Tx) refused(op string, out Outcome, err, why error) error {
+	end := tx.rolledBack(op, out) // with the cause that the coordinator has recorded; none when it was not reached
 	switch {
 	case errors.Is(err, ErrConflict), errors.Is(err, ErrInvalid): // it contradicts a decision, or what another session voted
-		return fmt.Errorf("%w: although the sessions have rolled back: %w", err, why)
-	case err != nil && tx.attached && len(acks) == 0:
-		// No branch of ours is there that would be missed: who began it may commit.
-		return fmt.Errorf("%w; and the transaction could not be rolled back: %w", why, err)
+		end = fmt.Errorf("%w: although the sessions have rolled back", err)
+	case err != nil && tx.others():
+		end = &Error{Op: op, ID: tx.ID(), Err: ErrInDoubt, Detail: "the sessions have rolled back, but the coordinator was not reached, which knows what the others who take part have done"}
+		why = errors.Join(why, err)
 	}
-	if out.Cause == CauseTimeout || out.Cause == CauseSessionExpired {
-		c = out.Cause // it was over before anything failed here
+	if why == nil {
+		return end
 	}
-	return because(tx.rolledBack(op, c), why)
+	return because(end, why)
 }
 
-// because is a rollback with what led there. A call on the way may have been in doubt; the transaction is not.
-func because(end, why error) error {
-	if errors.Is(why, ErrInDoubt) {
-		why = &settledError{why}
-	}
-	return fmt.Errorf("%w: %w", end, why)
+// others reports whether somebody else may take part: what these have committed, or ended
+// by statements of their own, only the coordinator knows.
+func (tx *Tx) others() bool {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	return tx.guests
 }
 
-// settledError is all that an error is but [ErrInDoubt].
-type settledError struct{ why error }
-
-func (e *settledError) Error() string { return e.why.Error() }
-
-func (e *settledError) Is(target error) bool { return target != ErrInDoubt && errors.Is(e.why, target) }
-
-func (e *settledError) As(target any) bool { return errors.As(e.why, target) }
-
-// hasMoreTime reports whether the coordinator would keep the transaction open
-// although its time is over here: somebody else has extended it.
-func (tx *Tx) hasMoreTime(ctx context.Context) bool {
+// timeout waits for the coordinator to find, too, that the transaction's time is over. The
+// outcome is not decided when it does not, since somebody else has extended it.
+func (tx *Tx) timeout(ctx context.Context) (Outcome, error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	i, err := tx.m.Get(ctx, tx.ID())
-	return err == nil && !i.State.Decided() && time.Duration(i.ExpiresIn) > lateness
+	if err == nil && !i.State.Decided() && time.Duration(i.ExpiresIn) <= lateness {
+		soon, cancel := context.WithTimeout(ctx, 2*lateness)
+		defer cancel()
+		if i, err = tx.m.Wait(soon, tx.ID(), DecidedGoal); i.State != 0 {
+			err = nil // it may be undecided still
+		}
+	}
+	return i.outcome(), err
 }
 
 // withdraw rolls back after the coordinator refused the call, or could not take
@@ -198,8 +226,12 @@ func (tx *Tx) withdraw(ctx context.Context, why error) error {
 	if err != nil {
 		return tx.doubt(fmt.Errorf("%w; and then: %w", why, err))
 	}
-	tx.report(ctx, tx.drive(ctx, RollingBack))
-	return because(tx.rolledBack("commit", out.Cause), why)
+	acks := tx.drive(ctx, RollingBack)
+	if tx.byHand() != nil {
+		return tx.endedByHand(ctx, "commit", Ballot{}, acks, why)
+	}
+	tx.report(ctx, acks)
+	return because(tx.rolledBack("commit", out), why)
 }
 
 // doubt leaves everything as it is, for the coordinator to finish.
@@ -211,10 +243,10 @@ func (tx *Tx) doubt(why error) error {
 }
 
 func (tx *Tx) inDoubt(why error) error {
-	if errors.Is(why, ErrInDoubt) {
+	if errors.Is(why, ErrInDoubt) && !isAny(why, permits) {
 		return why
 	}
-	return fmt.Errorf("%w: %w", &Error{Op: "commit", ID: tx.ID(), Err: ErrInDoubt}, why)
+	return because(&Error{Op: "commit", ID: tx.ID(), Err: ErrInDoubt}, why)
 }
 
 // drive brings the sessions to the decision, all at once, and releases them. It
@@ -264,11 +296,17 @@ func (tx *Tx) tell(ctx context.Context, no Ballot, acks []Ack) (out Outcome, err
 	} else {
 		out, err = tx.m.Rollback(ctx, tx.ID(), no.Reason)
 	}
-	if err != nil && !errors.Is(err, ErrRolledBack) {
+	if undone(err) {
+		out, err = outcomeOf(err), nil
+	}
+	tx.mu.Lock()
+	tx.untold = err // for Run, if the function ignores it
+	tx.mu.Unlock()
+	if err != nil {
 		return out, err
 	}
 	tx.report(ctx, acks)
-	return out, nil
+	return tx.heard(out), nil
 }
 
 // report tells the coordinator which branches are finished. When that fails it

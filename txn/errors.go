@@ -18,7 +18,7 @@ var (
 	// ErrDenied: the caller may not do this.
 	ErrDenied = errors.New("permission denied")
 	// ErrManaged: the session belongs to a global transaction and must not be
-	// committed or rolled back by hand.
+	// committed or rolled back by hand. A statement that would do so was not sent.
 	ErrManaged = errors.New("session is managed by the global transaction")
 )
 
@@ -28,7 +28,8 @@ var (
 	ErrNotActive = errors.New("transaction is not active")
 	// ErrRolledBack: surely nothing was, or will be, applied anywhere.
 	ErrRolledBack = errors.New("rolled back")
-	// ErrTimedOut: the transaction's time was over; comes with [ErrRolledBack].
+	// ErrTimedOut: the transaction's time was over; comes with [ErrRolledBack]. By
+	// itself it is the cause of the context of [Run], and no end.
 	ErrTimedOut = errors.New("transaction timed out")
 	// ErrVotedNo: a participant voted no; comes with [ErrRolledBack].
 	ErrVotedNo = errors.New("participant voted no")
@@ -37,8 +38,21 @@ var (
 	ErrSessionExpired = errors.New("session expired")
 	// ErrInDoubt: the outcome is not known to this caller; ask again with the id.
 	ErrInDoubt = errors.New("outcome in doubt")
+	// ErrForgotten: the begin of an id that the coordinator does not know, and that is
+	// older than what it surely remembers. The transaction may have been committed or
+	// rolled back; nothing was begun. It permits no repetition: look at the data.
+	ErrForgotten = errors.New("may have been decided and forgotten")
 	// ErrHazard: a branch ended, or may have ended, otherwise than decided.
 	ErrHazard = errors.New("hazard")
+	// ErrEndedByHand: statements of the application's own ended a branch, past the
+	// coordinator, or may have: the contrary cannot be proved, as the text says then.
+	// The transaction is rolled back, but what that branch did, or what
+	// its session did afterwards, may be committed: look at the data before doing the
+	// work again. It is told to everybody who takes part in the transaction, or asks
+	// for it, from when its session has said so on. Never comes with [ErrRolledBack];
+	// comes with [ErrHazard] when the branch is known to have ended otherwise than
+	// decided.
+	ErrEndedByHand = errors.New("branch was, or may have been, ended by statements of the application's own")
 )
 
 // What can be wrong with the coordinator.
@@ -57,7 +71,9 @@ type Error struct {
 	ID     ID     // the transaction; zero when the call names none
 	State  State  // where it is now, as far as known
 	Cause  Cause  // why it was rolled back, when it was
+	Hazard Hazard // how its branches ended otherwise than decided, as far as known
 	Detail string // what exactly, for people; may be empty
+	Mark   Mark   // of [ErrForgotten]: the one to make a new id with
 	Err    error  // a sentinel of this package
 }
 
@@ -72,24 +88,13 @@ func (e *Error) Error() string {
 	if e.Cause != 0 {
 		fmt.Fprintf(&b, " (cause: %v)", e.Cause)
 	}
+	if e.Hazard != 0 {
+		fmt.Fprintf(&b, " (state: %v, hazard: %v)", e.State, e.Hazard)
+	}
 	if e.Detail != "" {
 		b.WriteString(": " + e.Detail)
 	}
 	return b.String()
-}
-
-// Unwrap makes the sentinel and the sentinel of the cause visible to [errors.Is].
-func (e *Error) Unwrap() []error {
-	errs := []error{e.Err}
-	switch e.Cause {
-	case CauseTimeout:
-		errs = append(errs, ErrTimedOut)
-	case CauseVoteNo:
-		errs = append(errs, ErrVotedNo)
-	case CauseSessionExpired:
-		errs = append(errs, ErrSessionExpired)
-	}
-	return errs
 }
 
 // Code is the machine-readable name of an error in the API and the JSON output.
@@ -116,6 +121,8 @@ var codes = []struct {
 }{
 	{ErrInDoubt, CodeInDoubt},
 	{ErrHazard, CodeInDoubt},
+	{ErrForgotten, CodeInDoubt},
+	{ErrEndedByHand, CodeInDoubt},
 	{ErrRolledBack, CodeRolledBack},
 	{ErrNotFound, CodeNotFound},
 	{ErrConflict, CodeConflict},

@@ -95,18 +95,18 @@ func TestExtendWithoutRun(t *testing.T) {
 // cause by itself.
 func TestTimeOverHereButNotThere(t *testing.T) {
 	for _, c := range []struct {
-		name string
-		info txn.Info
-		want []string
+		name        string
+		info, later txn.Info
+		want        []string
 	}{
-		{"extended elsewhere", txn.Info{ID: theID, State: txn.Active, ExpiresIn: txn.Duration(time.Hour)}, []string{"rollback: run " + theID.String() + ": transaction timed out (cause: timeout)", "done b1=rolled-back"}},
-		{"about to time out", txn.Info{ID: theID, State: txn.Active, ExpiresIn: txn.Duration(time.Second)}, nil},
-		{"timed out", txn.Info{ID: theID, State: txn.RollingBack, Cause: txn.CauseTimeout}, nil},
-		{"coordinator away", txn.Info{}, nil},
+		{"extended elsewhere", txn.Info{ID: theID, State: txn.Active, ExpiresIn: txn.Duration(time.Hour)}, txn.Info{}, []string{"rollback: run " + theID.String() + ": transaction timed out (cause: timeout)", "done b1=rolled-back"}},
+		{"about to time out", txn.Info{ID: theID, State: txn.Active, ExpiresIn: txn.Duration(time.Second)}, txn.Info{State: txn.RollingBack, Cause: txn.CauseTimeout}, []string{"wait"}},
+		{"timed out", txn.Info{ID: theID, State: txn.RollingBack, Cause: txn.CauseTimeout}, txn.Info{}, nil},
+		{"coordinator away", txn.Info{}, txn.Info{}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &stage{timeout: time.Second, info: c.info, cause: txn.CauseClient}
+				s := &stage{timeout: time.Second, info: c.info, later: c.later, cause: txn.CauseClient}
 				err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
 					if _, err := s.join(ctx, tx, "bank"); err != nil {
 						return err

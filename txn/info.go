@@ -1,6 +1,10 @@
 package txn
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 // Info is one transaction as the coordinator sees it. The JSON form is part of
 // the API.
@@ -33,6 +37,25 @@ type Info struct {
 	Branches             []BranchInfo      `json:"branches"`
 	// Session is the client's session that the transaction is part of, if any.
 	Session SessionID `json:"session,omitzero"`
+}
+
+// EndedByHand reports whether statements of the application's own ended a branch: see
+// [ErrEndedByHand].
+func (i *Info) EndedByHand() bool {
+	return slices.ContainsFunc(i.Branches, func(b BranchInfo) bool { return b.Vote == VoteEndedByHand })
+}
+
+// RolledBack is the error of a call that wants a transaction which is rolled back to be
+// anything else: [ErrRolledBack] only if surely nothing was applied. That a person has
+// forgotten a hazard makes no difference.
+func (i *Info) RolledBack(op string) *Error { return i.outcome().rolledBack(op, i.ID) }
+
+func (i *Info) outcome() Outcome {
+	o := Outcome{State: i.State, Cause: i.Cause, Hazard: i.Hazard, EndedByHand: i.EndedByHand()}
+	for _, b := range i.Branches {
+		o.Hazard = cmp.Or(o.Hazard, b.Hazard)
+	}
+	return o
 }
 
 // BranchInfo is one branch as the coordinator sees it.
@@ -90,22 +113,41 @@ type Group struct {
 	Transactions         int      `json:"transactions"`
 }
 
-// Groups is the survival index at one tick.
+// Groups is the survival index at one tick, or the part of it that was asked for.
 type Groups struct {
 	Tick     uint64   `json:"tick"`
 	Interval Duration `json:"interval"`
-	Groups   []Group  `json:"groups"`
+	Groups   []Group  `json:"groups"` // the one that ends first before the others
+	// Next is the tick of the first group that did not fit; zero when all did.
+	Next uint64 `json:"next"`
 }
+
+// GroupRange chooses groups of the survival index. The zero GroupRange chooses the first
+// [DefaultGroups].
+type GroupRange struct {
+	From  uint64 // those that end at this tick or later
+	Limit int    // at most this many; 0 means DefaultGroups, and MaxGroups is the most
+}
+
+// How many groups one answer holds.
+const (
+	DefaultGroups = 1000
+	MaxGroups     = 10_000
+)
 
 // Filter chooses transactions. The zero Filter chooses all.
 type Filter struct {
 	States        []State       // any of these; none means any
 	Participant   string        // has a branch there
 	OlderThan     time.Duration // began at least this long ago
-	ExpiresWithin time.Duration // undecided and at most this far from its deadline
+	ExpiresWithin time.Duration // undecided, not delegated, and at most this far from its deadline
 	Labels        map[string]string
 	Prefix        string // text form of the id begins so
-	Limit         int    // at most this many; 0 means 1,000
+	Limit         int    // at most this many, the newest ones; 0 means 1,000
+	// Before leaves those whose ids come before this one, which need not be that of a
+	// transaction: with the first id of a list it gives the list before that. Watch does
+	// not use it.
+	Before ID
 }
 
 // Event tells that a transaction changed its state.

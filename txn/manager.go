@@ -12,8 +12,14 @@ const DefaultTimeout = 30 * time.Second
 // Options describe a transaction to begin. The zero value is valid.
 type Options struct {
 	// ID names the transaction; made by the manager when zero. A begin repeated
-	// with the same id and equal options answers as before.
+	// with the same id and equal options answers as before, or, when the outcome may
+	// have been forgotten, [ErrForgotten].
 	ID ID
+	// Mark is what the maker of ID knew of the coordinator when it made the id: that
+	// of the latest [Begun]. It belongs to the id, and must be the same in every begin
+	// of it: keep both, or neither. Zero: not known; then the time in the id counts,
+	// which may be wrong by a minute. It is not used when ID is zero.
+	Mark Mark
 	// Name is for people. At most 128 bytes.
 	Name string
 	// Timeout is how long the transaction may stay undecided. It is never cut
@@ -39,7 +45,9 @@ type Enlistment struct {
 	// Session identifies the application's database session, so that it can be
 	// fenced off at the deadline and its end be proved; see the participant's
 	// documentation for the form. At most 256 bytes. A later enlistment with
-	// another session replaces it.
+	// another session replaces it, for good: a session that was replaced is refused
+	// with [ErrConflict], so that a copy of its enlistment that arrives late changes
+	// nothing. At most 16 sessions of a branch may be replaced.
 	Session string
 }
 
@@ -57,6 +65,9 @@ type Begun struct {
 	SurvivalIndex uint64
 	ExpiryTick    uint64
 	Branches      []Branch // in the order of Options.Branches
+	// Mark is to be given with ids that are made from now on, see [Options]. It is not
+	// that of this transaction's id.
+	Mark Mark
 }
 
 // BranchVote is the vote of one branch, learnt by whoever prepared it.
@@ -87,6 +98,9 @@ type Outcome struct {
 	State  State
 	Cause  Cause
 	Hazard Hazard
+	// EndedByHand says that statements of the application's own ended a branch: when
+	// the transaction is rolled back, something of it may be applied nevertheless.
+	EndedByHand bool
 }
 
 // Ack says how a branch ended: [BranchCommitted] or [BranchRolledBack].
@@ -119,14 +133,18 @@ type Manager interface {
 	Enlist(ctx context.Context, id ID, e Enlistment) (Branch, error)
 	// Commit decides. A nil error means: decided to commit, durable; phase two
 	// may still be running (see Outcome.State). An error that is
-	// [ErrRolledBack] means surely not; [ErrInDoubt]: ask Get.
+	// [ErrRolledBack] means surely not; [ErrHazard], [ErrEndedByHand]: it is rolled
+	// back, but a branch may be committed; [ErrInDoubt]: ask Get.
 	Commit(ctx context.Context, id ID, c Commitment) (Outcome, error)
 	// Rollback decides to roll back. A transaction that is decided to commit
-	// answers [ErrConflict].
+	// answers [ErrConflict]; one with a hazard has it in the outcome; one that is rolled back, and of which statements of the
+	// application's own ended a branch, [ErrEndedByHand].
 	Rollback(ctx context.Context, id ID, reason string) (Outcome, error)
 	// Vote hands in the votes of some branches; the rest comes with Commit. A no
 	// decides to roll back, and is not an error. After a decision that contradicts
-	// the votes the error is [ErrRolledBack] or [ErrConflict].
+	// the votes the error is [ErrRolledBack] or [ErrConflict]. [VoteEndedByHand]
+	// decides as a no does, and is also taken after a rollback was decided: from then
+	// on every call is answered [ErrEndedByHand] that would be [ErrRolledBack].
 	Vote(ctx context.Context, id ID, b Ballot) (Outcome, error)
 	// Delegate leaves the decision to the transaction's only branch, which the
 	// application is about to commit in one phase: see [OnePhaser]. From then on

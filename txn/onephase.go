@@ -2,7 +2,6 @@ package txn
 
 import (
 	"context"
-	"errors"
 	"fmt"
 )
 
@@ -26,9 +25,8 @@ func (tx *Tx) sole(work context.Context, members []*member) *member {
 func (tx *Tx) onePhase(ctx, work context.Context, mb *member) (done bool, err error) {
 	_, err = tx.m.Delegate(ctx, tx.ID(), mb.branch.ID)
 	switch {
-	case errors.Is(err, ErrRolledBack):
-		tx.report(ctx, tx.drive(ctx, RollingBack))
-		return true, err
+	case undone(err):
+		return true, tx.followBack(ctx, err)
 	case err != nil && nothingChanged(err):
 		return false, nil
 	case err != nil || work.Err() != nil:
@@ -36,7 +34,7 @@ func (tx *Tx) onePhase(ctx, work context.Context, mb *member) (done bool, err er
 		if err == nil {
 			err = context.Cause(work)
 		}
-		return true, tx.giveUp(ctx, work, err)
+		return true, tx.giveUp(ctx, err)
 	}
 	return true, tx.commitAlone(ctx, mb)
 }
@@ -49,6 +47,7 @@ func (tx *Tx) commitAlone(ctx context.Context, mb *member) error {
 	defer cancel()
 	end, err := mb.session.(OnePhaser).CommitOnePhase(ctx)
 	mb.session.Release()
+	mb.heed(err)
 	switch end {
 	case BranchCommitted:
 		tx.report(ctx, []Ack{{mb.branch.ID, end}})
@@ -56,43 +55,47 @@ func (tx *Tx) commitAlone(ctx context.Context, mb *member) error {
 	case BranchRolledBack:
 		tx.settle(RollingBack)
 		tx.report(ctx, []Ack{{mb.branch.ID, end}})
-		return fmt.Errorf("%w: %s: %w", tx.rolledBack("commit", CauseVoteNo), mb.participant, err)
+		return because(tx.rolledBack("commit", Outcome{Cause: CauseVoteNo}), fmt.Errorf("%s: %w", mb.participant, err))
 	}
 	tx.settle(0)
+	if tx.byHand() != nil {
+		return tx.endedByHand(ctx, "commit", Ballot{}, nil, nil)
+	}
 	err = fmt.Errorf("%s: %w", mb.participant, err)
 	info, waited := tx.m.Wait(ctx, tx.ID(), DecidedGoal)
 	switch {
 	case waited == nil && info.Hazard != 0:
-		return fmt.Errorf("%w: %w", &Error{Op: "commit", ID: tx.ID(), State: info.State, Err: ErrHazard, Detail: "nobody can know how its branch ended; look at the data"}, err)
+		return because(&Error{Op: "commit", ID: tx.ID(), State: info.State, Err: ErrHazard, Detail: "nobody can know how its branch ended; look at the data"}, err)
 	case waited == nil && info.State.Commits():
 		tx.settle(Committing)
 		return nil
 	case waited == nil && info.State.Decided():
 		tx.settle(RollingBack)
-		return fmt.Errorf("%w: %w", tx.rolledBack("commit", info.Cause), err)
+		return because(tx.rolledBack("commit", info.outcome()), err)
 	}
 	return tx.inDoubt(err)
 }
 
 // giveUp rolls the only branch back, and with it the transaction, whether the
 // decision has been delegated or not.
-func (tx *Tx) giveUp(ctx, work context.Context, why error) error {
+func (tx *Tx) giveUp(ctx context.Context, why error) error {
 	acks := tx.drive(ctx, RollingBack)
+	if tx.byHand() != nil {
+		return tx.endedByHand(ctx, "commit", Ballot{}, acks, why)
+	}
 	if len(acks) == 0 {
 		tx.settle(0)
 		return tx.inDoubt(why)
 	}
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	if err := tx.m.Done(ctx, tx.ID(), acks...); err != nil {
-		_, _ = tx.tell(ctx, Ballot{Reason: why.Error()}, acks) // it was not delegated; or nobody is there, and the deadline does it
+	var out Outcome // as the coordinator has recorded it
+	err := tx.m.Done(ctx, tx.ID(), acks...)
+	if err == nil {
+		info, _ := tx.m.Get(ctx, tx.ID())
+		out = info.outcome()
+	} else if out, err = tx.tell(ctx, Ballot{Reason: why.Error()}, acks); !tx.others() {
+		err = nil // it was not delegated; or the coordinator is not reached, and the deadline does it
 	}
-	if errors.Is(why, ErrInDoubt) {
-		why = errors.New(why.Error()) // it was, and is not any more
-	}
-	cause := CauseClient
-	if tx.timedOut(work) {
-		cause = CauseTimeout
-	}
-	return fmt.Errorf("%w: %w", tx.rolledBack("commit", cause), why)
+	return tx.refused("commit", out, err, why) // in doubt as why may be, it is so no more
 }

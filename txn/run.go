@@ -15,15 +15,17 @@ import (
 // The context that fn gets carries the transaction (see [FromContext]). It is
 // cancelled when the transaction's time is over, with a cause that is
 // [ErrTimedOut]. It has no deadline of its own because [Tx.Extend] moves it. The
-// timeout is that of the options or the time until ctx's own deadline, whichever
-// is shorter.
+// timeout is that of the options or the time until ctx's own deadline, but at least a
+// second, whichever is shorter.
 //
 // When ctx carries a transaction of the same manager already, fn runs in that one:
 // the options are not used, nothing is committed here, and when fn fails, the
 // transaction around it cannot be committed any more.
 //
-// An error of fn comes back wrapped in one that is [ErrRolledBack]; errors of
-// the commit are those of [Tx.Commit].
+// An error of fn comes back wrapped in one that is [ErrRolledBack], or, when
+// statements of fn, or of another application that takes part, have ended a branch,
+// [ErrEndedByHand]; errors of the commit are
+// those of [Tx.Commit].
 func Run(ctx context.Context, m Manager, o Options, fn func(ctx context.Context, tx *Tx) error) error {
 	if outer, ok := FromContext(ctx); ok && same(outer.m, m) {
 		return outer.nest(ctx, fn)
@@ -35,6 +37,7 @@ func Run(ctx context.Context, m Manager, o Options, fn func(ctx context.Context,
 	if err != nil {
 		return err
 	}
+	tx.until, _ = ctx.Deadline()
 	return tx.run(ctx, fn, tx.commit)
 }
 
@@ -68,16 +71,16 @@ func (tx *Tx) run(ctx context.Context, fn func(context.Context, *Tx) error, fini
 	switch {
 	case !first && (err != nil || tx.ending() == Committing):
 		return err
+	case !first && tx.byHand() != nil:
+		return tx.whereByHand(ctx, "run", nil)
 	case !first && tx.ending() == RollingBack:
-		return tx.rolledBack("run", CauseClient)
+		return tx.refused("run", Outcome{}, tx.notTold(), nil)
 	case !first:
 		return &Error{Op: "run", ID: tx.ID(), Err: ErrInDoubt}
 	case err == nil:
 		return finish(ctx, work, members)
-	case tx.timedOut(work):
-		return tx.refuse(ctx, "run", CauseTimeout, Ballot{}, err)
 	}
-	return tx.refuse(ctx, "run", CauseClient, Ballot{}, err)
+	return tx.refuse(ctx, "run", tx.timedOut(work), Ballot{}, err)
 }
 
 // nest runs fn in a transaction that is there already.
@@ -101,6 +104,10 @@ func same(a, b Manager) bool {
 	return reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.TypeOf(a).Comparable() && a == b
 }
 
+// leastTimeout is what a timeout is shortened to at most: a coordinator refuses one that
+// is below its interval, and the caller's context ends the work in any case.
+const leastTimeout = time.Second
+
 // limit shortens the timeout to the time that the caller has.
 func (o *Options) limit(ctx context.Context) error {
 	deadline, ok := ctx.Deadline()
@@ -112,7 +119,7 @@ func (o *Options) limit(ctx context.Context) error {
 		return context.DeadlineExceeded
 	}
 	if wanted := cmp.Or(o.Timeout, DefaultTimeout); left < wanted {
-		o.Timeout = left
+		o.Timeout = min(wanted, max(left, leastTimeout))
 	}
 	return nil
 }
@@ -163,8 +170,15 @@ func (tx *Tx) unlimit() {
 }
 
 // timedOut reports whether the context of the work ended with the time of this
-// transaction, not of one around it.
+// transaction, not of one around it. The deadline of Run's caller is such a time, too,
+// unless the transaction was extended: [Run] asks for no more than is left until then.
 func (tx *Tx) timedOut(work context.Context) bool {
+	tx.mu.Lock()
+	extended := tx.granted > tx.begun.Timeout
+	tx.mu.Unlock()
+	if d, ok := work.Deadline(); ok && d.Equal(tx.until) && !extended && errors.Is(work.Err(), context.DeadlineExceeded) {
+		return true
+	}
 	var over *Error
 	return errors.As(context.Cause(work), &over) && over.ID == tx.ID() && over.Cause == CauseTimeout
 }

@@ -171,9 +171,10 @@ func (s *slow) Prepare(ctx context.Context) (txn.Vote, error) {
 // one says nothing about this one's.
 func TestInnerRunIsNotTimedOutByTheOuterOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		outer, cancel := context.WithTimeoutCause(t.Context(), time.Second,
-			&txn.Error{ID: txn.NewID(time.UnixMilli(9), [10]byte{9}), Cause: txn.CauseTimeout, Err: txn.ErrTimedOut})
-		defer cancel()
+		outer, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() {
+			cancel(&txn.Error{ID: txn.NewID(time.UnixMilli(9), [10]byte{9}), Cause: txn.CauseTimeout, Err: txn.ErrTimedOut})
+		})
 		s := &stage{}
 		_ = txn.Run(outer, s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
 			<-ctx.Done()
@@ -222,4 +223,27 @@ func TestBeginThatFailsRunsNothing(t *testing.T) {
 		return nil
 	})
 	checkError(t, err, []error{txn.ErrUnavailable}, nil)
+}
+
+// TestCallerWithLittleTime: the timeout that is asked for is never so short that a
+// coordinator refuses it, nor longer than the one of the options.
+func TestCallerWithLittleTime(t *testing.T) {
+	for _, c := range []struct{ left, timeout, want time.Duration }{
+		{40 * time.Millisecond, 0, time.Second},
+		{40 * time.Millisecond, time.Minute, time.Second},
+		{40 * time.Millisecond, 300 * time.Millisecond, 300 * time.Millisecond},
+		{5 * time.Second, time.Minute, 5 * time.Second},
+		{time.Hour, time.Minute, time.Minute},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), c.left)
+			defer cancel()
+			s := &stage{}
+			err := txn.Run(ctx, s, txn.Options{Timeout: c.timeout}, func(context.Context, *txn.Tx) error { return nil })
+			checkError(t, err, nil, nil)
+			if s.asked.Timeout != c.want {
+				t.Errorf("%v left, %v wanted: asked for %v, want %v", c.left, c.timeout, s.asked.Timeout, c.want)
+			}
+		})
+	}
 }

@@ -2,7 +2,9 @@ package txn
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync/atomic"
 )
 
 // Session is the application's own session of one branch: it did the work, and
@@ -11,14 +13,16 @@ import (
 type Session interface {
 	// Prepare makes the branch ready to go either way and votes. [VoteNo] means
 	// that it has rolled back already; the error is the reason. An error with
-	// any other vote means that it is not known what happened, which counts as
-	// no. After [VoteReadOnly] and [VoteNo] only Release follows.
+	// any other vote means that it is not known what happened, and the transaction is
+	// rolled back; one that is [ErrEndedByHand], as one with [VoteEndedByHand], says
+	// that the application's own statements ended the branch. After [VoteReadOnly] and [VoteNo] only Release follows.
 	Prepare(ctx context.Context) (Vote, error)
 	// Commit commits what was prepared. Nil means: committed, durably. After an
 	// error the coordinator finishes the branch.
 	Commit(ctx context.Context) error
 	// Rollback undoes the work, prepared or not. Nil means: it has, and will
-	// have, no effect. After an error the coordinator finishes the branch.
+	// have, no effect. After an error the coordinator finishes the branch;
+	// [ErrEndedByHand] is as of Prepare.
 	Rollback(ctx context.Context) error
 	// Release gives up what the session holds and decides nothing: what is
 	// prepared stays prepared for the coordinator. It is called once, last, and
@@ -101,15 +105,16 @@ func opened[S Session](ctx context.Context, tx *Tx, mb *member, open func(contex
 
 // member is a participant's place in a transaction. Its opener writes branch and
 // session before it closes open, session under the lock of the transaction; the
-// last three belong to whoever ends the transaction.
+// last four belong to whoever ends the transaction.
 type member struct {
 	participant string
 	open        chan struct{} // closed when opening is over
 	branch      Branch
 	session     Session // nil: still being opened, or opening failed
 	vote        Vote
-	fault       error       // of Prepare
-	end         BranchState // zero: the coordinator has to see to it
+	fault       error                 // of Prepare
+	byHand      atomic.Pointer[error] // what the session said when it had been ended by hand
+	end         BranchState           // zero: the coordinator has to see to it
 }
 
 // wait returns when opening is over. When it is, a context that has ended makes
@@ -133,7 +138,17 @@ func (mb *member) rollback(ctx context.Context) bool {
 	if mb.vote == VoteReadOnly || mb.vote == VoteNo {
 		return true // it has nothing left to undo
 	}
-	return mb.session.Rollback(ctx) == nil
+	err := mb.session.Rollback(ctx)
+	mb.heed(err)
+	return err == nil
+}
+
+// heed remembers an error of the session that says it was ended by hand.
+func (mb *member) heed(err error) {
+	if errors.Is(err, ErrEndedByHand) {
+		err = fmt.Errorf("%s: %w", mb.participant, err)
+		mb.byHand.CompareAndSwap(nil, &err)
+	}
 }
 
 // place finds the participant's place, or takes a new one. It is nil when the

@@ -49,6 +49,11 @@ const (
 	CauseOperator
 )
 
+// Causes are all causes of a rollback.
+func Causes() []Cause {
+	return []Cause{CauseClient, CauseTimeout, CauseVoteNo, CauseSessionExpired, CauseOperator}
+}
+
 var causeNames = []string{"", "client", "timeout", "vote-no", "session-expired", "operator"}
 
 // Vote is a branch's answer to prepare. The zero Vote is none yet.
@@ -64,9 +69,12 @@ const (
 	VoteNo
 	// VoteDelegated: no vote; the branch decides by its own end.
 	VoteDelegated
+	// VoteEndedByHand: statements of the application's own have ended the branch, and
+	// may have committed its work, or what came after it. See [ErrEndedByHand].
+	VoteEndedByHand
 )
 
-var voteNames = []string{"none", "prepared", "read-only", "no", "delegated"}
+var voteNames = []string{"none", "prepared", "read-only", "no", "delegated", "ended-by-hand"}
 
 // BranchState is where one branch is, as far as the coordinator knows.
 type BranchState uint8

@@ -14,13 +14,17 @@ type Status struct {
 	Tick       uint64   `json:"tick"`
 	Interval   Duration `json:"interval"`
 	Uptime     Duration `json:"uptime"`
-	Open       int      `json:"open"`      // undecided
+	Open       int      `json:"open"`      // undecided, the delegated ones included
+	Delegated  int      `json:"delegated"` // undecided: the decision is left to their only branch
 	Undone     int      `json:"undone"`    // decided, phase two not over
 	Finished   int      `json:"finished"`  // kept outcomes
 	Hazards    int      `json:"hazards"`   // not forgotten yet
 	Committed  uint64   `json:"committed"` // decisions since bootstrap
 	RolledBack uint64   `json:"rolled_back"`
 	TimedOut   uint64   `json:"timed_out"`
+	// RolledBackBy counts the decisions to roll back by cause. Its sum is less than
+	// RolledBack by those that were made before the cause was counted.
+	RolledBackBy map[Cause]uint64 `json:"rolled_back_by"`
 	// Sessions are the clients' sessions that are open, and SessionsExpired how many
 	// ever went silent.
 	Sessions        int    `json:"sessions"`

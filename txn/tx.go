@@ -18,12 +18,17 @@ type Tx struct {
 	begun    Begun
 	attached bool // another application began it
 
+	until time.Time // the deadline of Run's caller, to which it has shortened the timeout; zero without
+
 	mu      sync.Mutex    // guards all below
 	ended   bool          // Commit or Rollback was called: nobody joins any more
 	end     State         // [Committing] or [RollingBack]; zero while not known
 	members []*member     // in the order of joining
 	shared  bool          // it may have branches that are not members
+	guests  bool          // others may take part: other applications, or who begins the same id
 	doomed  error         // why it must not commit
+	said    Outcome       // of the coordinator: the cause, and of branches that were ended by hand or are a hazard
+	untold  error         // why the coordinator was not told of the rollback
 	granted time.Duration // the longest timeout so far
 
 	// The time of the work; all nil without [Run].
@@ -47,7 +52,8 @@ func Start(ctx context.Context, m Manager, o Options) (*Tx, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Tx{m: m, begun: begun, granted: begun.Timeout}, nil
+	// Somebody else may begin the transaction of an id that was given, and commit it.
+	return &Tx{m: m, begun: begun, granted: begun.Timeout, guests: !o.ID.IsZero()}, nil
 }
 
 // Enlist adds a branch whose participant is asked for its vote by the coordinator,
@@ -97,8 +103,10 @@ func (tx *Tx) Extend(ctx context.Context, timeout time.Duration) error {
 
 // Rollback undoes the sessions and tells the coordinator, also when ctx has
 // ended. After a rollback it does nothing; after a commit it answers
-// [ErrNotActive]. Any other error means that the coordinator was not reached: it
-// rolls back when the transaction's time is over.
+// [ErrNotActive]. [ErrEndedByHand]: a branch had been ended by statements of this
+// application, or of another one that takes part. [ErrHazard]: a branch is known to be
+// committed nevertheless, or may be. Any other error means that the coordinator was not reached: it rolls
+// back when the transaction's time is over.
 func (tx *Tx) Rollback(ctx context.Context, reason string) error {
 	if _, first := tx.close(); !first {
 		if tx.ending() == RollingBack {
@@ -106,7 +114,14 @@ func (tx *Tx) Rollback(ctx context.Context, reason string) error {
 		}
 		return tx.notActive("rollback")
 	}
-	_, err := tx.tell(ctx, Ballot{Reason: reason}, tx.drive(ctx, RollingBack))
+	acks := tx.drive(ctx, RollingBack)
+	if tx.byHand() != nil {
+		return tx.endedByHand(ctx, "rollback", Ballot{}, acks, nil)
+	}
+	out, err := tx.tell(ctx, Ballot{Reason: reason}, acks)
+	if err == nil && (out.EndedByHand || out.Hazard != 0) {
+		return tx.rolledBack("rollback", out)
+	}
 	return err
 }
 
@@ -145,6 +160,13 @@ func (tx *Tx) fate() error {
 	return tx.doomed
 }
 
+// notTold is why the coordinator was not told of the rollback; nil when it was.
+func (tx *Tx) notTold() error {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	return tx.untold
+}
+
 // ending is how the transaction was ended, as far as known.
 func (tx *Tx) ending() State {
 	tx.mu.Lock()
@@ -154,8 +176,4 @@ func (tx *Tx) ending() State {
 
 func (tx *Tx) notActive(op string) error {
 	return &Error{Op: op, ID: tx.ID(), State: tx.ending(), Err: ErrNotActive}
-}
-
-func (tx *Tx) rolledBack(op string, c Cause) error {
-	return &Error{Op: op, ID: tx.ID(), State: RollingBack, Cause: c, Err: ErrRolledBack}
 }

@@ -27,7 +27,9 @@ type stage struct {
 	cause   txn.Cause
 	timeout time.Duration
 	info    txn.Info // the answer to get; none while its ID is zero
+	later   txn.Info // the answer to wait, unless its state is zero: then that is info
 	n       int
+	asked   txn.Options // of the last begin
 }
 
 func (s *stage) tell(format string, args ...any) {
@@ -72,6 +74,7 @@ var theID = txn.NewID(time.UnixMilli(1), [10]byte{1})
 
 func (s *stage) Begin(_ context.Context, o txn.Options) (txn.Begun, error) {
 	s.tell("begin %s", o.Name)
+	s.asked = o
 	d := s.timeout
 	if d == 0 {
 		d = time.Hour
@@ -102,11 +105,21 @@ func (s *stage) Vote(ctx context.Context, _ txn.ID, b txn.Ballot) (txn.Outcome, 
 		votes = append(votes, fmt.Sprintf("%v=%v", v.Branch, v.Vote))
 	}
 	s.tell("vote %s own=%v: %s", strings.Join(votes, " "), b.OwnPhaseTwo, b.Reason)
-	state := txn.Active
-	if slices.ContainsFunc(b.Votes, func(v txn.BranchVote) bool { return v.Vote == txn.VoteNo }) {
-		state = txn.RollingBack
+	if err := errors.Join(ctx.Err(), s.errs["vote"]); err != nil {
+		return txn.Outcome{}, err
 	}
-	return txn.Outcome{State: state, Cause: s.cause}, errors.Join(ctx.Err(), s.errs["vote"])
+	if slices.ContainsFunc(b.Votes, func(v txn.BranchVote) bool { return v.Vote == txn.VoteNo }) {
+		return txn.Outcome{State: txn.RollingBack, Cause: s.recorded(txn.CauseVoteNo)}, nil
+	}
+	return txn.Outcome{State: txn.Active}, nil
+}
+
+// recorded is the cause that the coordinator has recorded.
+func (s *stage) recorded(c txn.Cause) txn.Cause {
+	if s.cause != 0 {
+		return s.cause
+	}
+	return c
 }
 
 func (s *stage) Delegate(ctx context.Context, _ txn.ID, b txn.BranchID) (txn.Outcome, error) {
@@ -119,7 +132,10 @@ func (s *stage) Rollback(ctx context.Context, _ txn.ID, reason string) (txn.Outc
 	if ctx.Err() != nil {
 		return txn.Outcome{}, ctx.Err()
 	}
-	return txn.Outcome{State: txn.RollingBack, Cause: s.cause}, s.errs["rollback"]
+	if err := s.errs["rollback"]; err != nil {
+		return txn.Outcome{}, err
+	}
+	return txn.Outcome{State: txn.RollingBack, Cause: s.recorded(txn.CauseClient)}, nil
 }
 
 func (s *stage) Done(_ context.Context, _ txn.ID, acks ...txn.Ack) error {
@@ -145,6 +161,9 @@ func (s *stage) Get(ctx context.Context, _ txn.ID) (txn.Info, error) {
 
 func (s *stage) Wait(_ context.Context, _ txn.ID, goal txn.Goal) (txn.Info, error) {
 	s.tell("wait")
+	if s.later.State != 0 {
+		return s.later, nil
+	}
 	if goal != txn.DecidedGoal || !s.info.State.Decided() {
 		return s.info, txn.ErrWaitTimeout
 	}
@@ -238,9 +257,10 @@ func TestEndOfATransaction(t *testing.T) {
 			story: "bank prepares\nshop prepares\nbank releases\nshop rolls back\nshop releases\nvote b1=no own=false: bank: voted no\ndone b1=rolled-back b2=rolled-back",
 		},
 		{
-			name:  "no vote at all is no",
+			name:  "no vote at all is a rollback by the client",
 			stage: &stage{votes: map[string]txn.Vote{"bank": 0}},
-			want:  []error{txn.ErrRolledBack, txn.ErrVotedNo},
+			want:  []error{txn.ErrRolledBack},
+			not:   []error{txn.ErrVotedNo},
 			story: "bank prepares\nshop prepares\nbank rolls back\nbank releases\nshop rolls back\nshop releases\nrollback: bank: voted none\ndone b1=rolled-back b2=rolled-back",
 		},
 		{
@@ -248,7 +268,8 @@ func TestEndOfATransaction(t *testing.T) {
 			stage: &stage{votes: map[string]txn.Vote{"bank": 0}, errs: map[string]error{
 				"bank prepares": errOut, "bank rolls back": errOut,
 			}},
-			want:  []error{txn.ErrRolledBack, txn.ErrVotedNo, errOut},
+			want:  []error{txn.ErrRolledBack, errOut},
+			not:   []error{txn.ErrVotedNo},
 			story: "bank prepares\nshop prepares\nbank rolls back\nbank releases\nshop rolls back\nshop releases\nrollback: bank: out of order\ndone b2=rolled-back",
 		},
 		{
@@ -256,8 +277,8 @@ func TestEndOfATransaction(t *testing.T) {
 			stage: &stage{votes: map[string]txn.Vote{"bank": txn.VoteNo}, errs: map[string]error{
 				"bank prepares": errOut, "vote": txn.ErrUnavailable,
 			}},
-			want:  []error{txn.ErrRolledBack, txn.ErrVotedNo},
-			not:   []error{txn.ErrInDoubt},
+			want:  []error{txn.ErrRolledBack, errOut},
+			not:   []error{txn.ErrInDoubt, txn.ErrVotedNo}, // the coordinator has recorded no cause
 			story: "bank prepares\nshop prepares\nbank releases\nshop rolls back\nshop releases\nvote b1=no own=false: bank: out of order",
 		},
 		{

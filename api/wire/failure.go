@@ -18,6 +18,8 @@ var kinds = []struct {
 }{
 	{txn.ErrInDoubt, "in-doubt"},
 	{txn.ErrHazard, "hazard"},
+	{txn.ErrForgotten, "forgotten"},
+	{txn.ErrEndedByHand, "ended-by-hand"},
 	{txn.ErrRolledBack, "rolled-back"},
 	{txn.ErrTimedOut, "timed-out"},
 	{txn.ErrVotedNo, "voted-no"},
@@ -48,6 +50,7 @@ func FromError(err error, op string, id txn.ID) *txmgrv1.Failure {
 		if !e.ID.IsZero() {
 			id = e.ID
 		}
+		f.Mark = optional(e.Mark.String())
 	}
 	for _, k := range kinds {
 		if errors.Is(err, k.err) {
@@ -58,16 +61,7 @@ func FromError(err error, op string, id txn.ID) *txmgrv1.Failure {
 		f.RetryAfter = formatDuration(r.After)
 	}
 	f.Id = formatID(id)
-	f.Next = next(txn.Code(f.Code), f.Id)
-	if f.Code == string(txn.CodeNotFound) && errors.Is(err, txn.ErrSessionExpired) {
-		f.Next = "open another session"
-	}
-	if errors.Is(err, txn.ErrHazard) {
-		f.Next = "a person has to look: txmgr doubt list"
-		if f.Id != "" {
-			f.Next = "a person has to look: txmgr doubt explain " + f.Id
-		}
-	}
+	f.Next = (&txn.Error{ID: id, Err: err}).Next()
 	return f
 }
 
@@ -94,29 +88,6 @@ func Classify(err error, op string) error {
 // to a branch: without its answer nobody knows whether it did.
 func Decides(op string) bool { return op == "commit" || op == "vote" || op == "delegate" }
 
-func next(code txn.Code, id string) string {
-	look := "txmgr inspect " + id
-	if id == "" {
-		look = "txmgr list"
-	}
-	switch code {
-	case txn.CodeRolledBack:
-		return "nothing was applied; begin again, or see why: " + look
-	case txn.CodeInDoubt:
-		return "ask again, the answer is kept: " + look
-	case txn.CodeNotFound:
-		return "check the name; outcomes are forgotten after the retention time: txmgr list"
-	case txn.CodeConflict, txn.CodeTimedOut:
-		return "see where it is: " + look
-	case txn.CodeUnavailable:
-		return "try again; see who leads: txmgr status"
-	case txn.CodeError:
-		return "see the log of the server"
-	default:
-		return ""
-	}
-}
-
 // ToError gives back the error that [FromError] was given: op, id, state and
 // cause, and every sentinel. It is nil for nil.
 func ToError(f *txmgrv1.Failure) error {
@@ -130,8 +101,9 @@ func ToError(f *txmgrv1.Failure) error {
 	_ = state.UnmarshalText([]byte(f.GetState()))
 	_ = cause.UnmarshalText([]byte(f.GetCause()))
 	id, _ := txn.ParseID(f.GetId())
+	mark, _ := txn.ParseMark(f.GetMark())
 
-	e := &txn.Error{Op: f.GetOp(), ID: id, State: state, Cause: cause, Detail: f.GetDetail(), Err: sentinel(f)}
+	e := &txn.Error{Mark: mark, Op: f.GetOp(), ID: id, State: state, Cause: cause, Detail: f.GetDetail(), Err: sentinel(f)}
 	if e.Detail == "" {
 		e.Detail = detail(f, e)
 	}
@@ -147,7 +119,7 @@ func ToError(f *txmgrv1.Failure) error {
 func sentinel(f *txmgrv1.Failure) error {
 	var found error
 	for _, k := range kinds {
-		if !has(f.GetKinds(), k.name) || implied(f.GetCause(), k.err) {
+		if !has(f.GetKinds(), k.name) || implied(f, k.err) {
 			continue
 		}
 		if found == nil {
@@ -165,10 +137,26 @@ func sentinel(f *txmgrv1.Failure) error {
 	return errors.New("failure without a code")
 }
 
-func implied(cause string, err error) bool {
-	return cause == txn.CauseTimeout.String() && err == txn.ErrTimedOut ||
-		cause == txn.CauseVoteNo.String() && err == txn.ErrVotedNo ||
-		cause == txn.CauseSessionExpired.String() && err == txn.ErrSessionExpired
+// implied reports whether the cause brings err with it: see [txn.Error.Unwrap].
+func implied(f *txmgrv1.Failure, err error) bool {
+	var c txn.Cause
+	_ = c.UnmarshalText([]byte(f.GetCause()))
+	for _, k := range []error{txn.ErrRolledBack, txn.ErrNotFound} {
+		if has(f.GetKinds(), nameOf(k)) && errors.Is(&txn.Error{Cause: c, Err: k}, err) && err != k {
+			return true
+		}
+	}
+	return false
+}
+
+// nameOf gives the name under which a sentinel travels.
+func nameOf(err error) string {
+	for _, k := range kinds {
+		if k.err == err {
+			return k.name
+		}
+	}
+	return ""
 }
 
 func has(names []string, name string) bool {

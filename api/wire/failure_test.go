@@ -19,6 +19,7 @@ import (
 var sentinels = []error{
 	txn.ErrInvalid, txn.ErrNotFound, txn.ErrConflict, txn.ErrDenied, txn.ErrManaged, txn.ErrNotActive, txn.ErrRolledBack,
 	txn.ErrTimedOut, txn.ErrVotedNo, txn.ErrSessionExpired, txn.ErrInDoubt, txn.ErrHazard, txn.ErrUnavailable, txn.ErrWaitTimeout,
+	txn.ErrEndedByHand, txn.ErrForgotten,
 }
 
 // Invariant 4: an error comes back as the same sentinels, no more and no fewer,
@@ -29,10 +30,16 @@ func TestErrorsComeBack(t *testing.T) {
 		&txn.Error{Op: "commit", ID: id, State: txn.RolledBack, Cause: txn.CauseTimeout, Err: txn.ErrRolledBack},
 		&txn.Error{Op: "commit", ID: id, State: txn.RolledBack, Cause: txn.CauseVoteNo, Detail: "ledger: out of range", Err: txn.ErrRolledBack},
 		&txn.Error{Op: "commit", ID: id, Err: fmt.Errorf("%w: %w", txn.ErrInDoubt, txn.ErrHazard)},
+		&txn.Error{Op: "commit", ID: id, State: txn.RolledBack, Cause: txn.CauseVoteNo, Hazard: txn.HazardCommitted, Err: txn.ErrEndedByHand},
 		fmt.Errorf("wrapped: %w", &txn.Error{Op: "enlist", ID: id, State: txn.Committed, Err: txn.ErrNotActive}),
 	}
 	for _, s := range sentinels {
 		cases = append(cases, &txn.Error{Op: "commit", ID: id, State: txn.Active, Err: s}, fmt.Errorf("%w: because", s))
+		for _, cause := range []txn.Cause{txn.CauseTimeout, txn.CauseVoteNo, txn.CauseClient, txn.CauseSessionExpired} {
+			for _, hazard := range []txn.Hazard{0, txn.HazardCommitted} {
+				cases = append(cases, &txn.Error{Op: "commit", ID: id, State: txn.RolledBack, Cause: cause, Hazard: hazard, Err: s})
+			}
+		}
 	}
 	for _, want := range cases {
 		f := wire.FromError(want, "commit", id)
@@ -43,6 +50,11 @@ func TestErrorsComeBack(t *testing.T) {
 			for _, s := range sentinels {
 				if errors.Is(want, s) != errors.Is(got, s) {
 					t.Errorf("%s: %v became %v: is %v: %t", way, want, got, s, errors.Is(got, s))
+				}
+			}
+			for _, permits := range []error{txn.ErrRolledBack, txn.ErrTimedOut, txn.ErrVotedNo, txn.ErrSessionExpired} {
+				if errors.Is(got, permits) && txn.CodeOf(got) == txn.CodeInDoubt {
+					t.Errorf("%s: %v is in doubt and %v", way, got, permits)
 				}
 			}
 			if txn.CodeOf(got) != txn.CodeOf(want) {
@@ -118,7 +130,7 @@ func TestRetryAfter(t *testing.T) {
 func TestCodesForPeople(t *testing.T) {
 	for err, want := range map[error]connect.Code{
 		txn.ErrInvalid: connect.CodeInvalidArgument, txn.ErrNotFound: connect.CodeNotFound, txn.ErrConflict: connect.CodeFailedPrecondition,
-		txn.ErrRolledBack: connect.CodeAborted, txn.ErrInDoubt: connect.CodeUnknown, txn.ErrHazard: connect.CodeUnknown,
+		txn.ErrRolledBack: connect.CodeAborted, txn.ErrInDoubt: connect.CodeUnknown, txn.ErrHazard: connect.CodeUnknown, txn.ErrEndedByHand: connect.CodeUnknown,
 		txn.ErrUnavailable: connect.CodeUnavailable, txn.ErrDenied: connect.CodePermissionDenied, txn.ErrWaitTimeout: connect.CodeDeadlineExceeded,
 		errors.New("other"): connect.CodeInternal,
 	} {
@@ -135,7 +147,7 @@ func TestNextAfterAHazard(t *testing.T) {
 	for want, err := range map[string]error{
 		"txmgr inspect " + id.String():       &txn.Error{Op: "commit", ID: id, Err: txn.ErrInDoubt},
 		"txmgr doubt explain " + id.String(): &txn.Error{Op: "commit", ID: id, Err: fmt.Errorf("%w: %w", txn.ErrInDoubt, txn.ErrHazard)},
-		"txmgr doubt list":                   txn.ErrHazard,
+		"txmgr doubt list":                   txn.ErrEndedByHand,
 	} {
 		if f := wire.FromError(err, "commit", txn.ID{}); !strings.HasSuffix(f.GetNext(), ": "+want) {
 			t.Errorf("%v: %q, want %q", err, f.GetNext(), want)

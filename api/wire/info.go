@@ -119,6 +119,9 @@ func FromFilter(f txn.Filter) *txmgrv1.Filter {
 		Prefix:        Text(f.Prefix),
 		Limit:         int32(min(max(f.Limit, math.MinInt32), math.MaxInt32)),
 	}
+	if !f.Before.IsZero() {
+		m.Before = f.Before.String()
+	}
 	for _, s := range f.States {
 		m.States = append(m.States, s.String())
 	}
@@ -141,6 +144,11 @@ func ToFilter(m *txmgrv1.Filter) (txn.Filter, error) {
 	f := txn.Filter{
 		Participant: m.GetParticipant(), OlderThan: older, ExpiresWithin: within,
 		Labels: m.GetLabels(), Prefix: m.GetPrefix(), Limit: int(m.GetLimit()),
+	}
+	if m.GetBefore() != "" {
+		if f.Before, err = txn.ParseID(m.GetBefore()); err != nil {
+			return txn.Filter{}, err
+		}
 	}
 	for _, name := range m.GetStates() {
 		s, err := txn.ParseState(name)

@@ -68,6 +68,7 @@ func TestJSONIsThatOfTheTypes(t *testing.T) {
 	status := txn.Status{
 		Cluster: "c7f2", Node: "n1", Leader: true, Term: 3, Interval: txn.Duration(time.Second), LogBytes: 12, Incarnation: 2, Held: true, Waiting: "the others",
 		Members: []txn.Member{{ID: "n1", Name: "one", Raft: "10.0.0.1:7461", API: "https://one:7460", Version: "v1", Voter: true, Leader: true, Self: true, Heard: -1, Behind: -1}},
+		Open:    5, Delegated: 2, RolledBack: 7, TimedOut: 3, RolledBackBy: map[txn.Cause]uint64{txn.CauseTimeout: 3, txn.CauseVoteNo: 2, txn.CauseOperator: 0},
 		Participants: []txn.ParticipantStatus{
 			{Participant: txn.Participant{Name: "bank", Kind: "postgres", Settings: map[string]string{"dsn": "x"}}, Queued: 2},
 			{
@@ -89,7 +90,7 @@ func TestJSONIsThatOfTheTypes(t *testing.T) {
 		{event, wire.FromEvent(event)},
 		{pool, wire.FromPools([]txn.Pool{pool}).GetPools()[0]},
 		{groups, wire.FromGroups(groups)},
-		{txn.Status{Members: []txn.Member{}, Participants: []txn.ParticipantStatus{}}, wire.FromStatus(txn.Status{})},
+		{txn.Status{RolledBackBy: map[txn.Cause]uint64{}, Members: []txn.Member{}, Participants: []txn.ParticipantStatus{}}, wire.FromStatus(txn.Status{})},
 		{status.Members[0], wire.FromMember(status.Members[0])},
 		{token, wire.FromToken(token)},
 		{txn.Token{ID: "abcdefgh", Role: txn.RoleReader, Made: token.Made}, wire.FromToken(txn.Token{ID: "abcdefgh", Role: txn.RoleReader, Made: token.Made})},
@@ -144,7 +145,11 @@ func fill(d protoreflect.MessageDescriptor) protoreflect.Message {
 		f := d.Fields().Get(i)
 		switch {
 		case f.IsMap():
-			m.Mutable(f).Map().Set(protoreflect.ValueOfString("k").MapKey(), protoreflect.ValueOfString("v"))
+			v := f.MapValue().Default()
+			if f.MapValue().Kind() == protoreflect.StringKind {
+				v = protoreflect.ValueOfString("v")
+			}
+			m.Mutable(f).Map().Set(protoreflect.ValueOfString("k").MapKey(), v)
 		case f.IsList() && f.Kind() == protoreflect.MessageKind:
 			m.Mutable(f).List().Append(protoreflect.ValueOfMessage(fill(f.Message())))
 		case f.IsList():

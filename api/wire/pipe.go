@@ -22,7 +22,9 @@ func PipeID(b []byte) (id txn.ID, err error) {
 
 // FromOptions gives the command for a begin.
 func FromOptions(o txn.Options) *txmgrv1.BeginCall {
-	c := &txmgrv1.BeginCall{Name: Text(o.Name), Timeout: int64(o.Timeout), Labels: TextMap(o.Labels)}
+	c := &txmgrv1.BeginCall{
+		Name: Text(o.Name), Timeout: int64(o.Timeout), Labels: TextMap(o.Labels), MarkLife: o.Mark.Life, MarkTick: o.Mark.Tick,
+	}
 	if !o.Session.IsZero() {
 		c.Session = o.Session[:]
 	}
@@ -34,7 +36,10 @@ func FromOptions(o txn.Options) *txmgrv1.BeginCall {
 
 // ToOptions reads the command for a begin.
 func ToOptions(id txn.ID, c *txmgrv1.BeginCall) (txn.Options, error) {
-	o := txn.Options{ID: id, Name: c.GetName(), Timeout: time.Duration(c.GetTimeout()), Labels: c.GetLabels()}
+	o := txn.Options{
+		ID: id, Name: c.GetName(), Timeout: time.Duration(c.GetTimeout()), Labels: c.GetLabels(),
+		Mark: txn.Mark{Life: c.GetMarkLife(), Tick: c.GetMarkTick()},
+	}
 	if n := len(c.GetSession()); n != 0 && n != len(o.Session) {
 		return o, fmt.Errorf("%w: session id has %d bytes; want %d", txn.ErrInvalid, n, len(o.Session))
 	}
@@ -88,7 +93,7 @@ func toVotes(ms []*txmgrv1.BranchVote) ([]txn.BranchVote, error) {
 	}
 	votes := make([]txn.BranchVote, len(ms))
 	for i, m := range ms {
-		if m.GetVote() > uint32(txn.VoteNo) {
+		if v := m.GetVote(); v > uint32(txn.VoteNo) && v != uint32(txn.VoteEndedByHand) {
 			return nil, fmt.Errorf("%w: %d is no vote that can be given", txn.ErrInvalid, m.GetVote())
 		}
 		votes[i] = txn.BranchVote{Branch: txn.BranchID(m.GetBranch()), Vote: txn.Vote(m.GetVote())}
@@ -130,7 +135,10 @@ func ToAcks(m *txmgrv1.DoneCall) ([]txn.Ack, error) {
 
 // FromBegun gives the reply to a begin.
 func FromBegun(b txn.Begun) *txmgrv1.BeginReply {
-	m := &txmgrv1.BeginReply{Id: b.ID[:], Timeout: int64(b.Timeout), SurvivalIndex: b.SurvivalIndex, ExpiryTick: b.ExpiryTick}
+	m := &txmgrv1.BeginReply{
+		Id: b.ID[:], Timeout: int64(b.Timeout), SurvivalIndex: b.SurvivalIndex, ExpiryTick: b.ExpiryTick,
+		MarkLife: b.Mark.Life, MarkTick: b.Mark.Tick,
+	}
 	for _, one := range b.Branches {
 		m.Branches = append(m.Branches, FromBranch(one))
 	}
@@ -146,6 +154,7 @@ func ToBegun(m *txmgrv1.BeginReply) (txn.Begun, error) {
 	b := txn.Begun{
 		ID: id, Timeout: time.Duration(m.GetTimeout()),
 		SurvivalIndex: m.GetSurvivalIndex(), ExpiryTick: m.GetExpiryTick(),
+		Mark: txn.Mark{Life: m.GetMarkLife(), Tick: m.GetMarkTick()},
 	}
 	for _, one := range m.GetBranches() {
 		b.Branches = append(b.Branches, ToBranch(one))
@@ -165,7 +174,7 @@ func ToBranch(m *txmgrv1.EnlistReply) txn.Branch {
 
 // FromOutcome gives the reply to whatever answers with an outcome.
 func FromOutcome(o txn.Outcome) *txmgrv1.OutcomeReply {
-	return &txmgrv1.OutcomeReply{State: uint32(o.State), Cause: uint32(o.Cause), Hazard: uint32(o.Hazard)}
+	return &txmgrv1.OutcomeReply{State: uint32(o.State), Cause: uint32(o.Cause), Hazard: uint32(o.Hazard), EndedByHand: o.EndedByHand}
 }
 
 // ToOutcome reads the reply to whatever answers with an outcome.
@@ -174,5 +183,7 @@ func ToOutcome(m *txmgrv1.OutcomeReply) (txn.Outcome, error) {
 		return txn.Outcome{}, fmt.Errorf("outcome not understood, perhaps from another version of txmgr: state %d, cause %d, hazard %d",
 			m.GetState(), m.GetCause(), m.GetHazard())
 	}
-	return txn.Outcome{State: txn.State(m.GetState()), Cause: txn.Cause(m.GetCause()), Hazard: txn.Hazard(m.GetHazard())}, nil
+	return txn.Outcome{
+		State: txn.State(m.GetState()), Cause: txn.Cause(m.GetCause()), Hazard: txn.Hazard(m.GetHazard()), EndedByHand: m.GetEndedByHand(),
+	}, nil
 }

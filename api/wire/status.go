@@ -13,8 +13,8 @@ func FromStatus(s txn.Status) *txmgrv1.StatusResponse {
 		Cluster: Text(s.Cluster), Node: Text(s.Node), Leader: s.Leader, LeaderId: Text(s.LeaderID), Version: Text(s.Version),
 		Term: s.Term, LogIndex: s.LogIndex, Tick: s.Tick,
 		Interval: formatDuration(time.Duration(s.Interval)), Uptime: formatDuration(time.Duration(s.Uptime)),
-		Open: int64(s.Open), Undone: int64(s.Undone), Finished: int64(s.Finished), Hazards: int64(s.Hazards),
-		Committed: s.Committed, RolledBack: s.RolledBack, TimedOut: s.TimedOut,
+		Open: int64(s.Open), Delegated: int64(s.Delegated), Undone: int64(s.Undone), Finished: int64(s.Finished), Hazards: int64(s.Hazards),
+		Committed: s.Committed, RolledBack: s.RolledBack, TimedOut: s.TimedOut, RolledBackBy: fromCauses(s.RolledBackBy),
 		Sessions: int64(s.Sessions), SessionsExpired: s.SessionsExpired,
 		Commands: s.Commands, Entries: s.Entries, TickEntries: s.TickEntries, Syncs: s.Syncs, LogBytes: s.LogBytes,
 		Incarnation: s.Incarnation, Held: s.Held, Waiting: optional(Text(s.Waiting)), Members: fromMembers(s.Members),
@@ -29,8 +29,8 @@ func ToStatus(m *txmgrv1.StatusResponse) (txn.Status, error) {
 		Cluster: m.GetCluster(), Node: m.GetNode(), Leader: m.GetLeader(), LeaderID: m.GetLeaderId(), Version: m.GetVersion(),
 		Term: m.GetTerm(), LogIndex: m.GetLogIndex(), Tick: m.GetTick(),
 		Interval: r.duration("interval", m.GetInterval()), Uptime: r.duration("uptime", m.GetUptime()),
-		Open: int(m.GetOpen()), Undone: int(m.GetUndone()), Finished: int(m.GetFinished()), Hazards: int(m.GetHazards()),
-		Committed: m.GetCommitted(), RolledBack: m.GetRolledBack(), TimedOut: m.GetTimedOut(),
+		Open: int(m.GetOpen()), Delegated: int(m.GetDelegated()), Undone: int(m.GetUndone()), Finished: int(m.GetFinished()), Hazards: int(m.GetHazards()),
+		Committed: m.GetCommitted(), RolledBack: m.GetRolledBack(), TimedOut: m.GetTimedOut(), RolledBackBy: toCauses(m.GetRolledBackBy()),
 		Sessions: int(m.GetSessions()), SessionsExpired: m.GetSessionsExpired(),
 		Commands: m.GetCommands(), Entries: m.GetEntries(), TickEntries: m.GetTickEntries(), Syncs: m.GetSyncs(), LogBytes: m.GetLogBytes(),
 		Incarnation: m.GetIncarnation(), Held: m.GetHeld(), Waiting: m.GetWaiting(), Members: r.members(m.GetMembers()),
@@ -39,15 +39,35 @@ func ToStatus(m *txmgrv1.StatusResponse) (txn.Status, error) {
 	return s, r.answer("status")
 }
 
+func fromCauses(counts map[txn.Cause]uint64) map[string]uint64 {
+	m := make(map[string]uint64, len(counts))
+	for c, n := range counts {
+		m[c.String()] = n
+	}
+	return m
+}
+
+// toCauses leaves out what a newer server counts and this release has no name for.
+func toCauses(m map[string]uint64) map[txn.Cause]uint64 {
+	counts := make(map[txn.Cause]uint64, len(m))
+	for _, c := range txn.Causes() {
+		if n, ok := m[c.String()]; ok {
+			counts[c] = n
+		}
+	}
+	return counts
+}
+
 // FromParticipant gives the message for a registration.
-func FromParticipant(p txn.Participant) *txmgrv1.Participant {
-	return &txmgrv1.Participant{
+func FromParticipant(p txn.Participant, by, reason string) *txmgrv1.AddRequest {
+	return &txmgrv1.AddRequest{
 		Name: Text(p.Name), Kind: Text(p.Kind), Settings: TextMap(p.Settings), CoordinatorPrepares: p.CoordinatorPrepares,
+		By: Text(by), Reason: Text(reason),
 	}
 }
 
 // ToParticipant reads the message for a registration.
-func ToParticipant(m *txmgrv1.Participant) txn.Participant {
+func ToParticipant(m *txmgrv1.AddRequest) txn.Participant {
 	return txn.Participant{
 		Name: m.GetName(), Kind: m.GetKind(), Settings: present(m.GetSettings()), CoordinatorPrepares: m.GetCoordinatorPrepares(),
 	}
@@ -103,7 +123,7 @@ func (r *reader) participants(ms []*txmgrv1.ParticipantStatus) []txn.Participant
 // FromGroups gives the message for the survival index.
 func FromGroups(g txn.Groups) *txmgrv1.GroupsResponse {
 	m := &txmgrv1.GroupsResponse{
-		Tick: g.Tick, Interval: formatDuration(time.Duration(g.Interval)), Groups: make([]*txmgrv1.Group, len(g.Groups)),
+		Tick: g.Tick, Interval: formatDuration(time.Duration(g.Interval)), Groups: make([]*txmgrv1.Group, len(g.Groups)), Next: g.Next,
 	}
 	for n, one := range g.Groups {
 		m.Groups[n] = &txmgrv1.Group{
@@ -118,7 +138,7 @@ func FromGroups(g txn.Groups) *txmgrv1.GroupsResponse {
 func ToGroups(m *txmgrv1.GroupsResponse) (txn.Groups, error) {
 	var r reader
 	g := txn.Groups{
-		Tick: m.GetTick(), Interval: r.duration("interval", m.GetInterval()), Groups: make([]txn.Group, len(m.GetGroups())),
+		Tick: m.GetTick(), Interval: r.duration("interval", m.GetInterval()), Groups: make([]txn.Group, len(m.GetGroups())), Next: m.GetNext(),
 	}
 	for n, one := range m.GetGroups() {
 		g.Groups[n] = txn.Group{

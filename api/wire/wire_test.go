@@ -166,13 +166,14 @@ func TestRoundTrips(t *testing.T) {
 				States: rapid.SliceOfN(upTo(txn.RolledBack), 0, 3).Draw(t, "states"), Participant: text.Draw(t, "participant"),
 				OlderThan: time.Duration(duration.Draw(t, "older")), ExpiresWithin: time.Duration(duration.Draw(t, "within")),
 				Labels: texts.Draw(t, "labels"), Prefix: text.Draw(t, "prefix"), Limit: rapid.IntRange(0, 1<<30).Draw(t, "limit"),
+				Before: txn.ID(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "before")),
 			}
 			got, err := wire.ToFilter(overTheWire(t, wire.FromFilter(want)))
 			equal(t, want, got, err)
 		},
 		"participant": func(t *rapid.T) {
 			want := status.Draw(t, "participant").Participant
-			equal(t, want, wire.ToParticipant(overTheWire(t, wire.FromParticipant(want))), nil)
+			equal(t, want, wire.ToParticipant(overTheWire(t, wire.FromParticipant(want, "ann", "moved"))), nil)
 		},
 		"status": func(t *rapid.T) {
 			n := rapid.IntMin(0)
@@ -180,10 +181,11 @@ func TestRoundTrips(t *testing.T) {
 			want := txn.Status{
 				Cluster: text.Draw(t, "cluster"), Node: text.Draw(t, "node"), Leader: true, LeaderID: text.Draw(t, "leader"), Version: text.Draw(t, "version"),
 				Term: u.Draw(t, "term"), LogIndex: u.Draw(t, "index"), Tick: u.Draw(t, "tick"), Interval: duration.Draw(t, "interval"), Uptime: duration.Draw(t, "uptime"),
-				Open: n.Draw(t, "open"), Undone: n.Draw(t, "undone"), Finished: n.Draw(t, "finished"), Hazards: n.Draw(t, "hazards"),
+				Open: n.Draw(t, "open"), Delegated: n.Draw(t, "delegated"), Undone: n.Draw(t, "undone"), Finished: n.Draw(t, "finished"), Hazards: n.Draw(t, "hazards"),
 				Committed: u.Draw(t, "committed"), RolledBack: u.Draw(t, "rolled"), TimedOut: u.Draw(t, "timed"), Sessions: n.Draw(t, "sessions"), SessionsExpired: u.Draw(t, "expired"), Commands: u.Draw(t, "commands"),
 				Entries: u.Draw(t, "entries"), TickEntries: u.Draw(t, "ticks"), Syncs: u.Draw(t, "syncs"), LogBytes: rapid.Int64().Draw(t, "bytes"),
-				Incarnation: u.Draw(t, "incarnation"), Held: rapid.Bool().Draw(t, "held"), Waiting: text.Draw(t, "waiting"),
+				RolledBackBy: rapid.MapOf(rapid.SampledFrom(txn.Causes()), u).Draw(t, "causes"),
+				Incarnation:  u.Draw(t, "incarnation"), Held: rapid.Bool().Draw(t, "held"), Waiting: text.Draw(t, "waiting"),
 				Members:      rapid.SliceOfN(member, 0, 3).Draw(t, "members"),
 				Participants: rapid.SliceOfN(status, 0, 3).Draw(t, "participants"),
 			}
@@ -222,7 +224,7 @@ func TestRoundTrips(t *testing.T) {
 			equal(t, want, got, err)
 		},
 		"groups": func(t *rapid.T) {
-			want := txn.Groups{Tick: rapid.Uint64().Draw(t, "tick"), Interval: duration.Draw(t, "interval")}
+			want := txn.Groups{Tick: rapid.Uint64().Draw(t, "tick"), Interval: duration.Draw(t, "interval"), Next: rapid.Uint64().Draw(t, "next")}
 			for range rapid.IntRange(0, 3).Draw(t, "groups") {
 				want.Groups = append(want.Groups, txn.Group{
 					ExpiryTick: rapid.Uint64().Draw(t, "tick"), RemainingInvocations: rapid.Uint64().Draw(t, "left"),
@@ -337,7 +339,7 @@ func TestBadTextIsMended(t *testing.T) {
 		wire.FromInfo(info),
 		wire.FromOptions(txn.Options{Name: bad, Labels: map[string]string{bad: bad}, Branches: []txn.Enlistment{{Participant: bad, Session: bad}}}),
 		wire.FromFilter(txn.Filter{Participant: bad, Prefix: bad}),
-		wire.FromParticipant(txn.Participant{Name: bad, Kind: bad, Settings: map[string]string{"a": bad}}),
+		wire.FromParticipant(txn.Participant{Name: bad, Kind: bad, Settings: map[string]string{"a": bad}}, bad, bad),
 		wire.FromParticipants([]txn.ParticipantStatus{{LastError: bad}})[0],
 		wire.FromPools([]txn.Pool{{Participant: bad, Decisions: []txn.PoolDecision{{Why: bad}}}}),
 		wire.FromFindings([]txn.Finding{{Owner: bad, Error: bad, Locks: []string{bad}, Waiters: []string{bad}}}),

@@ -42,8 +42,7 @@ func (a *app) dialAt(address string) (*client.Client, error) {
 	}
 	return client.Open(client.Config{
 		Address: address, RequestTimeout: a.requestTimeout, Unary: true,
-		// With several addresses the next one has to get its chance.
-		FailFast: !strings.Contains(address, ","),
+		FailFast: true,
 		Token:    a.token, TokenFile: a.tokenFile,
 		CACertFile: a.caCert, CertFile: a.cert, KeyFile: a.key,
 		Log: slog.New(slog.DiscardHandler), // what it has to say is noted above

@@ -21,6 +21,7 @@ type addOptions struct {
 	url      string
 	path     string
 	settings []string
+	reason   string
 	noDoctor bool
 }
 
@@ -32,7 +33,10 @@ func participantAddCommand(a *app) *cobra.Command {
 		Long: `Register a participant, or change the settings of a known one of the same kind. Then
 the doctor looks at it: what is wrong with it is said at once, with what to do. It is
 registered all the same, and the exit code is 0: txmgr doctor NAME, or participant
-test, is for scripts that want to know.
+test, is for scripts that want to know. To change the settings of one that is healthy
+it asks first; --yes answers that. The same settings again change nothing. txmgr audit
+list shows who registered what: user@host, or as ` + userVariable + ` says, and with
+authentication the token's name.
 
 The kinds, and what --set knows of them beside the flags below:
 
@@ -65,6 +69,7 @@ registered is replicated, and shown to everybody.`,
 	f.StringVar(&o.url, "url", "", "where a web service is called; /prepare, /commit and /rollback are appended")
 	f.StringVar(&o.path, "path", "", "the file of a ledger")
 	f.StringArrayVar(&o.settings, "set", nil, "any other setting of the kind, as key=value; may be repeated")
+	f.StringVar(&o.reason, "reason", "", "why; the audit keeps it")
 	f.BoolVar(&o.noDoctor, "no-doctor", false, "do not look at it: it may not be there yet")
 	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kinds(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, args []string) error {
@@ -72,13 +77,17 @@ registered is replicated, and shown to everybody.`,
 		if err != nil {
 			return err
 		}
+		changes, err := a.replacing(ctx, c, p)
+		if err != nil {
+			return err
+		}
 		calling, cancel := context.WithTimeout(ctx, a.requestTimeout)
 		defer cancel()
-		if err := c.AddParticipant(calling, p); err != nil {
+		if err := c.AddParticipant(calling, p, a.person(), o.reason); err != nil {
 			return err
 		}
 		if o.noDoctor {
-			return a.printAdded(p, nil)
+			return a.printAdded(p, changes, nil)
 		}
 		asking, cancel := a.patient(ctx)
 		defer cancel()
@@ -92,14 +101,17 @@ registered is replicated, and shown to everybody.`,
 		if len(failing(found)) > 0 {
 			a.print.Note("%s is registered, but not fit: correct what failed, and look again: txmgr doctor %[1]s", p.Name)
 		}
-		return a.printAdded(p, found)
+		return a.printAdded(p, changes, found)
 	})
 	return cmd
 }
 
 // printAdded shows a registration and what the doctor has to say; of what is as it
 // should be only the number.
-func (a *app) printAdded(p txn.Participant, found []txn.Diagnosis) error {
+func (a *app) printAdded(p txn.Participant, changes []string, found []txn.Diagnosis) error {
+	for _, change := range changes {
+		a.print.Note("changed: %s", change)
+	}
 	bad := []txn.Diagnosis{}
 	for _, d := range found {
 		if d.Level != levelFine {
@@ -117,8 +129,9 @@ func (a *app) printAdded(p txn.Participant, found []txn.Diagnosis) error {
 		Name     string            `json:"name"`
 		Kind     string            `json:"kind"`
 		Settings map[string]string `json:"settings"`
+		Changes  []string          `json:"changes"`  // of settings that were registered before
 		Findings []txn.Diagnosis   `json:"findings"` // warnings and failures
-	}{p.Name, p.Kind, p.Settings, bad}
+	}{p.Name, p.Kind, p.Settings, append([]string{}, changes...), bad}
 	return a.print.Print(output.Document{Value: value, IDs: []string{p.Name}, Tables: []output.Table{t}, Page: page})
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
@@ -56,9 +57,18 @@ func (a *app) run(args []string) int {
 		err = &output.Failure{Code: output.CodeInterrupted, What: "interrupted", Err: err}
 	}
 	if a.print.Format == "" { // the flags could not be read to their end
-		a.print.Format, _ = output.ParseFormat(a.outputFormat())
+		a.print.Format, _ = output.ParseFormat(a.outputFormat(args))
 	}
-	return a.print.Fail(err)
+	return a.fail(err)
+}
+
+// fail prints an error and gives the exit code.
+func (a *app) fail(err error) int {
+	f := output.Explain(err)
+	if f.Next == output.Unreachable && a.address == client.DefaultAddress && !a.secure() {
+		f.Next = "--address or TXMGR_ADDR names the coordinator; txmgr dev starts one to try things on"
+	}
+	return a.print.Fail(f)
 }
 
 // untilHangup gives what is to be tidied up a context that also ends with the terminal,
@@ -98,11 +108,15 @@ func (a *app) prepare(cmd *cobra.Command) error {
 	return output.Usage("auto, always or never", "--color is %q", a.color)
 }
 
-func (a *app) outputFormat() string {
-	if a.format != "" {
-		return a.format
-	}
-	return a.env("TXMGR_OUTPUT")
+// outputFormat is the format that was asked for by a command line of which no more may
+// be understood.
+func (a *app) outputFormat(args []string) string {
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.ParseErrorsAllowlist.UnknownFlags = true
+	f.Usage = func() {}
+	format := f.StringP("output", "o", a.env("TXMGR_OUTPUT"), "")
+	_ = f.Parse(args) // what is wrong with them is said already
+	return *format
 }
 
 // dial gives a client. It does not talk to the coordinator yet.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +18,7 @@ type beginOptions struct {
 	timeout time.Duration
 	labels  []string
 	id      string
+	mark    string
 	session string
 }
 
@@ -44,6 +44,7 @@ With -q only the id is printed.`,
 	f.DurationVar(&o.timeout, "timeout", 0, "how long it may stay undecided (default: the server's, 30s)")
 	f.StringArrayVar(&o.labels, "label", nil, "a label, as key=value; may be repeated")
 	f.StringVar(&o.id, "id", "", "the id to give it, so that this command can be repeated (default: a new one)")
+	f.StringVar(&o.mark, "mark", "", "with --id: the mark that was known when the id was made, from the answer to an earlier begin; the same in every try (default: the time in the id counts)")
 	f.StringVar(&o.session, "session", "", "the session that it is part of (default: none)")
 	_ = cmd.RegisterFlagCompletionFunc("session", a.completeSessions(true)) // the flag is there
 	cmd.RunE = a.brief(func(ctx context.Context, c *client.Client, args []string) error {
@@ -71,11 +72,17 @@ func (o *beginOptions) options(participants []string) (txn.Options, error) {
 	if err != nil {
 		return txn.Options{}, err
 	}
-	out := txn.Options{ID: newID(), Name: o.name, Timeout: o.timeout, Labels: labels}
+	out := txn.Options{Name: o.name, Timeout: o.timeout, Labels: labels}
 	if o.id != "" {
 		if out.ID, err = txn.ParseID(o.id); err != nil {
 			return txn.Options{}, err
 		}
+	}
+	if out.Mark, err = txn.ParseMark(o.mark); err != nil {
+		return txn.Options{}, err
+	}
+	if o.mark != "" && o.id == "" {
+		return txn.Options{}, output.Usage("leave --mark out, or give the id that it belongs to", "--mark without --id")
 	}
 	if o.session != "" {
 		if out.Session, err = txn.ParseSessionID(o.session); err != nil {
@@ -86,13 +93,6 @@ func (o *beginOptions) options(participants []string) (txn.Options, error) {
 		out.Branches = append(out.Branches, txn.Enlistment{Participant: p})
 	}
 	return out, nil
-}
-
-// newID makes the id here, so that a begin whose answer is lost can be repeated.
-func newID() txn.ID {
-	var chance [10]byte
-	_, _ = rand.Read(chance[:]) // never fails
-	return txn.NewID(time.Now(), chance)
 }
 
 func parseLabels(words []string) (map[string]string, error) {
@@ -116,6 +116,7 @@ type begunView struct {
 	SurvivalIndex uint64       `json:"survival_index"`
 	ExpiryTick    uint64       `json:"expiry_tick"`
 	Branches      []branchView `json:"branches"`
+	Mark          txn.Mark     `json:"mark"`
 }
 
 type branchView struct {
@@ -133,7 +134,7 @@ func (a *app) printBegun(b txn.Begun) error {
 	if a.quiet && !a.print.Format.Structured() {
 		a.print.Format = output.IDFormat
 	}
-	view := begunView{ID: b.ID, Timeout: txn.Duration(b.Timeout), SurvivalIndex: b.SurvivalIndex, ExpiryTick: b.ExpiryTick, Branches: []branchView{}}
+	view := begunView{ID: b.ID, Timeout: txn.Duration(b.Timeout), SurvivalIndex: b.SurvivalIndex, ExpiryTick: b.ExpiryTick, Branches: []branchView{}, Mark: b.Mark}
 	head := output.Table{Columns: output.Columns("TX", "TIMEOUT", "SURVIVAL INDEX", "EXPIRY TICK")}
 	head.Add(id, b.Timeout.String(), count(b.SurvivalIndex), count(b.ExpiryTick))
 	tables := []output.Table{head}

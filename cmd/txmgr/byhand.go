@@ -56,7 +56,7 @@ func registered(ctx context.Context, c *client.Client, name string) (txn.Partici
 
 // postgresSession is the query whose answer is a [postgres.Session]. It gives the
 // transaction its number, so it has to be run within it, and before the work.
-const postgresSession = `SELECT format('pid=%s start=%s xid=%s system=%s', pid, to_char(backend_start AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), pg_current_xact_id(), (SELECT system_identifier FROM pg_control_system())) AS session FROM pg_stat_get_activity(pg_backend_pid());`
+const postgresSession = `SELECT format('pid=%s start=%s xid=%s system=%s timeline=%s written=%s', pid, to_char(backend_start AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), pg_current_xact_id(), (SELECT system_identifier FROM pg_control_system()), left(pg_walfile_name(pg_current_wal_lsn()), 8), pg_logical_emit_message(false, 'txmgr', pg_current_xact_id()::text)) AS session FROM pg_stat_get_activity(pg_backend_pid());`
 
 func postgresByHand(id txn.ID, b txn.Branch, session string) string {
 	var s strings.Builder

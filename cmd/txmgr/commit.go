@@ -26,7 +26,8 @@ func commitCommand(a *app) *cobra.Command {
 		Use:   "commit TX",
 		Short: "Commit a transaction whose branches are prepared",
 		Long: `Commit a transaction. Every branch that you prepared yourself needs its vote:
-prepared, read-only or no. One no rolls the transaction back.
+prepared, read-only, no, or ended-by-hand when statements of your own have ended the
+branch. One of the last two rolls the transaction back.
 
 The command waits until every participant has committed. With --no-wait it is done
 when the decision is durable, from which moment it holds for ever. When waiting
@@ -79,7 +80,7 @@ func (o *commitOptions) parse(ctx context.Context, c *client.Client, id txn.ID) 
 		}
 		vote, err := txn.ParseVote(what)
 		if err != nil || vote == 0 {
-			kinds := []string{txn.VotePrepared.String(), txn.VoteReadOnly.String(), txn.VoteNo.String()}
+			kinds := []string{txn.VotePrepared.String(), txn.VoteReadOnly.String(), txn.VoteNo.String(), txn.VoteEndedByHand.String()}
 			return nil, output.Usage(output.DidYouMean(what, kinds, "--vote "+who+"="), "--vote %q: a vote is %s", word, strings.Join(kinds, ", "))
 		}
 		for _, b := range info.Branches {

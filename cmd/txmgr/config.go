@@ -33,8 +33,9 @@ func configShowCommand(a *app) *cobra.Command {
 		Use:   "show [FILE]",
 		Short: "Show the settings that a server would have, and where each is from",
 		Long: `Show the settings that txmgr server would have with FILE and this environment, and where
-each is from. Those that are not set have no value here, and the default that
-txmgr server --help shows.`,
+each is from: the default where nothing sets it. A setting that is "not set" has no
+default: what it is for is off. An existing data directory keeps the interval and the
+retention that it was made with.`,
 		Example:           "  txmgr config show /etc/txmgr/server.yaml\n  TXMGR_SERVER_LOG_LEVEL=debug txmgr config show -o json",
 		Args:              takes(0, 1, "at most FILE"),
 		ValidArgsFunction: a.completeFiles(),
@@ -91,14 +92,11 @@ func (a *app) settings(args []string) (*serverOptions, []setting, error) {
 			return
 		}
 		s := setting{Key: strings.ReplaceAll(f.Name, "-", "_"), Value: f.Value.String(), Source: from[f.Name]}
-		if s.Value == f.DefValue && s.Source == "" {
-			s.Source = "default"
-			if f.DefValue == "0s" || f.DefValue == "0" || f.DefValue == "[]" {
-				s.Value = ""
-			}
-		}
 		if several, ok := f.Value.(pflag.SliceValue); ok {
 			s.Value = strings.Join(several.GetSlice(), ",")
+		}
+		if s.Source == "" {
+			s.Value, s.Source = o.unset(f.Name, s.Value)
 		}
 		all = append(all, s)
 	})

@@ -20,7 +20,8 @@ and for a client, a root token, and a file of settings to start each node with. 
 directory of a node is all that its machine needs: copy it there, and nothing else.
 
 Nothing that is there is changed: run it again to go on, or, later, with another
---node to add one; that one joins the others. Keep ca.key where no node has it.
+--node to add one; that one joins the others, and is added to the addresses in the
+environments of clients. Keep ca.key where no node has it.
 
 A node is NAME=HOST, or NAME=HOST:PORT with the port of its API, and the next port is
 the one for the other nodes, or NAME=HOST:PORT:PORT.`,
@@ -60,8 +61,12 @@ func (a *app) printKit(p kit.Plan, files []kit.File) error {
 	var ids []string
 	for _, f := range files {
 		made := "was there"
-		if f.Made {
+		switch {
+		case f.Made:
 			made = "yes"
+		case f.Changed:
+			made = "nodes added"
+			a.print.Note("the addresses in %s were extended: read it again in shells that use it", f.Path)
 		}
 		t.Add(f.Path, made, f.What)
 		ids = append(ids, f.Path)

@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -74,8 +76,11 @@ func (a *app) story() tour.Story {
 	s := tour.Story{Out: a.out, Color: a.print.ColorOut}
 	if a.print.Format.Structured() || a.print.Format == output.IDFormat {
 		s.Out, s.Color = a.err, a.print.ColorErr
-		if a.quiet {
+		switch {
+		case a.quiet:
 			s.Out = nil
+		case a.print.Format.Structured():
+			s.Out, s.Color = logged{slog.New(slog.NewJSONHandler(a.err, nil))}, false
 		}
 	}
 	s.Progress = func(what string, total int) (step, hide func()) {
@@ -83,6 +88,19 @@ func (a *app) story() tour.Story {
 		return func() { g.Step(time.Now()) }, g.Hide
 	}
 	return s
+}
+
+// logged is what is written as lines of a log.
+type logged struct{ log *slog.Logger }
+
+// Write implements [io.Writer].
+func (l logged) Write(p []byte) (int, error) {
+	for line := range strings.Lines(string(p)) {
+		if line = strings.TrimSpace(line); line != "" {
+			l.log.Info(line)
+		}
+	}
+	return len(p), nil
 }
 
 func (a *app) endDemo(s tour.Summary) error {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+	"github.com/txmgr/txmgr/internal/spool"
 	"github.com/txmgr/txmgr/node"
 	"github.com/txmgr/txmgr/participant/ledger"
 	"github.com/txmgr/txmgr/txn"
@@ -43,6 +44,10 @@ its own port, the next one 10 further, and any of them takes any call.`,
 		if nodes < 1 || nodes > maxDevNodes {
 			return output.Usage("give 1 to 7; 3 carry on without one of them", "--nodes is %d", nodes)
 		}
+		log, err := a.logger(&o)
+		if err != nil {
+			return err
+		}
 		ctx, stop := untilHangup(cmd.Context())
 		defer stop()
 		keep := o.dataDir != ""
@@ -57,10 +62,10 @@ its own port, the next one 10 further, and any of them takes any call.`,
 			return err
 		}
 		if nodes > 1 {
-			return a.devCluster(ctx, o, nodes, data, keep)
+			return a.devCluster(ctx, o, log, nodes, data, keep)
 		}
 		o.dataDir = filepath.Join(data, "coordinator")
-		return a.serve(ctx, o, func(address string, n *node.Node) error {
+		return a.serve(ctx, o, spool.Wrap(log), func(address string, n *node.Node) error {
 			if err := furnish(ctx, n, data); err != nil {
 				return err
 			}
@@ -86,7 +91,7 @@ func furnish(ctx context.Context, n *node.Node, data string) error {
 			}
 		}
 		p := txn.Participant{Name: name, Kind: ledger.Kind, Settings: map[string]string{"path": path}}
-		if err := n.AddParticipant(ctx, p); err != nil {
+		if err := n.AddParticipant(ctx, p, "txmgr dev", ""); err != nil {
 			return err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+	"github.com/txmgr/txmgr/internal/spool"
 	"github.com/txmgr/txmgr/node"
 	"github.com/txmgr/txmgr/server"
 	"github.com/txmgr/txmgr/txn"
@@ -40,12 +41,8 @@ type devNode struct {
 func (d *devNode) address() string { return "http://" + d.listener.Addr().String() }
 
 // devCluster runs several coordinators in this process until ctx ends.
-func (a *app) devCluster(ctx context.Context, o serverOptions, size int, data string, keep bool) (err error) {
-	log, err := o.logger(a.err)
-	if err != nil {
-		return err
-	}
-	log = slog.New(untilDone{log.Handler(), ctx})
+func (a *app) devCluster(ctx context.Context, o serverOptions, log *slog.Logger, size int, data string, keep bool) (err error) {
+	log = spool.Wrap(slog.New(untilDone{log.Handler(), ctx}))
 	closing := new(closers)
 	defer func() { err = closing.close(err) }()
 	nodes, err := takeDevPorts(o, size, data, closing)

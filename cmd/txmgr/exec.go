@@ -165,12 +165,12 @@ func (a *app) exec(ctx context.Context, c *client.Client, s script, dsns []strin
 	}()
 	began := time.Now()
 	view := execView{Steps: []stepView{}}
-	err = txn.Run(ctx, c, txn.Options{ID: newID(), Name: s.name, Timeout: s.timeout, Labels: s.labels, Session: s.session}, func(ctx context.Context, tx *txn.Tx) error {
+	err = txn.Run(ctx, c, txn.Options{Name: s.name, Timeout: s.timeout, Labels: s.labels, Session: s.session}, func(ctx context.Context, tx *txn.Tx) error {
 		view.ID = tx.ID()
 		for _, st := range s.steps {
 			r, err := sides[st.on].Run(ctx, tx, st.run)
 			if err != nil {
-				return fmt.Errorf("%s: %w", st.on, err)
+				return named(st.on, err)
 			}
 			view.Steps = append(view.Steps, stepView{On: st.on, Run: st.run, Result: r})
 		}
@@ -190,7 +190,8 @@ func (a *app) exec(ctx context.Context, c *client.Client, s script, dsns []strin
 // execFailure keeps what the database said, which stands behind the outcome.
 func execFailure(err error) error {
 	var e *txn.Error
-	if !errors.As(err, &e) || !errors.Is(err, txn.ErrRolledBack) {
+	byHand := errors.Is(err, txn.ErrEndedByHand)
+	if !errors.As(err, &e) || !byHand && !errors.Is(err, txn.ErrRolledBack) {
 		return err
 	}
 	f := *output.Explain(err)
@@ -200,7 +201,9 @@ func execFailure(err error) error {
 		}
 		f.Cause = why
 	}
-	f.State = txn.RolledBack.String() + ": " + output.StateMeaning(txn.RolledBack)
+	if !byHand {
+		f.State = txn.RolledBack.String() + ": " + output.StateMeaning(txn.RolledBack)
+	}
 	return &f
 }
 
@@ -271,4 +274,12 @@ func (a *app) printExec(v execView, took time.Duration) error {
 	}
 	tables[1] = steps
 	return a.print.Print(output.Document{Value: v, IDs: []string{v.ID.String()}, Tables: tables})
+}
+
+// named names the participant in an error, once.
+func named(participant string, err error) error {
+	if strings.HasPrefix(err.Error(), participant+": ") {
+		return err
+	}
+	return fmt.Errorf("%s: %w", participant, err)
 }

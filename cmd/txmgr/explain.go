@@ -15,7 +15,7 @@ func (a *app) printExplanation(e txn.Explanation) error {
 	var p output.Page
 	t := e.Transaction
 	p.Title(t.ID.String(), t.Name, t.State.String(), hazardMark(t.Hazard))
-	p.Row(output.Meaning(t.State, t.Hazard))
+	p.Row(output.InfoMeaning(t))
 	for _, line := range e.Story {
 		p.Row(line)
 	}
@@ -105,6 +105,8 @@ func first(i int, label string) string {
 func shouldBe(t txn.Info, b txn.BranchInfo) string {
 	said := "it has not voted"
 	switch {
+	case b.Vote == txn.VoteEndedByHand:
+		said = "statements of the application's own have ended it"
 	case b.Vote == txn.VoteDelegated:
 		said = "it was to decide by its own end"
 	case b.Vote != 0:

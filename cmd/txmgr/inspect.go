@@ -96,7 +96,7 @@ func (a *app) printInfo(info txn.Info) error {
 	}
 	add("name", info.Name)
 	t.Add("state", info.State.String())
-	add("meaning", output.Meaning(info.State, info.Hazard))
+	add("meaning", output.InfoMeaning(info))
 	if info.Cause != 0 {
 		t.Add("cause", info.Cause.String())
 	}
@@ -123,7 +123,7 @@ func (a *app) printInfo(info txn.Info) error {
 	if len(info.Branches) > 0 {
 		tables = append(tables, branchTable(info))
 	}
-	if info.Hazard != 0 {
+	if info.Hazard != 0 || info.EndedByHand() {
 		a.print.Note("txmgr doubt explain %s says what can be done", info.ID)
 	}
 	return a.print.Print(output.Document{Value: whole(info), IDs: []string{info.ID.String()}, Tables: tables})

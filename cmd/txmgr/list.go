@@ -63,6 +63,7 @@ func listCommand(a *app) *cobra.Command {
 	var o filterOptions
 	var olderThan, expiresWithin time.Duration
 	var limit int
+	var before string
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
@@ -81,6 +82,7 @@ the retention time. An empty list is not an error.`,
 	f.DurationVar(&olderThan, "older-than", 0, "only those that began at least so long ago")
 	f.DurationVar(&expiresWithin, "expires-within", 0, "only undecided ones whose time is over at most so far from now")
 	f.IntVar(&limit, "limit", 1000, "at most so many, the newest ones")
+	f.StringVar(&before, "before", "", "only those older than the transaction with this id")
 	cmd.RunE = a.look(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
 		filter, err := o.filter()
 		if err != nil {
@@ -90,12 +92,17 @@ the retention time. An empty list is not an error.`,
 			return output.Usage("", "--older-than and --expires-within must not be negative, --limit must be positive")
 		}
 		filter.OlderThan, filter.ExpiresWithin, filter.Limit = olderThan, expiresWithin, limit
+		if before != "" {
+			if filter.Before, err = txn.ParseID(before); err != nil {
+				return err
+			}
+		}
 		found, err := c.List(ctx, filter)
 		if err != nil {
 			return err
 		}
 		if len(found) == limit {
-			a.print.Note("the newest %d are shown; --limit shows more", limit)
+			a.print.Note("the newest %d only; for older ones: --before %v", limit, found[0].ID)
 		}
 		return a.printList(found)
 	})

@@ -149,7 +149,8 @@ quick look; txmgr doctor looks closer.`,
 }
 
 func participantRemoveCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	var reason string
+	cmd := &cobra.Command{
 		Use:     "remove NAME",
 		Aliases: []string{"rm"},
 		Short:   "Take a registration back",
@@ -164,7 +165,7 @@ func participantRemoveCommand(a *app) *cobra.Command {
 			}
 			ctx, cancel := context.WithTimeout(ctx, a.requestTimeout)
 			defer cancel()
-			if err := c.RemoveParticipant(ctx, args[0]); err != nil {
+			if err := c.RemoveParticipant(ctx, args[0], a.person(), reason); err != nil {
 				return err
 			}
 			t := output.Table{Columns: output.Columns("PARTICIPANT", "REMOVED")}
@@ -174,6 +175,8 @@ func participantRemoveCommand(a *app) *cobra.Command {
 			})
 		}),
 	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why; the audit keeps it")
+	return cmd
 }
 
 // confirm asks a person. Where nobody can answer, --yes is the answer.

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+	"github.com/txmgr/txmgr/internal/spool"
 	"github.com/txmgr/txmgr/node"
 	"github.com/txmgr/txmgr/server"
 )
@@ -76,12 +77,13 @@ there are relative to the file.`,
 		if o.dataDir == "" {
 			return output.Usage("--data-dir names the directory of its log; txmgr dev does without", "no data directory given")
 		}
-		log, err := o.logger(a.err)
+		log, err := a.logger(&o)
 		if err != nil {
 			return err
 		}
+		log = spool.Wrap(log)
 		defer hangups(log)()
-		return a.serve(cmd.Context(), o, func(address string, _ *node.Node) error {
+		return a.serve(cmd.Context(), o, log, func(address string, _ *node.Node) error {
 			return a.announce(map[string]string{"address": address}, "listening on "+address)
 		})
 	}
@@ -101,12 +103,21 @@ func (o *serverOptions) flags(f *pflag.FlagSet) {
 	f.DurationVar(&o.sweepInterval, "sweep-interval", 0, "how often participants are searched for what is left behind; negative: never (default 5s)")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.Uint64Var(&o.snapshotBytes, "snapshot-bytes", 0, "how much log a restart may have to replay before a snapshot is taken (default 64 MiB)")
-	f.StringVar(&o.logFormat, "log-format", "text", "text or json")
+	f.StringVar(&o.logFormat, "log-format", "", "text or json (default text, or json with --output json)")
 	o.clusterOptions.flags(f)
 	o.accessOptions.flags(f)
 }
 
-// logger makes the log of a server, on standard error.
+// logger is the log of a server, on standard error: in the form of the errors there.
+func (a *app) logger(o *serverOptions) (*slog.Logger, error) {
+	chosen := *o
+	if chosen.logFormat == "" && a.print.Format.Structured() {
+		chosen.logFormat = "json"
+	}
+	return chosen.logger(a.err)
+}
+
+// logger makes the log of a server.
 func (o *serverOptions) logger(w io.Writer) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
@@ -114,7 +125,7 @@ func (o *serverOptions) logger(w io.Writer) (*slog.Logger, error) {
 	}
 	options := &slog.HandlerOptions{Level: level}
 	switch o.logFormat {
-	case "text":
+	case "text", "":
 		return slog.New(slog.NewTextHandler(w, options)), nil
 	case "json":
 		return slog.New(slog.NewJSONHandler(w, options)), nil
@@ -153,11 +164,7 @@ const openTimeout = 10 * time.Minute
 
 // serve runs a coordinator until ctx ends. It takes its port before it reads its
 // log, so that a port that is taken is said at once.
-func (a *app) serve(ctx context.Context, o serverOptions, ready func(address string, n *node.Node) error) (err error) {
-	log, err := o.logger(a.err)
-	if err != nil {
-		return err
-	}
+func (a *app) serve(ctx context.Context, o serverOptions, log *slog.Logger, ready func(address string, n *node.Node) error) (err error) {
 	signal.Ignore(syscall.SIGPIPE) // whoever stops reading must not stop the coordinator
 	closing := new(closers)
 	defer func() { err = closing.close(err) }()

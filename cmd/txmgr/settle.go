@@ -50,10 +50,15 @@ func (a *app) undone(ctx context.Context, c *client.Client, id txn.ID, decided t
 	return f
 }
 
-// hazardous turns a hazard into a failure: something ended otherwise than
-// decided, and a script must not take that for success.
+// hazardous turns a hazard into a failure, and a branch that was ended by hand: something
+// ended otherwise than decided, or may be committed although the rest is rolled back, and
+// a script must not take that for success.
 func hazardous(info txn.Info) error {
-	if info.Hazard == 0 {
+	switch {
+	case info.Hazard == 0 && info.EndedByHand() && !info.State.Commits():
+		e := &txn.Error{Op: "end", ID: info.ID, State: info.State, Cause: info.Cause, Err: txn.ErrEndedByHand, Detail: info.Reason}
+		return output.Explain(e)
+	case info.Hazard == 0:
 		return nil
 	}
 	return &output.Failure{

@@ -65,6 +65,28 @@ func unready(s txn.Status) error {
 	}
 }
 
+// delegated names the open transactions that no deadline ends.
+func delegated(s txn.Status) string {
+	if s.Delegated == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", of them %d delegated", s.Delegated)
+}
+
+// causes says why transactions were rolled back.
+func causes(s txn.Status) string {
+	var of []string
+	for _, c := range txn.Causes() {
+		if n := s.RolledBackBy[c]; n > 0 {
+			of = append(of, fmt.Sprintf("%d %v", n, c))
+		}
+	}
+	if len(of) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(of, ", ") + ")"
+}
+
 func (a *app) printStatus(s txn.Status) error {
 	leader := s.LeaderID
 	if s.Leader {
@@ -95,11 +117,11 @@ func (a *app) printStatus(s txn.Status) error {
 	add("uptime", "%s", output.Since(time.Duration(s.Uptime)))
 	add("term, log index", "%d, %d (%d bytes)", s.Term, s.LogIndex, s.LogBytes)
 	add("tick", "%d, one every %v", s.Tick, time.Duration(s.Interval))
-	add("open", "%d", s.Open)
+	add("open", "%d%s", s.Open, delegated(s))
 	add("undone", "%d", s.Undone)
 	add("finished", "%d", s.Finished)
 	add("hazards", "%d", s.Hazards)
-	add("decided", "%d committed, %d rolled back, of them %d by timeout", s.Committed, s.RolledBack, s.TimedOut)
+	add("decided", "%d committed, %d rolled back%s", s.Committed, s.RolledBack, causes(s))
 	if s.Sessions > 0 || s.SessionsExpired > 0 {
 		add("sessions", "%d open, %d have expired", s.Sessions, s.SessionsExpired)
 	}

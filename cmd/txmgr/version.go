@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+	"github.com/txmgr/txmgr/node"
 )
 
 type versionView struct {
@@ -19,9 +20,11 @@ type versionView struct {
 
 func versionCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:               "version",
-		Short:             "Show the version of this program",
-		Long:              "Show the version of this program. The version of the server is in txmgr status.",
+		Use:   "version",
+		Short: "Show the version of this program",
+		Long: `Show the version of this program: what it was stamped with when it was built, or else
+what the go command knows of the module, or else devel- and the beginning of the
+program's SHA-256. Those of the servers are in txmgr status and txmgr cluster status.`,
 		Example:           "  txmgr version -o json",
 		Args:              nothing(),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -40,13 +43,10 @@ func versionCommand(a *app) *cobra.Command {
 
 // version reads what the go command wrote into the program.
 func version() versionView {
-	v := versionView{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	v := versionView{Version: node.Version(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return v
-	}
-	if info.Main.Version != "" {
-		v.Version = info.Main.Version
 	}
 	for _, s := range info.Settings {
 		switch s.Key {

@@ -92,7 +92,9 @@ func waitUntil(ctx context.Context, c *client.Client, id txn.ID, goal string) (t
 	}
 	switch {
 	case goal == forCommitted && !info.State.Commits():
-		return info, &txn.Error{Op: "wait", ID: id, State: info.State, Cause: info.Cause, Err: txn.ErrRolledBack, Detail: info.Reason}
+		e := info.RolledBack("wait")
+		e.Detail = info.Reason
+		return info, e
 	case goal == forRolledBack && info.State.Commits():
 		return info, &txn.Error{Op: "wait", ID: id, State: info.State, Err: txn.ErrConflict, Detail: "it is decided to commit"}
 	}
@@ -110,7 +112,7 @@ func (a *app) overdue(ctx context.Context, c *client.Client, id txn.ID, timeout 
 	}
 	if info, err := c.Get(ctx, id); err == nil {
 		f.Cause = obstacle(info)
-		f.State = info.State.String() + ": " + output.Meaning(info.State, info.Hazard)
+		f.State = info.State.String() + ": " + output.InfoMeaning(info)
 	}
 	return f
 }

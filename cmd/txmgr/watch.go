@@ -77,18 +77,24 @@ func (a *app) watch(ctx context.Context, c *client.Client, filter txn.Filter, li
 }
 
 func timeoutsCommand(a *app) *cobra.Command {
+	var r txn.GroupRange
 	cmd := &cobra.Command{
 		Use:   "timeouts",
 		Short: "Show the survival index: which invocation ends which transactions",
 		Long: `Show the survival-index groups. Each undecided transaction is in the group of the
 invocation of the timeout thread that ends it; a group is rolled back as a whole,
-without looking at any other.`,
-		Example:           "  txmgr timeouts\n  txmgr timeouts -o json",
+without looking at any other. The groups that end first come first.`,
+		Example:           "  txmgr timeouts\n  txmgr timeouts --limit 10 -o json",
 		Args:              nothing(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
+	cmd.Flags().Uint64Var(&r.From, "from", 0, "only groups that end at this tick or later")
+	cmd.Flags().IntVar(&r.Limit, "limit", txn.DefaultGroups, "at most so many groups, up to "+count(txn.MaxGroups))
 	cmd.RunE = a.look(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
-		g, err := c.Groups(ctx)
+		if r.Limit < 1 || r.Limit > txn.MaxGroups {
+			return output.Usage("", "--limit must be from 1 to %d", txn.MaxGroups)
+		}
+		g, err := c.Groups(ctx, r)
 		if err != nil {
 			return err
 		}
@@ -96,6 +102,9 @@ without looking at any other.`,
 			g.Groups = []txn.Group{}
 		}
 		a.print.Note("invocation %d of the timeout thread, one every %v", g.Tick, time.Duration(g.Interval))
+		if g.Next != 0 {
+			a.print.Note("%d groups are shown; for the next ones: --from %d", len(g.Groups), g.Next)
+		}
 		t := output.Table{Columns: output.Columns("EXPIRY TICK", "REMAINING INVOCATIONS", "EXPIRES IN", "TRANSACTIONS")}
 		var ids []string
 		for _, x := range g.Groups {

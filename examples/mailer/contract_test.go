@@ -72,8 +72,8 @@ var contract = []exchange{
 	{phase: "prepare", branch: "c", status: 409, vote: "no", counts: "4/0/1", restart: true},
 
 	// A commit of what nobody prepared leaves nothing.
-	{phase: "commit", branch: "d", status: 404, counts: "4/0/1"},
-	{phase: "commit", branch: "d", status: 404, counts: "4/0/1", restart: true},
+	{phase: "commit", branch: "d", status: 404, outcome: "unknown", counts: "4/0/1"},
+	{phase: "commit", branch: "d", status: 404, outcome: "unknown", counts: "4/0/1", restart: true},
 	{phase: "prepare", branch: "d", status: 200, vote: "prepared", counts: "3/1/1"},
 	{phase: "rollback", branch: "d", status: 200, outcome: "rolled-back", counts: "4/0/1"},
 
@@ -108,7 +108,7 @@ var contract = []exchange{
 	{phase: "prepare", branch: "h", body: strings.Repeat("x", 64<<10+1), status: 413},
 	{phase: "prepare", branch: "h", change: func(r *http.Request) { r.Method = "PUT" }, status: 405},
 	{phase: "prepare", branch: "h", change: func(r *http.Request) { r.Method = "DELETE" }, status: 405},
-	{phase: "commit", branch: "h", status: 404, counts: "1/0/4"},
+	{phase: "commit", branch: "h", status: 404, outcome: "unknown", counts: "1/0/4"},
 }
 
 func header(name, value string) func(*http.Request) {

@@ -158,7 +158,7 @@ class Barrier:
             return (200, "Txmgr-Vote", "prepared", "prepared"), state
         if phase == "commit":
             if state == "":
-                return (404, None, None, "the branch was never prepared here, or is forgotten"), state
+                return (404, "Txmgr-Outcome", "unknown", "the branch was never prepared here, or is forgotten"), state
             if state in ("no", "rolled-back", "never-prepared"):
                 return (409, "Txmgr-Outcome", "rolled-back", "the branch has been rolled back"), state
             if state == "prepared":

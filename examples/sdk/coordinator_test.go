@@ -30,7 +30,7 @@ func Example_embedded() {
 	for _, name := range []string{"left", "right"} {
 		err := n.AddParticipant(context.Background(), txn.Participant{
 			Name: name, Kind: ledger.Kind, Settings: map[string]string{"path": directory + "/" + name},
-		})
+		}, "", "")
 		if err != nil {
 			fmt.Println(err)
 			return

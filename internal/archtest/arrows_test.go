@@ -40,17 +40,18 @@ var arrows = []arrow{
 	{"raftfsm/logstore", []string{"internal/failpoint"}, "a log of bytes: it does not know what they say"},
 	{"raftfsm", []string{"raftfsm/logstore", "txn/machine", "timeout/survival", "txn", "internal/failpoint"}, "a thin shell that knows an entry's tick and commands: the decisions are in the machine"},
 	{"node/peer", []string{"txn", "internal/certs"}, "the port between nodes: raft's streams and a few questions; it does not know what is said"},
-	{"node", []string{"node/peer", "raftfsm/...", "recovery", "timeout/...", "adaptive", "participant", "txn/machine", "txn", "internal/failpoint", "internal/certs", "internal/bed"}, "it wires one coordinator together, and knows resources by their contract alone"},
+	{"node", []string{"node/peer", "raftfsm/...", "recovery", "timeout/...", "adaptive", "participant", "txn/machine", "txn", "internal/failpoint", "internal/certs", "internal/spool", "internal/bed"}, "it wires one coordinator together, and knows resources by their contract alone"},
 
 	{"api/wire", []string{"api/txmgr/...", "txn"}, "it translates between the words of txn and the wire, for both ends"},
 	{"api/...", []string{"api/..."}, "the wire, generated"},
-	{"server/...", []string{"server/...", "node", "api/...", "participant", "txn", "internal/certs"}, "a node on the network: it does not see the machine or the log"},
+	{"server/...", []string{"server/...", "node", "api/...", "participant", "txn", "internal/certs", "internal/spool"}, "a node on the network: it does not see the machine or the log"},
 	{"client/...", []string{"client/...", "api/...", "txn"}, "what an application links: nothing of the server comes with it"},
 	{"cmd/...", []string{"cmd/...", "server/...", "client/...", "node", "participant/...", "txn", "internal/..."}, "the command line asks and prints; only here are the kinds of participants named"},
 
 	{"examples/...", []string{"client", "node", "participant/...", "txn"}, "what a user would write, and nothing that a user could not"},
 
 	{"internal/certs", []string{"txn"}, "certificates: made, read, read again, and what they allow; both ports use it"},
+	{"internal/spool", nil, "a log that nobody waits for"},
 	{"internal/bed", nil, "ground of the simulation, which a node can be put on"},
 	{"internal/failpoint", nil, "steps at which crash tests end the process; empty in every build but theirs"},
 	{"internal/adaptivebench", []string{"adaptive", "internal/testdb"}, "the experiments of the adaptive pool: the pool, and a database to work on"},

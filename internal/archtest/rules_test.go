@@ -26,6 +26,7 @@ var rules = []rule{
 	{"pure", checkPure},
 	{"order", checkOrder},
 	{"waiting", checkWaiting},
+	{"view", checkView},
 	{"packages", checkPackages},
 	{"exports", checkExports},
 	{"init", checkInit},

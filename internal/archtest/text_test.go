@@ -70,7 +70,7 @@ func checkWords(t *gosrc.Tree) []string {
 			return err
 		case d.IsDir() && (d.Name() == ".git" || p == "bin"):
 			return fs.SkipDir
-		case d.IsDir() || !d.Type().IsRegular() || slices.Contains(notOurs, p) || path.Base(p) == "go.sum":
+		case d.Name() == ".git" || d.IsDir() || !d.Type().IsRegular() || slices.Contains(notOurs, p) || path.Base(p) == "go.sum":
 			return nil
 		}
 		data, err := fs.ReadFile(t.FS, p)

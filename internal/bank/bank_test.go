@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/internal/rig"
 )
 
 // TestBank: see the package's documentation.
@@ -31,24 +32,33 @@ func TestBank(t *testing.T) {
 	b.ask()
 	b.calledOnce()
 	b.plantsStand()
+	b.expectTyped()
 	b.hazards()
 	b.tidied()
 	b.traffic(d)
-	t.Logf("transfers: %s", sums(b.ledger.tally(byOutcome)))
-	t.Logf("by kind: %s", sums(b.ledger.tally(func(e *entry) string { return e.Kind })))
-	t.Logf("faults: %s", b.log.counts())
+	t.Logf("transfers: %s", rig.Sums(b.ledger.tally(byOutcome)))
+	t.Logf("by kind: %s", rig.Sums(b.ledger.tally(func(e *entry) string { return e.Kind })))
+	t.Logf("faults: %s", b.log.Counts())
 	hazards := b.plants.count(func(p planted) bool { return p.want != 0 })
+	typed := b.ledger.tally(func(e *entry) string {
+		if e.Kind != kindTyped {
+			return "not typed"
+		}
+		return byOutcome(e)
+	})
+	delete(typed, "not typed")
 	gaps := b.plants.count(func(p planted) bool { return p.gap })
 	t.Logf("ended by hand: %d branches, %d of them between decision and phase two; hazards: %d", len(b.plants.all), gaps, hazards)
+	t.Logf("statements typed past the SDK: %s; their transfers were told: %s", rig.Sums(b.typed), rig.Sums(typed))
 	t.Logf("locks of those who hang were free after the deadline by: %s", &b.squats)
 }
 
 // weather is the storm, and the calm after it: everything is up again, and the tellers
 // have gone home.
 func (b *bed) weather(d time.Duration) {
-	b.log.start = time.Now()
+	b.log.Begin()
 	for _, p := range b.tellers {
-		b.must(p.start(b.t.Context()))
+		b.must(p.Start(b.t.Context()))
 	}
 	ctx, cancel := context.WithCancel(b.t.Context())
 	var busy sync.WaitGroup
@@ -58,22 +68,22 @@ func (b *bed) weather(d time.Duration) {
 	b.storm(d)
 	cancel()
 	busy.Wait()
-	b.log.note("the storm is over")
+	b.log.Note("the storm is over")
 	var ending sync.WaitGroup
 	for _, p := range b.tellers {
 		ending.Go(func() {
-			if err := p.stop(patience); err != nil {
+			if err := p.Stop(rig.Patience); err != nil {
 				b.t.Error(err)
 			}
 		})
 	}
 	ending.Wait()
-	b.log.note("the tellers have gone home")
+	b.log.Note("the tellers have gone home")
 }
 
 // traffic fails a storm in which too little has happened.
 func (b *bed) traffic(d time.Duration) {
-	if never := b.log.missing(faultNames()); len(never) > 0 {
+	if never := b.log.Missing(faultNames()...); len(never) > 0 {
 		b.t.Errorf("these faults never struck: %s", strings.Join(never, "; "))
 	}
 	outcomes := b.ledger.tally(byOutcome)
@@ -83,18 +93,20 @@ func (b *bed) traffic(d time.Duration) {
 	done := b.ledger.tally(func(e *entry) string { return e.Kind + " " + byOutcome(e) })
 	for _, must := range []string{
 		kindPlain + " " + saidOK, kindAway + " " + saidOK, kindRead + " " + saidOK, kindPlain + " " + saidRolledBack,
-		kindOverdraw + " " + saidRolledBack, kindAbandon + " " + saidRolledBack, kindPanic + " " + saidPanicked, kindHasty + " " + saidInDoubt,
+		kindTyped + " " + saidByHand, kindOverdraw + " " + saidRolledBack, kindAbandon + " " + saidRolledBack, kindPanic + " " + saidPanicked, kindHasty + " " + saidInDoubt,
 	} {
 		if done[must] == 0 {
-			b.t.Errorf("no transfer was %q; there were: %s", must, sums(done))
+			b.t.Errorf("no transfer was %q; there were: %s", must, rig.Sums(done))
 		}
 	}
 	planted := map[string]int{}
 	for _, p := range b.plants.all {
 		planted[p.kind]++
 	}
-	if len(planted) != len(plantKinds) {
-		b.t.Errorf("not every kind of hazard was planted: %s", sums(planted))
+	for _, kind := range plantKinds {
+		if planted[kind.name] == 0 {
+			b.t.Errorf("no hazard of kind %q was planted: %s", kind.name, rig.Sums(planted))
+		}
 	}
 	for _, place := range places[:2] {
 		if why := b.squats.check(place, d); why != "" {
@@ -180,7 +192,7 @@ func (b *bed) tell() {
 	if b.coordinator == nil {
 		return
 	}
-	b.t.Logf("the coordinator: %s", &b.coordinator.said)
+	b.t.Logf("the coordinator: %s", b.coordinator.Said())
 	if text, err := os.ReadFile(b.errorLog); err == nil {
 		b.t.Logf("MariaDB: %s", text[max(0, len(text)-16<<10):])
 	}
@@ -200,6 +212,6 @@ func (b *bed) tell() {
 		b.explain(ctx, m, d.ID)
 	}
 	if *flagLogs != "" { // what was it doing? the log has it
-		b.coordinator.dump()
+		b.coordinator.Dump()
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/internal/relay"
+	"github.com/txmgr/txmgr/internal/rig"
 	"github.com/txmgr/txmgr/internal/testdb"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -27,14 +28,14 @@ type bed struct {
 	seed uint64
 	dir  string
 
-	postgres *testdb.Postgres
+	postgres *servers
 	mariadb  *testdb.MariaDB
 	// To look, and to do things by hand. They do not go through relays.
 	bank, savings, vaultDB *sql.DB
 	vaultPostgres          bool // where the vault keeps its things
 
-	coordinator, vault *process
-	tellers            []*process
+	coordinator, vault *rig.Process
+	tellers            []*rig.Process
 	relays             map[string]*relay.Relay // by participant, and "desk" before the coordinator
 	clerk              *clerk
 	desk               string         // the coordinator's own address
@@ -46,10 +47,11 @@ type bed struct {
 
 	ledger  *ledger
 	begun   time.Time
-	log     chronicle
+	log     rig.Chronicle
 	plants  plants
 	squats  squats
 	foreign []string
+	typed   map[string]int // effects of typed statements, by place and statement
 }
 
 func newBed(t *testing.T, seed uint64) *bed {
@@ -65,7 +67,7 @@ func (b *bed) open() {
 	var starting sync.WaitGroup
 	var errs [3]error
 	starting.Go(func() { errs[0] = b.build() })
-	starting.Go(func() { b.postgres, errs[1] = testdb.StartPostgres(t.Context(), testdb.PostgresConfig{}) })
+	starting.Go(func() { b.postgres, errs[1] = startServers(t.Context()) })
 	starting.Go(func() {
 		b.mariadb, errs[2] = testdb.StartMariaDB(t.Context(), testdb.MariaDBConfig{
 			Settings: map[string]string{"log-error": errorLog},
@@ -73,7 +75,7 @@ func (b *bed) open() {
 	})
 	starting.Wait()
 	if b.postgres != nil {
-		t.Cleanup(func() { b.must(b.postgres.Close()) })
+		t.Cleanup(func() { b.must(b.postgres.close()) })
 	}
 	if b.mariadb != nil {
 		t.Cleanup(func() { b.must(b.mariadb.Close()) })
@@ -114,7 +116,7 @@ func (b *bed) register() {
 		}},
 		{Name: "clerk", Kind: "web", CoordinatorPrepares: true, Settings: map[string]string{"url": b.clerk.url()}},
 	} {
-		b.must(b.m.AddParticipant(b.t.Context(), p))
+		b.must(b.m.AddParticipant(b.t.Context(), p, "", ""))
 	}
 	status, err := b.m.Status(b.t.Context())
 	b.must(err)

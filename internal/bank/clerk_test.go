@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/txmgr/txmgr/internal/rig"
 	"github.com/txmgr/txmgr/participant/web"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -36,7 +37,8 @@ func (c *clerk) url() string { return c.server.URL }
 
 // ServeHTTP implements [http.Handler]. Only prepare means anything to the clerk.
 func (c *clerk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Header.Get(web.HeaderPhase) != "prepare" {
+	if phase := r.Header.Get(web.HeaderPhase); phase != "prepare" {
+		w.Header().Set(web.HeaderOutcome, map[string]string{"commit": "committed", "rollback": "rolled-back"}[phase])
 		return
 	}
 	if err := c.remove(r.Context(), r.Header.Get(web.HeaderTransaction)); err != nil {
@@ -89,7 +91,7 @@ func (c *clerk) removed(tx string) bool {
 // plantDeletion has the vault's row deleted between its vote and the decision to
 // commit.
 func plantDeletion(ctx context.Context, b *bed, _ bool, _ *rand.Rand) (planted, error) {
-	p := planted{id: newID(), place: inVault, want: txn.HazardUnknown}
+	p := planted{id: rig.NewID(), place: inVault, want: txn.HazardUnknown}
 	payload, err := json.Marshal(order{Legs: []leg{{inVault, outside, -1}, {inVault, outside + 1, 1}}})
 	if err != nil {
 		return p, err

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/txmgr/txmgr/internal/rig"
 )
 
 // fault is something bad that happens. strike returns when it is over, and says what
@@ -29,7 +31,10 @@ var faults = []fault{
 		return restart(ctx, b.tellers[r.IntN(tellers)], r)
 	}},
 	{"kill PostgreSQL", func(ctx context.Context, b *bed, r *rand.Rand) (string, error) {
-		return restartDatabase(ctx, b.postgres, r)
+		return b.postgres.restart(ctx, r)
+	}},
+	{"promote PostgreSQL's standby", func(ctx context.Context, b *bed, _ *rand.Rand) (string, error) {
+		return b.postgres.failOver(ctx)
 	}},
 	{"kill MariaDB", func(ctx context.Context, b *bed, r *rand.Rand) (string, error) {
 		return restartDatabase(ctx, b.mariadb, r)
@@ -52,13 +57,13 @@ var faults = []fault{
 	hangFault(inBank), hangFault(inSavings), hangFault(inVault), hangFault("desk"),
 }
 
-func restart(ctx context.Context, p *process, r *rand.Rand) (string, error) {
+func restart(ctx context.Context, p *rig.Process, r *rand.Rand) (string, error) {
 	down := between(r, 0, 2*time.Second)
-	return fmt.Sprintf("%s, down for %v", p.name, down.Round(time.Millisecond)), p.restart(ctx, down)
+	return fmt.Sprintf("%s, down for %v", p.Name, down.Round(time.Millisecond)), p.Restart(ctx, down)
 }
 
-func halt(ctx context.Context, p *process, d time.Duration) (string, error) {
-	return fmt.Sprintf("%s, for %v", p.name, d.Round(time.Millisecond)), p.halt(ctx, d)
+func halt(ctx context.Context, p *rig.Process, d time.Duration) (string, error) {
+	return fmt.Sprintf("%s, for %v", p.Name, d.Round(time.Millisecond)), p.Halt(ctx, d, nil)
 }
 
 // database is a server of testdb.
@@ -72,7 +77,7 @@ func restartDatabase(ctx context.Context, db database, r *rand.Rand) (string, er
 	if err := db.Kill(ctx); err != nil {
 		return "", err
 	}
-	pause(ctx, down)
+	rig.Pause(ctx, down)
 	return fmt.Sprintf("down for %v", down.Round(time.Millisecond)), db.Start(ctx)
 }
 
@@ -84,7 +89,7 @@ func haltMariaDB(ctx context.Context, b *bed, r *rand.Rand) (string, error) {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		return "", err
 	}
-	pause(ctx, d)
+	rig.Pause(ctx, d)
 	return "for " + d.Round(time.Millisecond).String(), syscall.Kill(pid, syscall.SIGCONT)
 }
 
@@ -146,7 +151,7 @@ func lockTables(ctx context.Context, b *bed, _ *rand.Rand) (string, error) {
 	if _, err := conn.ExecContext(ctx, "FLUSH TABLES WITH READ LOCK"); err != nil {
 		return "", err
 	}
-	pause(ctx, 2*time.Second)
+	rig.Pause(ctx, 2*time.Second)
 	_, err = conn.ExecContext(ctx, "UNLOCK TABLES")
 	return "for 2s", err
 }
@@ -164,7 +169,7 @@ func cutFault(line string) fault {
 func hangFault(line string) fault {
 	return fault{"hang the line to " + line, func(ctx context.Context, b *bed, _ *rand.Rand) (string, error) {
 		release := b.relays[line].Hang()
-		pause(ctx, 3*time.Second)
+		rig.Pause(ctx, 3*time.Second)
 		release()
 		return "for 3s", nil
 	}}
@@ -178,7 +183,7 @@ func (b *bed) storm(d time.Duration) {
 	r := chance(b.seed, 's')
 	turns := make([]sync.Mutex, len(faults)) // each held while its kind strikes
 	var striking sync.WaitGroup
-	for n, round := uint64(0), r.Perm(len(faults)); pause(ctx, between(r, time.Second, 3*time.Second)); n++ {
+	for n, round := uint64(0), r.Perm(len(faults)); rig.Pause(ctx, between(r, time.Second, 3*time.Second)); n++ {
 		if len(round) == 0 {
 			round = []int{r.IntN(len(faults))}
 		}
@@ -192,14 +197,14 @@ func (b *bed) storm(d time.Duration) {
 	}
 	striking.Wait()
 	for n, f := range faults {
-		for try := uint64(0); try < 3 && b.log.never(f.name); try++ {
+		for try := uint64(0); try < 3 && len(b.log.Missing(f.name)) > 0; try++ {
 			b.strike(f, chance(b.seed, 'm', uint64(n), try))
 		}
 	}
 }
 
 func (b *bed) strike(f fault, luck *rand.Rand) {
-	b.log.note("%s", f.name)
+	b.log.Note("%s", f.name)
 	what, err := f.strike(b.t.Context(), b, luck)
-	b.log.struck(f.name, what, err)
+	b.log.Struck(f.name, what, err)
 }

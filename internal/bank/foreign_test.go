@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/txmgr/txmgr/internal/rig"
 	"github.com/txmgr/txmgr/participant/mariadb"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -16,7 +17,7 @@ func (b *bed) prepareForeign() {
 	others := []string{"other", b.cluster[:len(b.cluster)-1], b.cluster + "x"}
 	gids := []string{"foreign", "4660_Zm9yZWlnbg==_YjE=", "txm_" + b.cluster} // the second as pgjdbc writes them
 	for _, cluster := range others {
-		gids = append(gids, txn.XID(cluster, newID(), 1))
+		gids = append(gids, txn.XID(cluster, rig.NewID(), 1))
 	}
 	b.exec(b.bank, "CREATE TABLE foreign_work (n int)")
 	b.exec(b.savings, "CREATE TABLE foreign_work (n int)")
@@ -31,7 +32,7 @@ func (b *bed) prepareForeign() {
 	}
 	names := []string{"'foreign'", "X'f0e1d2','b1',4660"}
 	for _, cluster := range others {
-		xid := txn.XID(cluster, newID(), 1)
+		xid := txn.XID(cluster, rig.NewID(), 1)
 		at := strings.LastIndexByte(xid, '_')
 		names = append(names, fmt.Sprintf("'%s','%s',%d", xid[:at], xid[at+1:], mariadb.FormatID))
 	}
@@ -48,7 +49,7 @@ func (b *bed) prepareForeign() {
 		}
 		b.must(conn.Close())
 	}
-	id := newID()
+	id := rig.NewID()
 	status, err := b.call(b.t.Context(), "prepare", id, "b1", txn.XID("other", id, 1), order{Legs: []leg{{inVault, outside, -1}}})
 	if err != nil || status != http.StatusOK {
 		b.t.Fatalf("another cluster's prepare at the vault was answered by %d, %v", status, err)

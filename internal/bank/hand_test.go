@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/txmgr/txmgr/internal/rig"
 	"github.com/txmgr/txmgr/participant/mariadb"
 	"github.com/txmgr/txmgr/participant/postgres"
 	"github.com/txmgr/txmgr/txn"
@@ -33,11 +34,13 @@ func (h *bankHand) prepare(ctx context.Context, id txn.ID) (txn.BranchID, error)
 	}
 	var s postgres.Session
 	const who = `SELECT pg_backend_pid(), pg_current_xact_id()::text::bigint, (SELECT system_identifier FROM pg_control_system()),
-		(SELECT backend_start FROM pg_stat_get_activity(pg_backend_pid())), (SELECT stats_reset FROM pg_stat_get_archiver())`
-	if err := h.conn.QueryRow(ctx, who).Scan(&s.PID, &s.XID, &s.System, &s.Start, &s.Recovered); err != nil {
+		(SELECT backend_start FROM pg_stat_get_activity(pg_backend_pid())), (SELECT stats_reset FROM pg_stat_get_archiver()),
+		format(' timeline=%s written=%s', left(pg_walfile_name(pg_current_wal_lsn()), 8), pg_logical_emit_message(false, 'txmgr', pg_current_xact_id()::text))`
+	var place string
+	if err := h.conn.QueryRow(ctx, who).Scan(&s.PID, &s.XID, &s.System, &s.Start, &s.Recovered, &place); err != nil {
 		return 0, err
 	}
-	branch, err := h.m.Enlist(ctx, id, txn.Enlistment{Participant: inBank, Session: s.String()})
+	branch, err := h.m.Enlist(ctx, id, txn.Enlistment{Participant: inBank, Session: s.String() + place})
 	if err != nil {
 		return 0, err
 	}
@@ -55,7 +58,7 @@ func (h *bankHand) end(ctx context.Context, commit, mayHaveEnded bool) error {
 		statement = "COMMIT PREPARED '" + h.xid + "'"
 	}
 	tried := mayHaveEnded
-	return until(ctx, func() error {
+	return rig.Until(ctx, func() error {
 		_, err := h.bank.ExecContext(ctx, statement)
 		var refused *pgconn.PgError
 		if errors.As(err, &refused) && refused.Code == pgUndefinedObject && tried {
@@ -133,7 +136,7 @@ func (h *savingsHand) end(ctx context.Context, commit, mayHaveEnded bool) error 
 	}
 	_ = h.conn.Raw(func(any) error { return driver.ErrBadConn }) // closes it
 	tried := h.same || mayHaveEnded
-	return until(ctx, func() error {
+	return rig.Until(ctx, func() error {
 		there, err := h.there(ctx)
 		if err != nil {
 			return err

@@ -3,9 +3,6 @@ package bank
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"sync"
 
 	"github.com/txmgr/txmgr/txn"
@@ -86,13 +83,4 @@ func byOutcome(e *entry) string {
 		return "no word of it"
 	}
 	return e.outcome
-}
-
-// sums writes counts in the order of their names.
-func sums(n map[string]int) string {
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(n)) {
-		parts = append(parts, fmt.Sprintf("%s %d", name, n[name]))
-	}
-	return strings.Join(parts, ", ")
 }

@@ -2,13 +2,10 @@ package bank
 
 import (
 	"cmp"
-	"context"
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
-	"strconv"
 	"testing"
 	"time"
 )
@@ -70,48 +67,4 @@ func chance(seed uint64, purpose ...uint64) *rand.Rand {
 // between draws a duration.
 func between(r *rand.Rand, least, most time.Duration) time.Duration {
 	return least + time.Duration(r.Int64N(int64(most-least)+1))
-}
-
-// pause waits, and reports whether ctx is still going on.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// until repeats try until it succeeds. The error is the last one of try, but not that
-// ctx has ended, if there was another one before.
-func until(ctx context.Context, try func() error) (last error) {
-	for {
-		err := try()
-		if err == nil {
-			return nil
-		}
-		if last == nil || ctx.Err() == nil {
-			last = err
-		}
-		if !pause(ctx, 50*time.Millisecond) {
-			return last
-		}
-	}
-}
-
-// freeAddress gives an address of this machine that nobody listens on, with a port
-// that no outgoing connection takes while its server is down.
-func freeAddress() (string, error) {
-	var last error
-	for range 100 {
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(20000+rand.IntN(12000)))
-		l, err := net.Listen("tcp", address)
-		if err == nil {
-			return address, l.Close()
-		}
-		last = err
-	}
-	return "", fmt.Errorf("no free port: %w", last)
 }

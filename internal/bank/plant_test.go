@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/txmgr/txmgr/internal/rig"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -21,6 +22,7 @@ type planted struct {
 	id    txn.ID
 	place string
 	gap   bool // in that gap, so that the coordinator may have been faster
+	typed bool // not planted: an application typed it
 	done  bool // committed; otherwise rolled back
 	want  txn.Hazard
 }
@@ -81,7 +83,7 @@ type hand interface {
 // plant prepares a branch, ends it by hand, and has the transaction decided, in this
 // order or, in the gap, the other.
 func (b *bed) plant(ctx context.Context, p planted, decision bool, r *rand.Rand) (planted, error) {
-	p.id = newID()
+	p.id = rig.NewID()
 	if _, err := b.m.Begin(ctx, txn.Options{ID: p.id, Name: "plant", Timeout: plantTime}); err != nil {
 		return p, fmt.Errorf("%w: %w", errVoid, err)
 	}
@@ -99,7 +101,7 @@ func (b *bed) plant(ctx context.Context, p planted, decision bool, r *rand.Rand)
 	}
 	votes := []txn.BranchVote{{Branch: branch, Vote: txn.VotePrepared}}
 	end := func() error { return h.end(ctx, p.done, p.gap) }
-	decide := func() error { return until(ctx, func() error { return b.decide(ctx, p, decision, votes) }) }
+	decide := func() error { return rig.Until(ctx, func() error { return b.decide(ctx, p, decision, votes) }) }
 	if p.gap {
 		end, decide = decide, end
 	}
@@ -127,7 +129,7 @@ func (b *bed) garden(ctx context.Context, rest time.Duration) {
 		kind := plantKinds[n%len(plantKinds)]
 		planting, cancel := context.WithTimeout(b.t.Context(), 2*time.Minute)
 		var p planted
-		err := until(planting, func() (err error) {
+		err := rig.Until(planting, func() (err error) {
 			r := chance(b.seed, 'p', uint64(n))
 			p, err = kind.plant(planting, b, n >= len(plantKinds) && r.IntN(2) == 0, r)
 			if err != nil && !errors.Is(err, errVoid) {
@@ -141,10 +143,10 @@ func (b *bed) garden(ctx context.Context, rest time.Duration) {
 			return
 		}
 		p.kind = kind.name
-		b.log.note("planted %v: %s, in the gap: %v", p.id, p.kind, p.gap)
+		b.log.Note("planted %v: %s, in the gap: %v", p.id, p.kind, p.gap)
 		b.plants.mu.Lock()
 		b.plants.all = append(b.plants.all, p)
 		b.plants.mu.Unlock()
-		pause(ctx, rest)
+		rig.Pause(ctx, rest)
 	}
 }

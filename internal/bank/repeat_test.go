@@ -40,7 +40,7 @@ func repeatRequests(ctx context.Context, b *bed, r *rand.Rand) (string, error) {
 			if expected := answersTo[branch.State]; branch.Participant == inVault && expected != nil && branch.Vote != txn.VoteNo {
 				n, err := b.repeat(ctx, &e, branch, expected)
 				if sent += n; err != nil {
-					b.log.note("a copy for %v was lost: %v", e.ID, err)
+					b.log.Note("a copy for %v was lost: %v", e.ID, err)
 				}
 			}
 		}

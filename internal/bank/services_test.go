@@ -14,6 +14,7 @@ import (
 
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/internal/relay"
+	"github.com/txmgr/txmgr/internal/rig"
 )
 
 func (b *bed) build() error {
@@ -29,13 +30,13 @@ func (b *bed) place() {
 	addresses := make([]string, 2+tellers)
 	for i := range addresses {
 		var err error
-		addresses[i], err = freeAddress()
+		addresses[i], err = rig.FreeAddress()
 		b.must(err)
 	}
 	b.desk, b.service, b.counters = addresses[0], addresses[1], addresses[2:]
 	for name, to := range map[string]string{
 		"desk": b.desk, inVault: b.service,
-		inBank: fmt.Sprintf("127.0.0.1:%d", b.postgres.Port()), inSavings: fmt.Sprintf("127.0.0.1:%d", b.mariadb.Port()),
+		inBank: b.postgres.front.Address(), inSavings: fmt.Sprintf("127.0.0.1:%d", b.mariadb.Port()),
 	} {
 		r, err := relay.New("127.0.0.1:0", to)
 		b.must(err)
@@ -47,31 +48,31 @@ func (b *bed) place() {
 // startCoordinator starts it with small snapshots and a busy sweep.
 func (b *bed) startCoordinator() {
 	b.coordinator = b.process("coordinator", filepath.Join(b.dir, "txmgr"), answers("http://"+b.desk+"/readyz", http.StatusOK))
-	b.coordinator.args = []string{
+	b.coordinator.Args = []string{
 		"server", "--data-dir", filepath.Join(b.dir, "data"), "--listen", b.desk,
 		"--log-level", "warn", "--sweep-interval", "1s", "--snapshot-bytes", "4000000",
 	}
-	b.must(b.coordinator.start(b.t.Context()))
+	b.must(b.coordinator.Start(b.t.Context()))
 	var err error
-	b.m, err = client.Open(client.Config{Address: "http://" + b.desk, RequestTimeout: patience})
+	b.m, err = client.Open(client.Config{Address: "http://" + b.desk, RequestTimeout: rig.Patience})
 	b.must(err)
 	b.t.Cleanup(func() { _ = b.m.Close() })
 }
 
 func (b *bed) startVault() {
 	b.vault = b.process("vault", b.self(), answers("http://"+b.service, 0))
-	b.vault.env = b.role(roleVault, func(uint64) any {
+	b.vault.Env = b.role(roleVault, func(uint64) any {
 		return vaultConfig{Address: b.service, Database: b.vaultDSN(), Postgres: b.vaultPostgres}
 	})
-	b.must(b.vault.start(b.t.Context()))
+	b.must(b.vault.Start(b.t.Context()))
 }
 
 // placeTellers makes the tellers and does not start them. The first one has little
-// patience.
+// rig.Patience.
 func (b *bed) placeTellers() {
 	for i, address := range b.counters {
 		p := b.process(fmt.Sprintf("teller-%d", i+1), b.self(), answers("http://"+address, 0))
-		p.line = func(line string) {
+		p.Line = func(line string) {
 			if err := b.ledger.hear(line); err != nil {
 				b.t.Errorf("teller %d: %v", i+1, err)
 			}
@@ -83,15 +84,15 @@ func (b *bed) placeTellers() {
 		if i == 0 {
 			c.Patience = 400 * time.Millisecond
 		}
-		p.env = b.role(roleTeller, func(life uint64) any { c.Life = life; return c })
+		p.Env = b.role(roleTeller, func(life uint64) any { c.Life = life; return c })
 		b.tellers = append(b.tellers, p)
 	}
 }
 
-func (b *bed) process(name, path string, ready func(context.Context) error) *process {
-	p := &process{name: name, path: path, ready: ready, line: func(string) {}, fail: b.t.Errorf}
-	b.must(p.keep(*flagLogs))
-	b.t.Cleanup(p.kill)
+func (b *bed) process(name, path string, ready func(context.Context) error) *rig.Process {
+	p := &rig.Process{Name: name, Path: path, Ready: ready, Fail: b.t.Errorf}
+	b.must(p.Keep(*flagLogs))
+	b.t.Cleanup(p.Kill)
 	return p
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/txmgr/txmgr/internal/rig"
 	"github.com/txmgr/txmgr/participant/mariadb"
 	"github.com/txmgr/txmgr/participant/postgres"
 	"github.com/txmgr/txmgr/txn"
@@ -48,7 +49,7 @@ func (b *bed) squat(ctx context.Context, place string) {
 	defer db.Close()
 	bank, savings := postgres.New(inBank, pool), mariadb.New(inSavings, db)
 	update := "UPDATE squat SET n = n + 1 WHERE id = 1"
-	for pause(ctx, 500*time.Millisecond) {
+	for rig.Pause(ctx, 500*time.Millisecond) {
 		opening, cancel := context.WithTimeout(ctx, squatTime)
 		tx, err := txn.Start(opening, b.m, txn.Options{Name: "squat in " + place, Timeout: squatTime})
 		cancel()
@@ -78,7 +79,7 @@ func (b *bed) await(ctx context.Context, place string, due time.Time) {
 	}
 	waiting, cancel := context.WithDeadline(ctx, due.Add(squatLimit))
 	defer cancel()
-	err := until(waiting, func() error {
+	err := rig.Until(waiting, func() error {
 		var n int
 		return query(waiting, other, locks, &n)
 	})

@@ -3,7 +3,6 @@ package bank
 import (
 	"bytes"
 	"context"
-	crand "crypto/rand"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -25,6 +24,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/internal/rig"
 	"github.com/txmgr/txmgr/participant/mariadb"
 	"github.com/txmgr/txmgr/participant/postgres"
 	"github.com/txmgr/txmgr/participant/web"
@@ -153,7 +153,7 @@ func openMariaDB(dsn string) (*sql.DB, error) {
 func (t *teller) work(ctx context.Context, n uint64) {
 	r := chance(t.Seed, t.Life, n)
 	for ctx.Err() == nil {
-		tr := draw(r, newID())
+		tr := draw(r, rig.NewID())
 		t.say(report{Begin: &tr})
 		outcome, detail := t.try(&tr, r.Uint64())
 		t.say(report{End: &end{tr.ID, outcome, detail}})
@@ -161,14 +161,8 @@ func (t *teller) work(ctx context.Context, n uint64) {
 		if outcome != saidOK {
 			rest = between(r, 10*time.Millisecond, 100*time.Millisecond) // something may be down
 		}
-		pause(ctx, rest)
+		rig.Pause(ctx, rest)
 	}
-}
-
-func newID() txn.ID {
-	var chance [10]byte
-	_, _ = crand.Read(chance[:]) // never fails
-	return txn.NewID(time.Now(), chance)
 }
 
 // say writes a line. It is out before the next step: a kill does not take it back.
@@ -202,10 +196,13 @@ func (t *teller) try(tr *transfer, luck uint64) (outcome, detail string) {
 		return t.transfer(ctx, tx, tr, luck)
 	})
 	outcome = saidOther
-	switch rolledBack, inDoubt := errors.Is(err, txn.ErrRolledBack), errors.Is(err, txn.ErrInDoubt); {
+	inDoubt := errors.Is(err, txn.ErrInDoubt) || errors.Is(err, txn.ErrHazard) && tr.Kind == kindTyped
+	switch rolledBack, byHand := errors.Is(err, txn.ErrRolledBack), errors.Is(err, txn.ErrEndedByHand); {
 	case err == nil:
 		return saidOK, ""
-	case rolledBack && inDoubt:
+	case rolledBack && (inDoubt || byHand), byHand && tr.Kind != kindTyped:
+	case byHand:
+		outcome = saidByHand
 	case rolledBack:
 		outcome = saidRolledBack
 	case inDoubt:
@@ -229,6 +226,9 @@ func (t *teller) transfer(ctx context.Context, tx *txn.Tx, tr *transfer, luck ui
 		} else {
 			err = t.do(ctx, tx, tr, place, luck)
 		}
+		if err == nil && place == tr.TypedAt {
+			err = t.typed(ctx, tx, tr, luck)
+		}
 		if err != nil {
 			return err
 		}
@@ -237,7 +237,7 @@ func (t *teller) transfer(ctx context.Context, tx *txn.Tx, tr *transfer, luck ui
 	case kindPanic:
 		panic(errPanic)
 	case kindAbandon:
-		pause(context.Background(), tr.Timeout+time.Second) // deaf to the end of ctx
+		rig.Pause(context.Background(), tr.Timeout+time.Second) // deaf to the end of ctx
 	}
 	return nil
 }

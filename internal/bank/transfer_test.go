@@ -42,6 +42,11 @@ type transfer struct {
 	Reads []string `json:"reads,omitempty"`
 	// Away is the place whose legs another teller is asked to do.
 	Away string `json:"away,omitempty"`
+	// Typed is the statement that ends the branch at TypedAt past the SDK, and Late is
+	// what is done there afterwards, outside of the transaction.
+	Typed   string `json:"typed,omitempty"`
+	TypedAt string `json:"typed_at,omitempty"`
+	Late    []leg  `json:"late,omitempty"`
 }
 
 // The kinds of transfers.
@@ -53,6 +58,7 @@ const (
 	kindPanic    = "panic"
 	kindAway     = "away"  // another process votes, too
 	kindHasty    = "hasty" // its caller goes away in the middle
+	kindTyped    = "typed" // its own SQL ends a branch
 )
 
 // kinds says how often in a hundred each comes.
@@ -60,7 +66,7 @@ var kinds = []struct {
 	kind  string
 	share int
 }{
-	{kindPlain, 56}, {kindAway, 18}, {kindHasty, 6}, {kindRead, 8}, {kindOverdraw, 8}, {kindPanic, 3}, {kindAbandon, 1},
+	{kindPlain, 53}, {kindAway, 18}, {kindHasty, 6}, {kindRead, 8}, {kindOverdraw, 8}, {kindPanic, 3}, {kindAbandon, 1}, {kindTyped, 3},
 }
 
 // draw makes a transfer up.
@@ -70,7 +76,7 @@ func draw(r *rand.Rand, id txn.ID) transfer {
 		tr.Timeout = between(r, 8*time.Second, 12*time.Second)
 	}
 	route := drawRoute(r)
-	if tr.Kind == kindAway && !slices.ContainsFunc(route, func(p string) bool { return p != inVault }) {
+	if (tr.Kind == kindAway || tr.Kind == kindTyped) && !slices.ContainsFunc(route, func(p string) bool { return p != inVault }) {
 		route = []string{inBank, inSavings}
 	}
 	if tr.Kind == kindRead {
@@ -82,6 +88,8 @@ func draw(r *rand.Rand, id txn.ID) transfer {
 	case tr.Kind == kindOverdraw:
 		tr.Legs[0].Delta -= 100 * opening
 		tr.Legs[1].Delta += 100 * opening
+	case tr.Kind == kindTyped:
+		drawTyped(r, &tr)
 	case tr.Kind == kindAway:
 		for _, l := range tr.Legs {
 			if l.Place != inVault {
@@ -161,6 +169,7 @@ func (tr *transfer) takesPart() (in []string) {
 // The outcomes of transfers, as tellers report them.
 const (
 	saidOK          = "ok"
+	saidByHand      = "ended by hand"
 	saidRolledBack  = "rolled back"
 	saidInDoubt     = "in doubt"
 	saidUnavailable = "unavailable" // it has not begun

@@ -27,6 +27,11 @@ type Bed struct {
 	Tune func(*raft.Config)
 	// Wall is the wall clock. Nil: time.Now.
 	Wall func() time.Time
+	// Steady is the clock that counts ticks, which may stand still. Nil: time.Now.
+	Steady func() time.Time
+	// Awake returns when the node's process is not halted: a goroutine that calls it stands still as all of a halted process
+	// does. Nil: it is never halted.
+	Awake func()
 }
 
 // Log is a log in memory.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/internal/rig"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -23,31 +24,32 @@ type bed struct {
 	net   *network
 	nodes []*node
 	m     *client.Client // knows all three
-	log   *chronicle
+	log   *rig.Chronicle
 }
 
 // newBed makes a cluster whose nodes are down, with TLS and tokens, as "txmgr config
 // init" makes them for users. args are for each server.
 func newBed(t *testing.T, args ...string) *bed {
-	b := &bed{t: t, net: newNetwork(t), log: newChronicle()}
+	b := &bed{t: t, net: newNetwork(t), log: new(rig.Chronicle)}
 	var err error
 	b.dir, err = os.MkdirTemp(scratch, "bed-")
 	b.must(err)
 	t.Cleanup(b.tell)
 	config := []string{"config", "init", "--dir", b.papers()}
 	for i := range size {
-		n := &node{t: t, net: b.net, n: i, name: fmt.Sprintf("n%d", i+1)}
+		n := newNode(t, b.net, i)
 		b.nodes = append(b.nodes, n)
-		config = append(config, "--node", n.name+"="+b.net.address(i))
+		config = append(config, "--node", n.Name+"="+b.net.address(i))
 	}
 	b.tool(program, config...)
 	for _, n := range b.nodes {
-		n.dir = filepath.Join(b.dir, n.name)
+		n.dir = filepath.Join(b.dir, n.Name)
 		b.must(os.Mkdir(n.dir, 0o700))
-		n.args = append([]string{"--config", filepath.Join(b.papers(), n.name, "server.yaml"), "--data-dir", n.dir}, args...)
+		n.args = append([]string{"--config", filepath.Join(b.papers(), n.Name, "server.yaml"), "--data-dir", n.dir}, args...)
+		n.wrap()
 		n.m = b.open(n.api(), 5*time.Second)
 		t.Cleanup(func() {
-			n.kill()
+			n.Kill()
 			n.keep(os.Getenv("TXMGR_CLUSTER_LOGS"))
 		})
 	}
@@ -99,7 +101,7 @@ func (b *bed) must(err error) {
 func (b *bed) form() {
 	b.t.Helper()
 	for _, n := range b.nodes {
-		b.must(n.start())
+		b.must(n.Start(b.t.Context()))
 	}
 	b.whole()
 }
@@ -136,7 +138,7 @@ func (b *bed) together(ctx context.Context, want int) error {
 		}
 		if s.LeaderID != leader.Node || s.Term != leader.Term || s.LogIndex+50 < leader.LogIndex || s.Waiting != "" {
 			return fmt.Errorf("%s follows %q in term %d at entry %d and waits for %q; %s leads in term %d at entry %d",
-				n.name, s.LeaderID, s.Term, s.LogIndex, s.Waiting, leader.Node, leader.Term, leader.LogIndex)
+				n.Name, s.LeaderID, s.Term, s.LogIndex, s.Waiting, leader.Node, leader.Term, leader.LogIndex)
 		}
 	}
 	return nil
@@ -204,7 +206,7 @@ func (b *bed) roles(ctx context.Context) (leader *node, followers []*node, err e
 // lead has a node lead.
 func (b *bed) lead(n *node) {
 	b.t.Helper()
-	b.soon(patience, n.name+" leads", func(ctx context.Context) error {
+	b.soon(patience, n.Name+" leads", func(ctx context.Context) error {
 		s, err := n.status(ctx)
 		if err != nil || s.Leader {
 			return err
@@ -220,7 +222,7 @@ func (b *bed) lead(n *node) {
 func (b *bed) id(n *node) string {
 	b.t.Helper()
 	var id string
-	b.soon(patience, n.name+" says its id", func(ctx context.Context) error {
+	b.soon(patience, n.Name+" says its id", func(ctx context.Context) error {
 		s, err := n.status(ctx)
 		id = s.Node
 		return err
@@ -235,6 +237,6 @@ func (b *bed) tell() {
 	}
 	b.t.Logf("what happened:\n%s", b.log)
 	for _, n := range b.nodes {
-		b.t.Logf("the end of what %s said:\n%s", n.name, n.text(12<<10))
+		b.t.Logf("the end of what %s said:\n%s", n.Name, n.text(12<<10))
 	}
 }

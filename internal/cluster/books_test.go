@@ -40,7 +40,7 @@ func (m *money) settle() {
 		leader, err := leading(all)
 		for n, s := range all {
 			if err == nil && (s.Committed != leader.Committed || s.RolledBack != leader.RolledBack || s.Open+s.Undone+leader.Open+leader.Undone > 0) {
-				err = fmt.Errorf("%s has %d committed, %d rolled back, %d open; the leader %d, %d, %d", n.name,
+				err = fmt.Errorf("%s has %d committed, %d rolled back, %d open; the leader %d, %d, %d", n.Name,
 					s.Committed, s.RolledBack, s.Open+s.Undone, leader.Committed, leader.RolledBack, leader.Open+leader.Undone)
 			}
 		}
@@ -177,7 +177,7 @@ func (t *tellers) everywhere(k books) {
 			for tr := range work {
 				for _, n := range b.nodes {
 					if why := t.ask(n, tr, len(k.journal[tr.id.String()]) > 0); why != "" {
-						b.t.Errorf("%v (%s), of which its teller was told %q: %s says: %s", tr.id, tr.kind, tr.outcome, n.name, why)
+						b.t.Errorf("%v (%s), of which its teller was told %q: %s says: %s", tr.id, tr.kind, tr.outcome, n.Name, why)
 					}
 				}
 			}

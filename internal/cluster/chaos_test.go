@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/txmgr/txmgr/internal/rig"
 )
 
 // chaos is a cluster to which everything happens.
@@ -39,12 +41,12 @@ func TestChaos(t *testing.T) {
 	busy.Go(func() { telling.work(ctx, workers) })
 	busy.Go(func() { dozing.work(ctx, resting) })
 	c.storm(d)
-	b.log.note("the storm is over")
+	b.log.Note("the storm is over")
 	stop()
 	b.must(b.net.heal())
 	b.whole()
 	busy.Wait()
-	b.log.note("the tellers have gone home")
+	b.log.Note("the tellers have gone home")
 	c.money.settle()
 	telling.audit()
 	c.enough(telling, dozing, d)
@@ -54,8 +56,8 @@ func TestChaos(t *testing.T) {
 func (c *chaos) enough(telling *tellers, dozing *sleepers, d time.Duration) {
 	t := c.b.t
 	for _, f := range append(append([]fault{}, nodeFaults...), databaseFaults...) {
-		if never, why := c.b.log.never(f.name); never {
-			t.Errorf("%s: it never struck (%v)", f.name, why)
+		if never := c.b.log.Missing(f.name); len(never) > 0 {
+			t.Errorf("it never struck: %s", never[0])
 		}
 	}
 	outcomes := telling.tally("")
@@ -69,8 +71,8 @@ func (c *chaos) enough(telling *tellers, dozing *sleepers, d time.Duration) {
 	if least := int(d.Seconds()); n < least || dozing.unknown > 0 {
 		t.Errorf("%d deadlines were seen, want %d, and %d were never seen to come", n, least, dozing.unknown)
 	}
-	t.Logf("transfers: %s; reads after an acknowledgement, of any node: %d", sums(outcomes), telling.reads)
-	t.Logf("faults: %s", c.b.log.counts())
+	t.Logf("transfers: %s; reads after an acknowledgement, of any node: %d", rig.Sums(outcomes), telling.reads)
+	t.Logf("faults: %s", c.b.log.Counts())
 }
 
 // storm lets faults strike for some time, of every kind before any comes again, and
@@ -84,7 +86,7 @@ func (c *chaos) storm(d time.Duration) {
 	storming.Wait()
 	for _, f := range append(append([]fault{}, nodeFaults...), databaseFaults...) {
 		for try := 0; try < 3; try++ {
-			if never, _ := c.b.log.never(f.name); !never {
+			if len(c.b.log.Missing(f.name)) == 0 {
 				break
 			}
 			c.b.whole()
@@ -94,7 +96,7 @@ func (c *chaos) storm(d time.Duration) {
 }
 
 func (c *chaos) series(ctx context.Context, faults []fault, rest time.Duration) {
-	for round := rand.Perm(len(faults)); pause(ctx, rest+rand.N(rest)); round = round[1:] {
+	for round := rand.Perm(len(faults)); rig.Pause(ctx, rest+rand.N(rest)); round = round[1:] {
 		if len(round) == 0 {
 			round = []int{rand.IntN(len(faults))}
 		}
@@ -103,7 +105,7 @@ func (c *chaos) series(ctx context.Context, faults []fault, rest time.Duration) 
 }
 
 func (c *chaos) strike(ctx context.Context, f fault) {
-	c.b.log.note("%s", f.name)
+	c.b.log.Note("%s", f.name)
 	what, err := f.strike(ctx, c)
-	c.b.log.struck(f.name, what, err)
+	c.b.log.Struck(f.name, what, err)
 }

@@ -13,7 +13,7 @@ func TestFewDescriptors(t *testing.T) {
 	const limit = "128"
 	b := newBed(t)
 	for _, n := range b.nodes {
-		n.wrap = []string{"prlimit", "--nofile=" + limit + ":" + limit}
+		n.wrap("prlimit", "--nofile="+limit+":"+limit)
 	}
 	b.form()
 	l := b.load(patience)
@@ -37,7 +37,7 @@ func TestFewDescriptors(t *testing.T) {
 	l.check()
 	for _, n := range b.nodes {
 		if !n.up() {
-			t.Errorf("%s has ended", n.name)
+			t.Errorf("%s has ended", n.Name)
 		}
 	}
 }

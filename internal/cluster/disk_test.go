@@ -90,7 +90,7 @@ func (b *bed) small(n *node, most string) {
 // unmounted unmounts what is at a node's data directory when the test is over.
 func (b *bed) unmounted(n *node) {
 	b.t.Cleanup(func() {
-		n.kill()
+		n.Kill()
 		if err := syscall.Unmount(n.dir, 0); err != nil {
 			b.t.Errorf("unmounting %s: %v", n.dir, err)
 		}
@@ -118,7 +118,7 @@ func TestDiskFull(t *testing.T) {
 			victims = append(victims, leader)
 		}
 		for _, n := range victims {
-			n.mayEnd()
+			n.MayEnd()
 		}
 		for _, n := range victims {
 			b.must(fill(n.ballast()))
@@ -131,7 +131,7 @@ func TestDiskFull(t *testing.T) {
 		}
 		for _, n := range victims {
 			b.must(os.Remove(n.ballast()))
-			b.must(n.start())
+			b.must(n.Start(b.t.Context()))
 		}
 		b.whole()
 		l.goesOn()
@@ -145,10 +145,10 @@ func (n *node) ballast() string { return filepath.Join(n.dir, "ballast") }
 // fullEnd waits until a node has ended because its disk is full.
 func (b *bed) fullEnd(n *node) {
 	b.t.Helper()
-	state, err := n.ended(patience)
+	state, err := n.Ended(patience)
 	b.must(err)
 	if state.Success() || !strings.Contains(n.text(16<<10), "no space left on device") {
-		b.t.Errorf("%s, whose disk is full, ended with %v and said:\n%s", n.name, state, n.text(4<<10))
+		b.t.Errorf("%s, whose disk is full, ended with %v and said:\n%s", n.Name, state, n.text(4<<10))
 	}
 }
 
@@ -181,21 +181,21 @@ func TestDiskErrors(t *testing.T) {
 	l := b.load(patience)
 	for _, call := range []string{"fdatasync", "pwrite64"} {
 		leader, _ := b.leader()
-		leader.mayEnd()
+		leader.MayEnd()
 		trace := filepath.Join(b.dir, call)
-		cmd := exec.Command("strace", "-f", "-o", trace, "-e", "trace="+call, "-e", "inject="+call+":error=EIO", "-p", fmt.Sprint(leader.pid()))
+		cmd := exec.Command("strace", "-f", "-o", trace, "-e", "trace="+call, "-e", "inject="+call+":error=EIO", "-p", fmt.Sprint(leader.PID()))
 		b.must(cmd.Start())
-		state, err := leader.ended(patience)
+		state, err := leader.Ended(patience)
 		_ = cmd.Wait() // it ends with the node
 		b.must(err)
-		if state.Success() || !strings.Contains(leader.text(16<<10), "log failed") {
-			t.Errorf("%s: %s ended with %v and said:\n%s", call, leader.name, state, leader.text(4<<10))
+		if state.Success() || !strings.Contains(leader.text(16<<10), "log store has failed") {
+			t.Errorf("%s: %s ended with %v and said:\n%s", call, leader.Name, state, leader.text(4<<10))
 		}
 		if text, _ := os.ReadFile(trace); !bytes.Contains(text, []byte("INJECTED")) {
 			t.Fatalf("%s: no fault was injected:\n%s", call, text)
 		}
 		l.goesOn()
-		b.must(leader.start())
+		b.must(leader.Start(b.t.Context()))
 		b.whole()
 	}
 	l.check()
@@ -219,7 +219,7 @@ func (b *bed) cutPower(all ...*node) {
 	b.t.Helper()
 	const shutdown = 0x8004587d // EXT4_IOC_SHUTDOWN
 	for _, n := range all {
-		n.mayEnd()
+		n.MayEnd()
 		dir, err := os.Open(n.dir)
 		b.must(err)
 		how := uint32(2) // without flushing its journal
@@ -230,7 +230,7 @@ func (b *bed) cutPower(all ...*node) {
 		}
 	}
 	for _, n := range all {
-		n.kill()
+		n.Kill()
 	}
 	for _, n := range all {
 		b.must(syscall.Unmount(n.dir, 0))
@@ -251,13 +251,13 @@ func TestPowerCut(t *testing.T) {
 	leader, _ := b.leader()
 	b.cutPower(leader)
 	l.goesOn()
-	b.must(leader.start())
+	b.must(leader.Start(b.t.Context()))
 	b.whole()
 	for range 2 {
 		l.goesOn()
 		b.cutPower(b.nodes...)
 		for _, n := range b.nodes {
-			b.must(n.start())
+			b.must(n.Start(b.t.Context()))
 		}
 		b.whole()
 	}
@@ -280,7 +280,7 @@ func TestFlippedBits(t *testing.T) {
 	_, followers := b.leader()
 	victim := followers[0]
 	old := b.id(victim)
-	b.must(victim.stop())
+	b.must(victim.Stop(patience))
 	file := filepath.Join(victim.dir, "log.db")
 	text, err := os.ReadFile(file)
 	b.must(err)
@@ -289,9 +289,9 @@ func TestFlippedBits(t *testing.T) {
 		t.Fatal("the log does not hold the name")
 	}
 	b.must(os.WriteFile(file, damaged, 0o600))
-	b.must(victim.start())
-	victim.mayEnd()
-	state, err := victim.ended(patience)
+	b.must(victim.Start(b.t.Context()))
+	victim.MayEnd()
+	state, err := victim.Ended(patience)
 	b.must(err)
 	if said := victim.text(4 << 10); state.Success() || !strings.Contains(said, "corrupt") || !strings.Contains(said, file) {
 		t.Errorf("the damaged log was answered by %v and:\n%s", state, said)
@@ -302,7 +302,7 @@ func TestFlippedBits(t *testing.T) {
 	l := b.load(patience)
 	b.must(b.m.Remove(t.Context(), old, "the test", "its disk has failed"))
 	b.must(os.RemoveAll(victim.dir))
-	b.must(victim.start())
+	b.must(victim.Start(b.t.Context()))
 	b.whole()
 	if now := b.id(victim); now == old {
 		t.Errorf("a node with an empty directory has its old id, %s", now)

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/txmgr/txmgr/internal/rig"
 )
 
 // fault is something bad that happens. strike returns when it is over, and says what
@@ -51,14 +53,14 @@ var (
 				return "", err
 			}
 			d := between(time.Second, c.long)
-			return fmt.Sprintf("%s, for %v", leader.name, d.Round(time.Millisecond)), leader.halt(ctx, d, nil)
+			return fmt.Sprintf("%s, for %v", leader.Name, d.Round(time.Millisecond)), leader.Halt(ctx, d, nil)
 		}},
 		{"unplug the leader", func(ctx context.Context, c *chaos) (string, error) {
 			leader, _, err := c.b.roles(ctx)
 			if err != nil {
 				return "", err
 			}
-			return c.cut(ctx, leader.name+" from everybody", func() error { return c.b.net.plug(leader.n, false) })
+			return c.cut(ctx, leader.Name+" from everybody", func() error { return c.b.net.plug(leader.n, false) })
 		}},
 		{"cut the leader off", func(ctx context.Context, c *chaos) (string, error) {
 			leader, followers, err := c.b.roles(ctx)
@@ -66,7 +68,7 @@ var (
 				return "", err
 			}
 			// Clients and databases still reach it.
-			return c.cut(ctx, leader.name+" from the other nodes", func() error {
+			return c.cut(ctx, leader.Name+" from the other nodes", func() error {
 				return errors.Join(c.b.net.part(leader.n, followers[0].n), c.b.net.part(leader.n, followers[1].n))
 			})
 		}},
@@ -75,7 +77,7 @@ var (
 			if err != nil {
 				return "", err
 			}
-			return c.cut(ctx, leader.name+" does not hear the others", func() error {
+			return c.cut(ctx, leader.Name+" does not hear the others", func() error {
 				return errors.Join(c.b.net.deafen(leader.n, followers[0].n), c.b.net.deafen(leader.n, followers[1].n))
 			})
 		}},
@@ -84,7 +86,7 @@ var (
 			if err != nil {
 				return "", err
 			}
-			return c.cut(ctx, leader.name+" is not heard", func() error {
+			return c.cut(ctx, leader.Name+" is not heard", func() error {
 				return errors.Join(c.b.net.deafen(followers[0].n, leader.n), c.b.net.deafen(followers[1].n, leader.n))
 			})
 		}},
@@ -93,7 +95,7 @@ var (
 			if err != nil {
 				return "", err
 			}
-			return c.cut(ctx, leader.name+" from "+followers[0].name, func() error { return c.b.net.part(leader.n, followers[0].n) })
+			return c.cut(ctx, leader.Name+" from "+followers[0].Name, func() error { return c.b.net.part(leader.n, followers[0].n) })
 		}},
 		{"slow and lossy lines", slowLines},
 		{"change the leader again and again", changeLeaders},
@@ -112,14 +114,14 @@ func (c *chaos) killed(ctx context.Context, victims ...*node) (string, error) {
 	var dying sync.WaitGroup
 	names := ""
 	for _, n := range victims {
-		names += n.name + " "
-		dying.Go(n.kill)
+		names += n.Name + " "
+		dying.Go(n.Kill)
 	}
 	dying.Wait()
 	down := between(0, c.long/2)
-	pause(ctx, down)
+	rig.Pause(ctx, down)
 	for _, n := range victims {
-		if err := n.start(); err != nil {
+		if err := n.Start(ctx); err != nil {
 			return "", err
 		}
 	}
@@ -132,7 +134,7 @@ func (c *chaos) cut(ctx context.Context, what string, disturb func() error) (str
 		return "", errors.Join(err, c.b.net.heal())
 	}
 	d := between(c.long/2, c.long)
-	pause(ctx, d)
+	rig.Pause(ctx, d)
 	return fmt.Sprintf("%s, for %v", what, d.Round(time.Millisecond)), c.b.net.heal()
 }
 
@@ -150,7 +152,7 @@ func slowLines(ctx context.Context, c *chaos) (string, error) {
 		overs = append(overs, over)
 	}
 	if failure == nil {
-		pause(ctx, c.long)
+		rig.Pause(ctx, c.long)
 	}
 	packets, lost := 0, 0
 	for _, over := range overs {
@@ -173,7 +175,7 @@ func changeLeaders(ctx context.Context, c *chaos) (string, error) {
 		if last = c.b.m.TransferLeader(ctx, ""); last == nil {
 			changes++
 		}
-		if !pause(ctx, 200*time.Millisecond) {
+		if !rig.Pause(ctx, 200*time.Millisecond) {
 			break
 		}
 	}
@@ -194,7 +196,7 @@ func restartDatabase(ctx context.Context, db database) (string, error) {
 	if err := db.Kill(ctx); err != nil {
 		return "", err
 	}
-	pause(ctx, down)
+	rig.Pause(ctx, down)
 	return fmt.Sprintf("down for %v", down.Round(time.Millisecond)), db.Start(context.WithoutCancel(ctx))
 }
 
@@ -211,7 +213,7 @@ func cutLine(place string) fault {
 func hangLine(place string) fault {
 	return fault{"hang the line to " + place, func(ctx context.Context, c *chaos) (string, error) {
 		release := c.money.relays[place].Hang()
-		pause(ctx, 3*time.Second)
+		rig.Pause(ctx, 3*time.Second)
 		release()
 		return "for 3s", nil
 	}}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/internal/rig"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -32,7 +33,7 @@ type ack struct {
 // run makes commits until ctx ends.
 func (p *beats) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		a := ack{id: newID(), began: time.Now()}
+		a := ack{id: rig.NewID(), began: time.Now()}
 		err := commitNothing(ctx, p.c, a.id)
 		a.ended = time.Now()
 		p.mu.Lock()
@@ -42,22 +43,23 @@ func (p *beats) run(ctx context.Context) {
 			p.errs = append(p.errs, err)
 		}
 		p.mu.Unlock()
-		pause(ctx, 5*time.Millisecond)
+		rig.Pause(ctx, 5*time.Millisecond)
 	}
 }
 
 func commitNothing(ctx context.Context, c *client.Client, id txn.ID) error {
-	if _, err := c.Begin(ctx, txn.Options{ID: id, Name: "beat", Timeout: time.Minute}); err != nil {
+	begun, err := c.Begin(ctx, txn.Options{ID: id, Name: "beat", Timeout: time.Minute})
+	if err != nil {
 		return err
 	}
-	_, err := c.Commit(ctx, id, txn.Commitment{})
+	_, err = c.Commit(ctx, begun.ID, txn.Commitment{})
 	return err
 }
 
 // after waits for the first commit that was begun after an instant.
 func (p *beats) after(ctx context.Context, then time.Time) (ack, error) {
 	var found ack
-	err := until(ctx, func(context.Context) error {
+	err := rig.Until(ctx, func() error {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		for i := len(p.acks); i > 0 && p.acks[i-1].ended.After(then); i-- {
@@ -86,7 +88,7 @@ func (p *beats) kept(b *bed, least int) {
 		for _, a := range p.acks {
 			info, err := n.m.Get(txn.AllowStale(b.t.Context()), a.id)
 			if err != nil || info.State != txn.Committed {
-				b.t.Errorf("%v was acknowledged as committed; %s says %v, %v", a.id, n.name, info.State, err)
+				b.t.Errorf("%v was acknowledged as committed; %s says %v, %v", a.id, n.Name, info.State, err)
 				break
 			}
 		}
@@ -111,12 +113,12 @@ func TestLeaderKills(t *testing.T) {
 	for range killCount(t) {
 		leader, _ := b.leader()
 		start := time.Now()
-		leader.kill()
+		leader.Kill()
 		a, err := p.after(ctx, time.Now())
 		b.must(err)
 		took = append(took, a.ended.Sub(start))
-		b.log.note("%s was killed; the next commit came after %v", leader.name, a.ended.Sub(start).Round(time.Millisecond))
-		b.must(leader.start())
+		b.log.Note("%s was killed; the next commit came after %v", leader.Name, a.ended.Sub(start).Round(time.Millisecond))
+		b.must(leader.Start(b.t.Context()))
 		b.whole()
 	}
 	cancel()
@@ -143,7 +145,7 @@ func (b *bed) level(ctx context.Context) error {
 	leader, err := leading(all)
 	for n, s := range all {
 		if err == nil && s.Committed != leader.Committed {
-			err = fmt.Errorf("%s has %d commits, the leader %d", n.name, s.Committed, leader.Committed)
+			err = fmt.Errorf("%s has %d commits, the leader %d", n.Name, s.Committed, leader.Committed)
 		}
 	}
 	return err
@@ -159,7 +161,7 @@ func (p *beats) ask(n *node) {
 	defer cancel()
 	info, err := n.m.Get(ctx, last.id)
 	if errors.Is(err, txn.ErrNotFound) || err == nil && info.State != txn.Committed {
-		n.t.Errorf("%v was acknowledged as committed; %s said %v, %v", last.id, n.name, info.State, err)
+		n.t.Errorf("%v was acknowledged as committed; %s said %v, %v", last.id, n.Name, info.State, err)
 	}
 }
 
@@ -183,7 +185,7 @@ func TestHaltedLeader(t *testing.T) {
 		old := b.id(leader)
 		before := time.Now()
 		var asking sync.WaitGroup
-		b.must(leader.halt(ctx, d, func() {
+		b.must(leader.Halt(ctx, d, func() {
 			// What was acknowledged meanwhile is asked for, and waits in its sockets.
 			for range 50 {
 				asking.Go(func() { p.ask(leader) })
@@ -222,10 +224,10 @@ func TestRollingRestart(t *testing.T) {
 	leader, followers := b.leader()
 	for _, n := range append(followers, leader) {
 		start := time.Now()
-		b.must(n.stop())
-		b.must(n.start())
+		b.must(n.Stop(patience))
+		b.must(n.Start(b.t.Context()))
 		b.whole()
-		b.log.note("%s was restarted within %v", n.name, time.Since(start).Round(time.Millisecond))
+		b.log.Note("%s was restarted within %v", n.Name, time.Since(start).Round(time.Millisecond))
 		l.goesOn()
 	}
 	l.check()
@@ -250,7 +252,7 @@ func TestFollowerComesBack(t *testing.T) {
 	gone := followers[0]
 	from, err := gone.status(t.Context())
 	b.must(err)
-	gone.kill()
+	gone.Kill()
 	c := b.dial(patience)
 	var writing sync.WaitGroup
 	var enough atomic.Bool
@@ -258,7 +260,8 @@ func TestFollowerComesBack(t *testing.T) {
 	for range 32 {
 		writing.Go(func() {
 			for !enough.Load() {
-				if err := commitNothing(t.Context(), c, newID()); err != nil {
+				// Outcomes are kept for a second: the client makes the id, with its mark.
+				if err := commitNothing(t.Context(), c, txn.ID{}); err != nil {
 					failure.Store(&err)
 					return
 				}
@@ -266,7 +269,7 @@ func TestFollowerComesBack(t *testing.T) {
 		})
 	}
 	var to txn.Status
-	b.soon(patience, "enough was written", func(ctx context.Context) (err error) {
+	b.soon(3*patience, "enough was written", func(ctx context.Context) (err error) {
 		if to, err = c.Status(ctx); err == nil && to.LogIndex < from.LogIndex+away && failure.Load() == nil {
 			err = fmt.Errorf("entry %d of %d", to.LogIndex, from.LogIndex+away)
 		}
@@ -278,7 +281,7 @@ func TestFollowerComesBack(t *testing.T) {
 		t.Fatal(*p)
 	}
 	start := time.Now()
-	b.must(gone.start())
+	b.must(gone.Start(b.t.Context()))
 	b.soon(within, "it has caught up", func(ctx context.Context) error {
 		s, err := gone.status(ctx)
 		if err == nil && s.LogIndex < to.LogIndex {

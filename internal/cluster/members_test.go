@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/txmgr/txmgr/internal/rig"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -40,12 +41,12 @@ func TestRemovedLeader(t *testing.T) {
 	})
 	b.must(b.net.plug(removed.n, true))
 	b.powerless(removed, id)
-	removed.kill()
-	b.must(removed.start())
+	removed.Kill()
+	b.must(removed.Start(b.t.Context()))
 	b.powerless(removed, id)
-	removed.kill()
+	removed.Kill()
 	b.must(os.RemoveAll(removed.dir))
-	b.must(removed.start())
+	b.must(removed.Start(b.t.Context()))
 	b.whole()
 	if now := b.id(removed); now == id {
 		t.Errorf("a node with an empty directory has the id of one that was removed: %s", id)
@@ -64,7 +65,7 @@ func TestRemovedLeader(t *testing.T) {
 func (b *bed) powerless(n *node, id string) {
 	b.t.Helper()
 	b.soon(patience, "the others are a cluster", func(ctx context.Context) error { return b.together(ctx, size-1) })
-	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); pause(b.t.Context(), 200*time.Millisecond) {
+	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); rig.Pause(b.t.Context(), 200*time.Millisecond) {
 		all := b.statuses(b.t.Context())
 		for other, s := range all {
 			if other == n {
@@ -76,7 +77,7 @@ func (b *bed) powerless(n *node, id string) {
 				}
 			}
 			if s.LeaderID == id {
-				b.t.Fatalf("%s follows %s, which was removed", other.name, id)
+				b.t.Fatalf("%s follows %s, which was removed", other.Name, id)
 			}
 		}
 		others, err := leading(all)
@@ -86,7 +87,7 @@ func (b *bed) powerless(n *node, id string) {
 	}
 	ctx, cancel := context.WithTimeout(b.t.Context(), 2*time.Second)
 	defer cancel()
-	lost := newID()
+	lost := rig.NewID()
 	if _, err := n.m.Begin(ctx, txn.Options{ID: lost, Timeout: time.Minute}); err == nil {
 		if _, err := b.m.Get(b.t.Context(), lost); err != nil {
 			b.t.Errorf("%s, which was removed, has begun %v, of which the others say: %v", id, lost, err)
@@ -103,7 +104,7 @@ func TestRestoredCluster(t *testing.T) {
 	m := newMoney(b, 2*workers)
 	tell := newTellers(m, b.dial(patience), &sleepers{t: t, c: b.dial(patience)})
 	b.some(tell)
-	open := &transfer{id: newID(), kind: kindAbandon, from: 1, to: 2, amount: 7, timeout: 5 * time.Second}
+	open := &transfer{id: rig.NewID(), kind: kindAbandon, from: 1, to: 2, amount: 7, timeout: 5 * time.Second}
 	tell.all = append(tell.all, open)
 	_, err := b.m.Begin(t.Context(), txn.Options{ID: open.id, Timeout: open.timeout})
 	b.must(err)
@@ -116,12 +117,12 @@ func TestRestoredCluster(t *testing.T) {
 	backup, err := b.m.Backup(t.Context(), f)
 	b.must(errors.Join(err, f.Close()))
 	for _, n := range b.nodes {
-		n.kill()
+		n.Kill()
 		b.must(os.RemoveAll(n.dir))
 	}
 	b.tool(program, "snapshot", "restore", file, "--data-dir", b.nodes[0].dir)
 	for _, n := range b.nodes {
-		b.must(n.start())
+		b.must(n.Start(b.t.Context()))
 	}
 	b.whole()
 	s, err := b.m.Status(t.Context())
@@ -129,13 +130,13 @@ func TestRestoredCluster(t *testing.T) {
 	if s.Cluster != m.tag || s.Incarnation != backup.Incarnation+1 || !s.Held {
 		t.Errorf("restored: cluster %s, incarnation %d, held: %v; want %s, %d, true", s.Cluster, s.Incarnation, s.Held, m.tag, backup.Incarnation+1)
 	}
-	refused := newID()
+	refused := rig.NewID()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	if _, err := b.m.Begin(ctx, txn.Options{ID: refused}); err == nil {
 		t.Error("a held cluster begins transactions")
 	}
 	cancel()
-	for end := time.Now().Add(open.timeout + 2*time.Second); time.Now().Before(end); pause(t.Context(), 200*time.Millisecond) {
+	for end := time.Now().Add(open.timeout + 2*time.Second); time.Now().Before(end); rig.Pause(t.Context(), 200*time.Millisecond) {
 		if left, err := m.prepared(t.Context()); err != nil || len(left) != 1 {
 			t.Fatalf("a held cluster has touched what was prepared: %q, %v", left, err)
 		}

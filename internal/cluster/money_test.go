@@ -17,6 +17,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 
 	"github.com/txmgr/txmgr/internal/relay"
+	"github.com/txmgr/txmgr/internal/rig"
 	"github.com/txmgr/txmgr/participant/mariadb"
 	"github.com/txmgr/txmgr/participant/postgres"
 	"github.com/txmgr/txmgr/txn"
@@ -101,7 +102,7 @@ func (m *money) register(pgName, mariaName string) {
 		{Name: inBankToo, Kind: "postgres", Settings: map[string]string{"dsn": bank.String()}},
 		{Name: inSavings, Kind: "mariadb", Settings: map[string]string{"dsn": savings.FormatDSN()}},
 	} {
-		b.must(b.m.AddParticipant(b.t.Context(), p))
+		b.must(b.m.AddParticipant(b.t.Context(), p, "", ""))
 	}
 	s, err := b.m.Status(b.t.Context())
 	b.must(err)
@@ -135,7 +136,7 @@ func (m *money) exec(db *sql.DB, statement string) {
 // that of a cluster whose tag begins as this one's does.
 func (m *money) prepareForeign() {
 	m.exec(m.bank, "CREATE TABLE foreign_work (n int)")
-	for _, gid := range []string{"foreign_" + m.tag, txn.XID(m.tag+"x", newID(), 1)} {
+	for _, gid := range []string{"foreign_" + m.tag, txn.XID(m.tag+"x", rig.NewID(), 1)} {
 		conn, err := m.bank.Conn(m.b.t.Context())
 		m.b.must(err)
 		for _, s := range []string{"BEGIN", "INSERT INTO foreign_work VALUES (1)", "PREPARE TRANSACTION '" + gid + "'"} {

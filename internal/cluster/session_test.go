@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/internal/rig"
 	"github.com/txmgr/txmgr/participant/ledger"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -31,7 +32,7 @@ func TestSessionOverAFailover(t *testing.T) {
 	b := newBed(t)
 	b.form()
 	path := filepath.Join(b.dir, "till.ledger")
-	b.must(b.m.AddParticipant(t.Context(), txn.Participant{Name: "till", Kind: ledger.Kind, Settings: map[string]string{"path": path}}))
+	b.must(b.m.AddParticipant(t.Context(), txn.Participant{Name: "till", Kind: ledger.Kind, Settings: map[string]string{"path": path}}, "", ""))
 	till := ledger.New("till", path)
 
 	c := b.dial(patience)
@@ -45,7 +46,7 @@ func TestSessionOverAFailover(t *testing.T) {
 	leader, _ := b.leader()
 	old, err := leader.status(t.Context())
 	b.must(err)
-	leader.kill()
+	leader.Kill()
 	killed := time.Now()
 	var elected txn.Status
 	for time.Since(killed) < 2*sessionTTL || elected.Term <= old.Term {
@@ -54,12 +55,12 @@ func TestSessionOverAFailover(t *testing.T) {
 			return err
 		})
 		b.must(b.goesOn(s, begun.ID, till))
-		if !pause(t.Context(), sessionTTL/10) {
+		if !rig.Pause(t.Context(), sessionTTL/10) {
 			t.Fatal("the test has no time left")
 		}
 	}
 	b.must(s.Err())
-	b.log.note("%s, which led, was killed; %s leads", old.Node, elected.LeaderID)
+	b.log.Note("%s, which led, was killed; %s leads", old.Node, elected.LeaderID)
 
 	b.must(c.Close()) // as if its process were gone: nobody says that the session is over
 	left := time.Now()

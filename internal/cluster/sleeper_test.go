@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/internal/rig"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -33,7 +34,7 @@ func (s *sleepers) work(ctx context.Context, n int) {
 		working.Go(func() {
 			for ctx.Err() == nil {
 				if err := s.sleep(ctx, 500*time.Millisecond+rand.N(10*time.Second)); err != nil {
-					pause(ctx, 200*time.Millisecond)
+					rig.Pause(ctx, 200*time.Millisecond)
 				}
 			}
 		})
@@ -43,7 +44,7 @@ func (s *sleepers) work(ctx context.Context, n int) {
 
 // sleep begins a transaction and waits until it is rolled back.
 func (s *sleepers) sleep(ctx context.Context, timeout time.Duration) error {
-	id, began := newID(), time.Now()
+	id, began := rig.NewID(), time.Now()
 	if _, err := s.c.Begin(ctx, txn.Options{ID: id, Name: "sleeper", Timeout: timeout}); err != nil {
 		return err
 	}
@@ -62,7 +63,7 @@ func (s *sleepers) watch(id txn.ID, began, begun time.Time, timeout time.Duratio
 	ctx, cancel := context.WithTimeout(context.Background(), timeout+2*patience)
 	defer cancel()
 	var info txn.Info
-	err := until(ctx, func(ctx context.Context) (err error) {
+	err := rig.Until(ctx, func() (err error) {
 		info, err = s.c.Wait(ctx, id, txn.DecidedGoal)
 		if errors.Is(err, txn.ErrUnavailable) {
 			return err

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/txmgr/txmgr/internal/rig"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -87,7 +88,7 @@ func TestLeaderKilledAtEveryStep(t *testing.T) {
 // itself: those whose end the coordinator finds out are prepared by hand.
 func (s step) transfer(i int, timeout time.Duration) *transfer {
 	return &transfer{
-		id: newID(), kind: kindPlain, from: i, to: i + 50, amount: 1, timeout: timeout,
+		id: rig.NewID(), kind: kindPlain, from: i, to: i + 50, amount: 1, timeout: timeout,
 		byHand: strings.HasPrefix(s.failpoint, "finding"),
 	}
 }
@@ -102,24 +103,26 @@ func (b *bed) in(t *testing.T) *bed {
 // arm has a node lead that will be killed at a step.
 func (b *bed) arm(n *node, failpoint string) {
 	b.t.Helper()
-	n.kill()
-	b.must(n.start("TXMGR_FAILPOINT=" + failpoint))
+	n.Kill()
+	n.Env = func() []string { return []string{"TXMGR_FAILPOINT=" + failpoint} }
+	b.must(n.Start(b.t.Context()))
+	n.Env = nil
 	b.whole()
-	n.mayEnd()
+	n.MayEnd()
 	b.lead(n)
 }
 
 // died waits until the failpoint has killed a node, and starts it again without.
 func (b *bed) died(n *node, failpoint string) {
 	b.t.Helper()
-	state, err := n.ended(patience / 3)
+	state, err := n.Ended(patience / 3)
 	b.must(err)
 	name, _, _ := strings.Cut(failpoint, ":")
 	ws := state.Sys().(syscall.WaitStatus)
 	if !ws.Signaled() || ws.Signal() != syscall.SIGKILL || !strings.Contains(n.text(1<<10), "failpoint: "+name) {
-		b.t.Fatalf("the failpoint %q did not fire at %s: %v", failpoint, n.name, state)
+		b.t.Fatalf("the failpoint %q did not fire at %s: %v", failpoint, n.Name, state)
 	}
-	b.must(n.start())
+	b.must(n.Start(b.t.Context()))
 }
 
 // oneEnd waits for the end of a transfer: what was decided for sure has to be so.

@@ -2,13 +2,13 @@ package cluster
 
 import (
 	"context"
-	crand "crypto/rand"
 	"errors"
 	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/internal/rig"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -42,12 +42,6 @@ const (
 	saidOther       = "other"
 )
 
-func newID() txn.ID {
-	var chance [10]byte
-	_, _ = crand.Read(chance[:]) // never fails
-	return txn.NewID(time.Now(), chance)
-}
-
 // tellers make transfers and remember what they were told.
 type tellers struct {
 	m     *money
@@ -56,7 +50,8 @@ type tellers struct {
 
 	mu    sync.Mutex // guards all below
 	all   []*transfer
-	reads int // that were not stale and were answered
+	reads int      // that were not stale and were answered
+	mark  txn.Mark // for ids that are made from now on; zero until one was refused without
 }
 
 func newTellers(m *money, c *client.Client, dozed *sleepers) *tellers {
@@ -78,7 +73,7 @@ func (t *tellers) work(ctx context.Context, n int) {
 				} else if rand.IntN(4) == 0 {
 					t.read(tr)
 				}
-				pause(ctx, rest)
+				rig.Pause(ctx, rest)
 			}
 		})
 	}
@@ -88,7 +83,7 @@ func (t *tellers) work(ctx context.Context, n int) {
 // draw makes a transfer up.
 func (t *tellers) draw() *transfer {
 	tr := &transfer{
-		id: newID(), kind: kindPlain, toBank: rand.IntN(2) == 0, from: rand.IntN(accounts), to: rand.IntN(accounts),
+		id: rig.NewID(), kind: kindPlain, toBank: rand.IntN(2) == 0, from: rand.IntN(accounts), to: rand.IntN(accounts),
 		amount: 1 + rand.Int64N(20), timeout: 8*time.Second + rand.N(8*time.Second),
 	}
 	switch n := rand.IntN(100); {
@@ -107,14 +102,14 @@ func (t *tellers) draw() *transfer {
 
 // try makes a transfer and notes what it was told.
 func (t *tellers) try(tr *transfer) {
-	tr.began = time.Now()
 	outcome, detail := saidOther, ""
-	options := txn.Options{ID: tr.id, Name: tr.kind, Timeout: tr.timeout}
-	var err error
-	if tr.byHand {
-		err = t.moveByHand(tr, options)
-	} else {
-		err = txn.Run(context.Background(), t.c, options, func(ctx context.Context, tx *txn.Tx) error { return t.move(ctx, tx, tr) })
+	err := t.attempt(tr)
+	if e := (*txn.Error)(nil); errors.Is(err, txn.ErrForgotten) && errors.As(err, &e) {
+		// Nothing was begun: the id has no mark, and a cluster was restored from a backup in the minute before.
+		t.mu.Lock()
+		t.mark, tr.id = e.Mark, rig.NewID()
+		t.mu.Unlock()
+		err = t.attempt(tr)
 	}
 	switch rolledBack, inDoubt := errors.Is(err, txn.ErrRolledBack), errors.Is(err, txn.ErrInDoubt); {
 	case err == nil:
@@ -133,6 +128,18 @@ func (t *tellers) try(tr *transfer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	tr.outcome, tr.detail = outcome, detail
+}
+
+// attempt makes a transfer, and gives what it was told.
+func (t *tellers) attempt(tr *transfer) error {
+	tr.began = time.Now()
+	t.mu.Lock()
+	options := txn.Options{ID: tr.id, Mark: t.mark, Name: tr.kind, Timeout: tr.timeout}
+	t.mu.Unlock()
+	if tr.byHand {
+		return t.moveByHand(tr, options)
+	}
+	return txn.Run(context.Background(), t.c, options, func(ctx context.Context, tx *txn.Tx) error { return t.move(ctx, tx, tr) })
 }
 
 // move is what happens in the transaction.
@@ -178,7 +185,7 @@ func (t *tellers) read(tr *transfer) {
 	info, err := n.m.Get(ctx, tr.id)
 	switch {
 	case errors.Is(err, txn.ErrNotFound), err == nil && info.State != txn.Committing && info.State != txn.Committed:
-		t.m.b.t.Errorf("%v was acknowledged as committed; then %s said %v, %v", tr.id, n.name, info.State, err)
+		t.m.b.t.Errorf("%v was acknowledged as committed; then %s said %v, %v", tr.id, n.Name, info.State, err)
 	case err == nil:
 		t.mu.Lock()
 		defer t.mu.Unlock()

@@ -6,16 +6,9 @@ import (
 	"testing"
 	"time"
 
-	crand "crypto/rand"
-
+	"github.com/txmgr/txmgr/internal/rig"
 	"github.com/txmgr/txmgr/txn"
 )
-
-func newID() txn.ID {
-	var chance [10]byte
-	_, _ = crand.Read(chance[:])
-	return txn.NewID(time.Now(), chance)
-}
 
 // points are the steps at which the coordinator is killed. decided says that the
 // log holds the decision to commit by then, for sure (yes, no) or perhaps (maybe).
@@ -42,7 +35,7 @@ func TestClientLives(t *testing.T) {
 			b := newBank(t, c)
 			c.kill()
 			c.start(p.failpoint)
-			id := newID()
+			id := rig.NewID()
 			result := make(chan error, 1)
 			go func() { result <- b.transfer(t.Context(), id, 5*time.Minute, nil) }()
 			c.died(p.failpoint)
@@ -67,7 +60,7 @@ func TestClientDies(t *testing.T) {
 			b := newBank(t, c)
 			c.kill()
 			c.start(p.failpoint)
-			id := newID()
+			id := rig.NewID()
 			ctx, cancel := context.WithCancel(t.Context())
 			result := make(chan error, 1)
 			go func() { result <- b.transfer(ctx, id, 2*time.Second, nil) }()
@@ -94,7 +87,7 @@ func TestKilledBetweenPrepareAndCommit(t *testing.T) {
 	c := newCoordinator(t)
 	c.start("")
 	b := newBank(t, c)
-	id := newID()
+	id := rig.NewID()
 	err := b.transfer(t.Context(), id, 5*time.Minute, func() {
 		c.kill()
 		c.start("")
@@ -117,7 +110,7 @@ func TestKilledWhenPhaseTwoIsHalfDone(t *testing.T) {
 			b := newBank(t, c)
 			c.kill()
 			c.start(failpoint)
-			id := newID()
+			id := rig.NewID()
 			var thaw func()
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
@@ -142,7 +135,7 @@ func TestParticipantKilledInPhaseTwo(t *testing.T) {
 	c := newCoordinator(t)
 	c.start("")
 	b := newBank(t, c)
-	id := newID()
+	id := rig.NewID()
 	err := b.transfer(t.Context(), id, 5*time.Minute, func() {
 		if err := right.Kill(t.Context()); err != nil {
 			t.Error(err)
@@ -173,7 +166,7 @@ func TestAbandoned(t *testing.T) {
 	c := newCoordinator(t, "--interval", interval.String())
 	c.start("")
 	b := newBank(t, c)
-	id := newID()
+	id := rig.NewID()
 	start := time.Now() // before the begin: the bound is held all the more
 	ctx, cancel := context.WithCancel(t.Context())
 	if err := b.transfer(ctx, id, timeout, cancel); err == nil {

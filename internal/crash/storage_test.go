@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/internal/rig"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -65,7 +66,7 @@ func (c *coordinator) load(ctx context.Context, each func(acked int)) *acks {
 }
 
 func (a *acks) one(ctx context.Context, m *client.Client, commit bool) error {
-	id := newID()
+	id := rig.NewID()
 	_, err := m.Begin(ctx, txn.Options{ID: id, Name: strings.Repeat("n", txn.MaxName), Timeout: time.Hour})
 	if err != nil {
 		return err
@@ -156,7 +157,7 @@ func TestFsyncErrorEndsTheProcess(t *testing.T) {
 		}
 	})
 	state, text := c.wait(patience)
-	if state.Success() || !strings.Contains(text, "log failed") {
+	if state.Success() || !strings.Contains(text, "log store has failed") {
 		t.Errorf("the process ended with %v and said:\n%s", state, text)
 	}
 	if b, _ := os.ReadFile(trace); !bytes.Contains(b, []byte("INJECTED")) {

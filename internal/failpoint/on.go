@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // Enabled says whether this build has failpoints.
@@ -17,22 +18,58 @@ const Enabled = true
 
 var passed atomic.Int64
 
-var wanted = sync.OnceValues(func() (string, int64) {
-	name, count, _ := strings.Cut(os.Getenv("TXMGR_FAILPOINT"), ":")
+// wish is what TXMGR_FAILPOINT asks for.
+type wish struct {
+	step string
+	pass int64  // at which the process ends
+	file string // as long as it exists, a goroutine waits; empty: the process ends
+}
+
+var wanted = sync.OnceValue(func() wish {
+	text := os.Getenv("TXMGR_FAILPOINT")
+	if step, file, halts := strings.Cut(text, "@"); halts {
+		return wish{step: step, file: file}
+	}
+	step, count, _ := strings.Cut(text, ":")
 	n, err := strconv.ParseInt(count, 10, 64)
 	if err != nil {
 		n = 1
 	}
-	return name, n
+	return wish{step: step, pass: n}
 })
 
-// Hit ends the process when name is the wanted step and its turn has come.
+// Hit ends the process when name is the wanted step and its turn has come, or waits there.
 func Hit(name string) {
-	want, n := wanted()
-	if name != want || passed.Add(1) != n {
+	w := wanted()
+	if name != w.step {
+		return
+	}
+	if w.file != "" {
+		halt(name, w.file)
+		return
+	}
+	if passed.Add(1) != w.pass {
 		return
 	}
 	fmt.Fprintf(os.Stderr, "failpoint: %s\n", name)
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {} // the signal is on its way: nothing more may happen
+}
+
+var halted sync.Mutex // held by the goroutine that waits
+
+func halt(name, file string) {
+	if !halted.TryLock() {
+		return
+	}
+	defer halted.Unlock()
+	for said := false; ; said = true {
+		if _, err := os.Stat(file); err != nil {
+			return
+		}
+		if !said {
+			fmt.Fprintf(os.Stderr, "failpoint: halted at %s\n", name)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }

@@ -9,10 +9,11 @@
 //
 // # Invariants
 //
-//  1. A bug is caught when the named test fails. A changed file that does not compile,
-//     a test that is not there, one that panics or does not end in time, is
-//     no catch, and fails the run.
-//  2. Without a bug every named test passes, in the same run.
+//  1. A bug is caught when the named test fails with the message that the table names. A
+//     changed file that does not compile, a test that is not there, one that panics, does
+//     not end in time or fails with another message, is no catch, and fails the run.
+//  2. Without a bug every named test passes, in the same run, and no test of that package
+//     says the message.
 //  3. The text of every bug stands in its file exactly once, and its test exists. That
 //     is looked at in every run of the tests, so that the table does not go stale; the
 //     bugs themselves are tried by make planted, which takes minutes.

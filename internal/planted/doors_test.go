@@ -2,12 +2,28 @@ package planted
 
 var ofTheDoors = []plant{
 	{
+		name:   "the leader drops the mark of an id",
+		breaks: "a begin that is forwarded late begins nothing",
+		file:   "node/manager.go",
+		old:    "case o.Mark.IsZero():",
+		bug:    "case !o.Mark.IsZero():\n\t\to.Mark = txn.Mark{}\n\tcase o.Mark.IsZero():",
+		pkg:    "server", test: "TestBeginThatAHaltedFollowerForwardsLate", says: "the begin that the follower forwards late",
+	},
+	{
+		name:   "a commit that may have arrived is said to be of no transaction",
+		breaks: "in doubt is told as in doubt",
+		file:   "client/retry.go",
+		old:    "if maybe && wire.Decides(op) && saysNothing(err) {",
+		bug:    "if maybe && wire.Decides(op) && saysNothing(err) && n < 0 {",
+		pkg:    "client", test: "TestForgottenBetweenTwoTries", says: "whose first try was carried out, and then: not found: the answer is:",
+	},
+	{
 		name:   "a node of another cluster is let in",
 		breaks: "clusters do not mix",
 		file:   "node/peer/identity.go",
 		old:    "case i.Cluster != other.Cluster:",
 		bug:    "case i.Cluster > i.Cluster+other.Cluster:",
-		pkg:    "node/peer", test: "TestAdmission",
+		pkg:    "node/peer", test: "TestAdmission", says: "want permission denied: another cluster",
 	},
 	{
 		name:   "a removed node is let in",
@@ -15,7 +31,7 @@ var ofTheDoors = []plant{
 		file:   "node/peer/port.go",
 		old:    "return p.conf.Admit(other)",
 		bug:    "return nil",
-		pkg:    "node/peer", test: "TestAdmission",
+		pkg:    "node/peer", test: "TestAdmission", says: "want permission denied: the node was removed",
 	},
 	{
 		name:   "a certificate of another cluster is good",
@@ -23,7 +39,7 @@ var ofTheDoors = []plant{
 		file:   "internal/certs/verify.go",
 		old:    "case n.Cluster == cluster:",
 		bug:    "case n.Cluster != \"\":",
-		pkg:    "internal/certs", test: "TestPeers",
+		pkg:    "internal/certs", test: "TestPeers", says: "it dials: let in: here <nil>, there <nil>",
 	},
 	{
 		name:   "the role is not looked at for one route",
@@ -31,7 +47,7 @@ var ofTheDoors = []plant{
 		file:   "server/auth.go",
 		old:    "if t.Role < role {",
 		bug:    "if t.Role < role && name != \"DoubtService.Forget\" {",
-		pkg:    "server", test: "TestEveryRouteForEveryRole",
+		pkg:    "server", test: "TestEveryRouteForEveryRole", says: "DoubtService/Forget as reader: 400 ",
 	},
 	{
 		name:   "one route asks for too small a role",
@@ -39,7 +55,7 @@ var ofTheDoors = []plant{
 		file:   "server/roles.go",
 		old:    "txmgrv1connect.DoubtServiceForgetProcedure:  txn.RoleOperator,",
 		bug:    "txmgrv1connect.DoubtServiceForgetProcedure:  txn.RoleReader,",
-		pkg:    "server", test: "TestRolesFollowFromWhatCallsDo",
+		pkg:    "server", test: "TestRolesFollowFromWhatCallsDo", says: "DoubtService/Forget is for reader and above; want operator",
 	},
 	{
 		name:   "one route has no role",
@@ -47,7 +63,7 @@ var ofTheDoors = []plant{
 		file:   "server/roles.go",
 		old:    "\ttxmgrv1connect.ClusterServiceResumeProcedure:         txn.RoleAdmin,\n",
 		bug:    "",
-		pkg:    "server", test: "TestEveryRouteHasARole",
+		pkg:    "server", test: "TestEveryRouteHasARole", says: "ClusterService/Resume has no role",
 	},
 	{
 		name:   "a lost answer to a commit is told as unavailable",
@@ -55,7 +71,7 @@ var ofTheDoors = []plant{
 		file:   "client/retry.go",
 		old:    "maybe = maybe || noAnswer && l.sent || errors.Is(err, txn.ErrInDoubt)",
 		bug:    "maybe = errors.Is(err, txn.ErrInDoubt)",
-		pkg:    "client", test: "TestInDoubt",
+		pkg:    "client", test: "TestInDoubt", says: ": unavailable: context canceled",
 	},
 	{
 		name:   "a call in doubt is not repeated",
@@ -63,6 +79,6 @@ var ofTheDoors = []plant{
 		file:   "client/retry.go",
 		old:    "return errors.Is(err, txn.ErrUnavailable) || errors.Is(err, txn.ErrInDoubt) && !errors.Is(err, txn.ErrHazard)",
 		bug:    "return errors.Is(err, txn.ErrUnavailable)",
-		pkg:    "client", test: "TestAnswersThatAreWorthATry",
+		pkg:    "client", test: "TestAnswersThatAreWorthATry", says: "leadership lost after 1 tries",
 	},
 }

@@ -7,7 +7,7 @@ var ofTheLog = []plant{
 		file:   "raftfsm/logstore/stable.go",
 		old:    "string(key) == keyVoteTerm && !bytes.Equal(old, val)",
 		bug:    "string(key) == keyVoteTerm && bytes.Equal(old, val)",
-		pkg:    "node", test: "TestACrashInTheMiddleOfAVote",
+		pkg:    "node", test: "TestACrashInTheMiddleOfAVote", says: "it voted for a candidate that lacks what it has itself",
 	},
 	{
 		name:   "the log is not synced",
@@ -15,7 +15,7 @@ var ofTheLog = []plant{
 		file:   "raftfsm/logstore/open.go",
 		old:    "NoFreelistSync: true,",
 		bug:    "NoFreelistSync: true, NoSync: true,",
-		pkg:    "raftfsm/logstore", test: "TestFirstErrorStops",
+		pkg:    "raftfsm/logstore", test: "TestFirstErrorStops", says: "3000 entries without an error",
 	},
 	{
 		name:   "the log goes on after an I/O error",
@@ -23,7 +23,7 @@ var ofTheLog = []plant{
 		file:   "raftfsm/logstore/store.go",
 		old:    "if s.failed.CompareAndSwap(nil, f) {",
 		bug:    "if new(atomic.Pointer[failure]).CompareAndSwap(nil, f) {",
-		pkg:    "raftfsm/logstore", test: "TestFirstErrorStops",
+		pkg:    "raftfsm/logstore", test: "TestFirstErrorStops", says: "acknowledged after the error true",
 	},
 	{
 		name:   "an entry that cannot be read is passed over",
@@ -31,7 +31,7 @@ var ofTheLog = []plant{
 		file:   "raftfsm/fsm.go",
 		old:    "f.failure = err\n",
 		bug:    "_ = err\n",
-		pkg:    "raftfsm", test: "TestApplyStopsAtBadEntry",
+		pkg:    "raftfsm", test: "TestApplyStopsAtBadEntry", says: "the entry behind the bad one: ",
 	},
 	{
 		name:   "the log store takes an entry for good without its checksum",
@@ -39,7 +39,7 @@ var ofTheLog = []plant{
 		file:   "raftfsm/logstore/codec.go",
 		old:    "if sum != checksum(key[:], v[sumBytes:]) {",
 		bug:    "if false && sum != checksum(key[:], v[sumBytes:]) {",
-		pkg:    "raftfsm/logstore", test: "TestEntryBitFlips",
+		pkg:    "raftfsm/logstore", test: "TestEntryBitFlips", says: "bit 0 flipped: not noticed",
 	},
 	{
 		name:   "an entry's checksum is not compared",
@@ -47,7 +47,7 @@ var ofTheLog = []plant{
 		file:   "raftfsm/entry.go",
 		old:    "binary.LittleEndian.Uint32(data[atSum:]); got != want {",
 		bug:    "binary.LittleEndian.Uint32(data[atSum:]); false && got != want {",
-		pkg:    "raftfsm", test: "TestBitFlips",
+		pkg:    "raftfsm", test: "TestBitFlips", says: "byte 1, bit 0: <nil>",
 	},
 	{
 		name:   "an older file passes for the latest",
@@ -55,6 +55,6 @@ var ofTheLog = []plant{
 		file:   "raftfsm/logstore/audit.go",
 		old:    "if c.record != want {",
 		bug:    "if false && c.record != want {",
-		pkg:    "raftfsm/logstore", test: "TestLostPageWrite",
+		pkg:    "raftfsm/logstore", test: "TestLostPageWrite", says: "an older page 7: <nil>, want ErrCorrupt",
 	},
 }

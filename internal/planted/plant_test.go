@@ -20,7 +20,7 @@ type plant struct {
 	bug    string // stands there instead
 	pkg    string // of the test, below the root
 	test   string // that has to fail
-	says   string // by saying this; empty: anything
+	says   string // the message with which it fails, or a part of it
 	flags  string // of the test; may be empty
 	env    string // of the test, in the form NAME=value; may be empty
 }
@@ -33,7 +33,7 @@ const root = "../.."
 
 // plants are all bugs.
 func plants() []plant {
-	return slices.Concat(ofTheLog, ofTheState, ofSnapshots, ofTheNode, ofRecovery, ofAdaptive, ofParticipants, ofTheDoors, forTheSimulation)
+	return slices.Concat(ofTheLog, ofTheState, ofSnapshots, ofTheNode, ofRecovery, ofAdaptive, ofParticipants, ofOwnStatements, ofByHand, ofTheDoors, forTheSimulation)
 }
 
 // changed gives the file with the bug in it.
@@ -56,8 +56,8 @@ func TestTable(t *testing.T) {
 	}
 	names := map[string]bool{}
 	for _, p := range all {
-		if p.name == "" || p.breaks == "" || p.old == p.bug || names[p.name] {
-			t.Errorf("%q: no name, no promise, no bug, or twice there", p.name)
+		if p.name == "" || p.breaks == "" || p.old == p.bug || p.says == "" || names[p.name] {
+			t.Errorf("%q: no name, no promise, no bug, no message, or twice there", p.name)
 		}
 		names[p.name] = true
 		src, err := p.changed()

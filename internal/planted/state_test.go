@@ -6,12 +6,44 @@ const firstFailure = "-rapid.shrinktime=0s -rapid.nofailfile"
 
 var ofTheState = []plant{
 	{
+		name:   "a session that was replaced comes back",
+		breaks: "a call that arrives late changes nothing",
+		file:   "txn/machine/begin.go",
+		old:    "if slices.Contains(gone, next) {",
+		bug:    "if slices.Contains(gone[:0], next) {",
+		pkg:    "txn/machine", test: "TestLateCopyOfAnEnlistment", says: "a late copy of the enlistment of the first session: code 0",
+	},
+	{
+		name:   "a forgotten transaction is begun again",
+		breaks: "an id is that of one transaction, also when its outcome is forgotten",
+		file:   "txn/machine/horizon.go",
+		old:    "|| id.Tick <= uint64(m.Horizon())",
+		bug:    "|| id.Tick == uint64(m.Horizon())",
+		pkg:    "txn/machine", test: "TestBeginRepeatedAfterItsOutcomeWasForgotten", says: "the begin repeated after its outcome was forgotten",
+	},
+	{
+		name:   "the horizon does not move with what is dropped because it is too much",
+		breaks: "what was forgotten is not taken for what never was",
+		file:   "txn/machine/horizon.go",
+		old:    "return max(horizon, oldest)",
+		bug:    "return min(horizon, oldest)",
+		pkg:    "txn/machine", test: "TestNoLifeAfterDeath", says: "is not known, and the horizon is",
+	},
+	{
+		name:   "a restored cluster trusts marks of the life before",
+		breaks: "what the backup does not know is not begun again",
+		file:   "txn/machine/horizon.go",
+		old:    "return id.Life != now.Life || ",
+		bug:    "return ",
+		pkg:    "node", test: "TestBeginOfATransactionThatABackupDoesNotKnow", says: "life, by the mark",
+	},
+	{
 		name:   "a commit is taken at the tick of the deadline",
 		breaks: "what is due is rolled back, whatever comes with the same tick",
 		file:   "txn/machine/decide.go",
 		old:    "if r.expiry <= m.tick {",
 		bug:    "if r.expiry < m.tick {",
-		pkg:    "txn/machine", test: "TestNothingIsTakenAtTheDeadline",
+		pkg:    "txn/machine", test: "TestNothingIsTakenAtTheDeadline", says: "command 1 at the deadline: code ok, active",
 	},
 	{
 		name:   "a commit is taken behind the end of its session",
@@ -19,7 +51,7 @@ var ofTheState = []plant{
 		file:   "txn/machine/decide.go",
 		old:    "s.state != txn.SessionOpen && s.at < r.expiry {",
 		bug:    "s.state != txn.SessionOpen && s.at < m.tick {",
-		pkg:    "txn/machine", test: "TestNothingIsTakenBehindTheEndOfASession",
+		pkg:    "txn/machine", test: "TestNothingIsTakenBehindTheEndOfASession", says: "command 3: code ok, cause ; want decided",
 	},
 	{
 		name:   "a session takes the blame for a deadline",
@@ -27,7 +59,7 @@ var ofTheState = []plant{
 		file:   "txn/machine/decide.go",
 		old:    "s.state != txn.SessionOpen && s.at < r.expiry {",
 		bug:    "s.state != txn.SessionOpen {",
-		pkg:    "txn/machine", test: "TestADeadlineBeforeTheEndOfTheSession",
+		pkg:    "txn/machine", test: "TestADeadlineBeforeTheEndOfTheSession", says: "as was its session: cause session-expired",
 	},
 	{
 		name:   "a repeated begin begins anew",
@@ -35,15 +67,15 @@ var ofTheState = []plant{
 		file:   "txn/machine/begin.go",
 		old:    "if i, ok := m.find(c.ID); ok {\n\t\tif m.txs.at(i).sum != sum {",
 		bug:    "if i, ok := m.find(c.ID); ok && m.txs.at(i).sum != sum {\n\t\tif m.txs.at(i).state.Decided() {",
-		pkg:    "txn/machine", test: "TestTransitionTable",
+		pkg:    "txn/machine", test: "TestTransitionTable", says: "active, begin again: tx_01000000000000000000000001: slot 1",
 	},
 	{
 		name:   "an id is used again for another transaction",
 		breaks: "an id is that of one transaction",
 		file:   "txn/machine/begin.go",
-		old:    "return m.answer(i, Conflict)\n\t\t}\n\t\treturn m.answer(i, OK)",
-		bug:    "return m.answer(i, OK)\n\t\t}\n\t\treturn m.answer(i, OK)",
-		pkg:    "txn/machine", test: "TestTransitionTable",
+		old:    "return m.answer(i, Conflict)\n\t\t}\n\t\treturn m.begun(i)",
+		bug:    "return m.answer(i, OK)\n\t\t}\n\t\treturn m.begun(i)",
+		pkg:    "txn/machine", test: "TestTransitionTable", says: "want   begin other            conflict        active",
 	},
 	{
 		name:   "what is forgotten counts as committed",
@@ -51,7 +83,7 @@ var ofTheState = []plant{
 		file:   "txn/machine/decide.go",
 		old:    "func (m *Machine) commit(c Commit) Result {\n\ti, ok := m.find(c.ID)\n\tif !ok {\n\t\treturn Result{Code: NotFound}",
 		bug:    "func (m *Machine) commit(c Commit) Result {\n\ti, ok := m.find(c.ID)\n\tif !ok {\n\t\treturn Result{State: txn.Committed}",
-		pkg:    "txn/machine", test: "TestTransitionTable",
+		pkg:    "txn/machine", test: "TestTransitionTable", says: "want   commit                 not-found       -",
 	},
 	{
 		name:   "a rollback goes over a commit",
@@ -59,7 +91,7 @@ var ofTheState = []plant{
 		file:   "txn/machine/decide.go",
 		old:    "case r.state.Commits():\n\t\treturn m.answer(i, Decided)\n\tcase r.state.Decided():\n\t\treturn m.answer(i, OK)",
 		bug:    "case r.state.Finished():\n\t\treturn m.answer(i, Decided)\n\tcase r.state == txn.RollingBack:\n\t\treturn m.answer(i, OK)",
-		pkg:    "txn/machine", test: "TestTransitionTable",
+		pkg:    "txn/machine", test: "TestTransitionTable", says: "rollback: tx_01000000000000000000000001: decided rolling-back, branch committed",
 	},
 	{
 		name:   "a commit does not wait for the votes",
@@ -67,7 +99,7 @@ var ofTheState = []plant{
 		file:   "txn/machine/decide.go",
 		old:    "if wanted != 0 && !no {",
 		bug:    "if missing = false; wanted != 0 && false {",
-		pkg:    "txn/machine", test: "TestTransitionTable",
+		pkg:    "txn/machine", test: "TestTransitionTable", says: "want   commit none            missing-vote    active",
 	},
 	{
 		name:   "done acknowledges the wrong branch",
@@ -75,7 +107,7 @@ var ofTheState = []plant{
 		file:   "txn/machine/finish.go",
 		old:    "b := m.branches.edit(m.branch(r, a.Branch))",
 		bug:    "b := m.branches.edit(m.branch(r, max(1, a.Branch-1)))",
-		pkg:    "txn/machine", test: "TestTransitionTable",
+		pkg:    "txn/machine", test: "TestTransitionTable", says: "committed, b1 unknown, forgotten: machine.Forget: code ",
 	},
 	{
 		name:   "the order of a map gets into the state",
@@ -83,7 +115,7 @@ var ofTheState = []plant{
 		file:   "txn/machine/decide.go",
 		old:    "for _, i := range m.due[:n] {",
 		bug:    "due := make(map[uint64]bool)\n\tfor _, i := range m.due[:n] {\n\t\tdue[i] = true\n\t}\n\tfor i := range due {",
-		pkg:    "txn/machine", test: "TestDrainIsBoundedAndInOrder",
+		pkg:    "txn/machine", test: "TestDrainIsBoundedAndInOrder", says: " has tx_01",
 	},
 	{
 		name:   "a removed node is admitted again",
@@ -91,7 +123,7 @@ var ofTheState = []plant{
 		file:   "txn/machine/nodes.go",
 		old:    "case n.gone[c.Node]:\n\t\treturn Result{Code: Conflict}",
 		bug:    "case false:\n\t\treturn Result{Code: Conflict}",
-		pkg:    "txn/machine", test: "TestClusterTable",
+		pkg:    "txn/machine", test: "TestClusterTable", says: "removed, or not as members are",
 	},
 	{
 		name:   "what finishes last in a step falls off too early",
@@ -99,7 +131,7 @@ var ofTheState = []plant{
 		file:   "txn/machine/keep.go",
 		old:    "n = (ticks+k.step-2)/k.step + 1",
 		bug:    "n = (ticks + k.step - 1) / k.step",
-		pkg:    "txn/machine", test: "TestEachOutcomeFallsOffInItsTime",
+		pkg:    "txn/machine", test: "TestEachOutcomeFallsOffInItsTime", says: "what finished at 2 is there: false; after a restore: false",
 	},
 	{
 		name:   "a late hazard falls off with the outcome",
@@ -107,7 +139,7 @@ var ofTheState = []plant{
 		file:   "txn/machine/keep.go",
 		old:    "if r := m.txs.at(m.thawed); r.closed() {",
 		bug:    "if r := m.txs.at(m.thawed); r.id == m.ghost.ID {",
-		pkg:    "txn/machine", test: "TestLateHazardTakesAnOutcomeOffTheBelt",
+		pkg:    "txn/machine", test: "TestLateHazardTakesAnOutcomeOffTheBelt", says: "machine.Hazard: counts {",
 	},
 }
 
@@ -118,7 +150,7 @@ var ofSnapshots = []plant{
 		file:   "txn/machine/snapshot.go",
 		old:    "return cmp.Compare(m.txs.at(a).seq, m.txs.at(b).seq) })",
 		bug:    "return cmp.Compare(m.txs.at(b).seq, m.txs.at(a).seq) })",
-		pkg:    "txn/machine", test: "TestRestoreKeepsWhatIsDue",
+		pkg:    "txn/machine", test: "TestRestoreKeepsWhatIsDue", says: "want tx_01000000000000000000000401",
 	},
 	{
 		name:   "a restore loses the groups that are due",
@@ -126,7 +158,7 @@ var ofSnapshots = []plant{
 		file:   "txn/machine/snapshot.go",
 		old:    "case r.timed():\n\t\t\tr.deadline",
 		bug:    "case r.timed() && r.expiry <= m.tick:\n\t\tcase r.timed():\n\t\t\tr.deadline",
-		pkg:    "txn/machine", test: "TestRestoreKeepsWhatIsDue",
+		pkg:    "txn/machine", test: "TestRestoreKeepsWhatIsDue", says: "after the restore the next deadline is 0, false; due: false",
 	},
 	{
 		name:   "a restore loses every other group",
@@ -134,7 +166,7 @@ var ofSnapshots = []plant{
 		file:   "txn/machine/snapshot.go",
 		old:    "case r.timed():\n\t\t\tr.deadline",
 		bug:    "case r.timed() && r.expiry%2 == 1:\n\t\tcase r.timed():\n\t\t\tr.deadline",
-		pkg:    "txn/machine", test: "TestSnapshotAndTail", flags: firstFailure,
+		pkg:    "txn/machine", test: "TestSnapshotAndTail", says: ", kept 0; counted {", flags: firstFailure,
 	},
 	{
 		name:   "a restore keeps every outcome anew",
@@ -142,7 +174,7 @@ var ofSnapshots = []plant{
 		file:   "txn/machine/keep.go",
 		old:    "max(k.ring.Front()-(k.ring.Now()-k.turn(ended)), k.ring.Now()+1)",
 		bug:    "max(k.ring.Front(), k.turn(ended), k.ring.Now()+1)",
-		pkg:    "txn/machine", test: "TestEachOutcomeFallsOffInItsTime",
+		pkg:    "txn/machine", test: "TestEachOutcomeFallsOffInItsTime", says: "restored as another state",
 	},
 	{
 		name:   "a late hazard reaches the snapshot that is being written",
@@ -150,7 +182,7 @@ var ofSnapshots = []plant{
 		file:   "txn/machine/arena.go",
 		old:    "if a.sharing.snapshots.Load() > 0 {",
 		bug:    "if a.sharing.snapshots.Load() < 0 {",
-		pkg:    "txn/machine", test: "TestASnapshotKeepsItsOutcomes",
+		pkg:    "txn/machine", test: "TestASnapshotKeepsItsOutcomes", says: "the snapshot has changed",
 	},
 	{
 		name:   "a snapshot forgets votes",
@@ -158,7 +190,7 @@ var ofSnapshots = []plant{
 		file:   "raftfsm/record.go",
 		old:    "Vote:        txn.Vote(r.byte()),",
 		bug:    "Vote:        txn.Vote(0 * r.byte()),",
-		pkg:    "raftfsm", test: "TestSnapshotRoundTrip", flags: firstFailure,
+		pkg:    "raftfsm", test: "TestSnapshotRoundTrip", says: "s\"none\"", flags: firstFailure,
 	},
 	{
 		name:   "a snapshot forgets the audit trail",
@@ -166,7 +198,7 @@ var ofSnapshots = []plant{
 		file:   "raftfsm/snapshot.go",
 		old:    "h.Audit, err = readAudit(b, audit)",
 		bug:    "_, err = readAudit(b, audit)",
-		pkg:    "raftfsm", test: "TestSnapshotRoundTrip", flags: firstFailure,
+		pkg:    "raftfsm", test: "TestSnapshotRoundTrip", says: "header (-want +got)", flags: firstFailure,
 	},
 	{
 		name:   "a snapshot forgets the tokens",
@@ -174,7 +206,7 @@ var ofSnapshots = []plant{
 		file:   "txn/machine/snapshot.go",
 		old:    ", m.tokens.restore(h.Tokens))",
 		bug:    ", m.tokens.restore(nil))",
-		pkg:    "txn/machine", test: "TestRandomHistories", flags: firstFailure,
+		pkg:    "txn/machine", test: "TestRandomHistories", says: "tokens (-model +machine)", flags: firstFailure,
 	},
 	{
 		name:   "a snapshot forgets which nodes were removed",
@@ -182,7 +214,7 @@ var ofSnapshots = []plant{
 		file:   "txn/machine/snapshot.go",
 		old:    "m.nodes.restore(h.Members, h.Removed)",
 		bug:    "m.nodes.restore(h.Members, nil)",
-		pkg:    "txn/machine", test: "TestRandomHistories", flags: firstFailure,
+		pkg:    "txn/machine", test: "TestRandomHistories", says: "removed: false", flags: firstFailure,
 	},
 	{
 		name:   "a restored cluster is not held",
@@ -190,6 +222,6 @@ var ofSnapshots = []plant{
 		file:   "txn/machine/snapshot.go",
 		old:    "m.incarnation, m.held, m.resumed = h.Incarnation, h.Held, h.Resumed",
 		bug:    "m.incarnation, m.held, m.resumed = h.Incarnation, false, h.Resumed",
-		pkg:    "node", test: "TestRestoreYesterdaysBackup",
+		pkg:    "node", test: "TestRestoreYesterdaysBackup", says: "begin: <nil>; want unavailable",
 	},
 }

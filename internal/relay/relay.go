@@ -11,11 +11,11 @@ import (
 // Relay passes connections on, and can lose them or hang. Its methods are safe for concurrent use, but for those that say
 // otherwise. Make one with [New].
 type Relay struct {
-	to     string
 	listen net.Listener
 	all    sync.WaitGroup
 
-	mu     sync.Mutex            // guards all below
+	mu     sync.Mutex // guards all below
+	to     string
 	conns  map[net.Conn]struct{} // both ends
 	open   chan struct{}         // closed while it passes on
 	closed bool
@@ -78,7 +78,7 @@ func (r *Relay) gate() <-chan struct{} {
 func (r *Relay) serve(in net.Conn) {
 	defer r.drop(in)
 	<-r.gate()
-	out, err := net.DialTimeout("tcp", r.to, 5*time.Second)
+	out, err := net.DialTimeout("tcp", r.target(), 5*time.Second)
 	if err != nil || !r.add(out) {
 		return
 	}
@@ -103,6 +103,19 @@ func (r *Relay) pump(to, from net.Conn) {
 			return
 		}
 	}
+}
+
+func (r *Relay) target() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.to
+}
+
+// Redirect passes connections that come from now on to another address. Those that are there stay: see [Relay.Cut].
+func (r *Relay) Redirect(to string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.to = to
 }
 
 // Cut loses all connections and says how many ends it has closed, two for each that had come through.

@@ -70,3 +70,42 @@ func TestRelay(t *testing.T) {
 		t.Error("a connection that was cut answers")
 	}
 }
+
+// TestRedirect: connections that come later go to the other address.
+func TestRedirect(t *testing.T) {
+	greeter := func(text string) string {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = io.WriteString(c, text)
+				_ = c.Close()
+			}
+		}()
+		return l.Addr().String()
+	}
+	r, err := New("127.0.0.1:0", greeter("here"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for _, want := range []string{"here", "there"} {
+		c, err := net.Dial("tcp", r.Address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = c.SetDeadline(time.Now().Add(patience))
+		if got, err := io.ReadAll(c); string(got) != want {
+			t.Errorf("%q, %v; want %q", got, err, want)
+		}
+		_ = c.Close()
+		r.Redirect(greeter("there"))
+	}
+}

@@ -15,6 +15,7 @@ type record struct {
 	options  txn.Options
 	branches []string // participants that were joined, in that order
 	quiet    map[string]bool
+	typed    bool        // its service commits the work of prepare by itself
 	told     txn.State   // the end, as it was told: [txn.Committed] or [txn.RolledBack]; zero: it was not
 	left     atomic.Bool // its application has done what it wanted
 }
@@ -53,7 +54,7 @@ func (a *app) died() bool {
 // one is one transaction of an application.
 func (a *app) one() {
 	d := a.dice
-	o := txn.Options{ID: txn.NewID(time.Now(), d.chance()), Name: "transfer", Timeout: d.between(300*time.Millisecond, 6*time.Second)}
+	o := txn.Options{ID: txn.NewID(time.Now(), d.chance()), Mark: a.latest(), Name: "transfer", Timeout: d.between(300*time.Millisecond, 6*time.Second)}
 	if d.one(3) {
 		o.Timeout = 10 * time.Second
 	}
@@ -98,6 +99,9 @@ func (a *app) transfer(ctx context.Context, tx *txn.Tx, r *record) error {
 	}
 	if which&12 == 12 {
 		payload := []string{"yes", "yes", "yes", "yes", "look", "no"}[d.n(6)]
+		if r.typed = d.one(8); r.typed {
+			payload = "typed"
+		}
 		r.branches = append(r.branches, "post")
 		r.quiet["post"] = payload != "yes"
 		if _, err := tx.Enlist(ctx, txn.Enlistment{Participant: "post", Payload: []byte(payload)}); err != nil {
@@ -181,7 +185,7 @@ func (a *app) atStock(ctx context.Context, tx *txn.Tx, r *record) error {
 // pester is a client that asks about, repeats and contradicts what others do, at any
 // node and at any time.
 func (w *World) pester(n int, until time.Duration) {
-	d := newDice(w.plan.Seed, 2000+uint64(n))
+	d, late := newDice(w.plan.Seed, 2000+uint64(n)), newDice(w.plan.Seed, 4000+uint64(n))
 	a := &app{w: w, n: 100 + n, dice: d, over: make(chan struct{}), steps: -1}
 	for w.now() < until {
 		rest(d.between(5*time.Millisecond, 250*time.Millisecond))
@@ -190,6 +194,9 @@ func (w *World) pester(n int, until time.Duration) {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(w.ctx, 5*time.Second)
+		if w.forgets() && late.one(4) {
+			a.repeatLate(ctx, late)
+		}
 		switch d.n(12) {
 		case 0:
 			w.fire("client: begin repeated")

@@ -41,8 +41,9 @@ func busy(t *testing.T, runs int, total Outcome) {
 		"bank hangs", "stock hangs", "post hangs", "bank answer lost", "stock answer lost", "post answer lost",
 		"bank out of reach", "stock out of reach", "post out of reach",
 		"bank: not there at commit", "stock: kept from beginning", "stock: listed again",
-		"post: commit repeated", "post: prepare after its rollback", "bank: no proof of an end",
-		"client: begin repeated", "client: commit out of turn", "client: rollback out of turn", "client: done out of turn",
+		"post: commit repeated", "post: prepare after its rollback", "post: ended by hand", "bank: no proof of an end",
+		"client: begin repeated", "client: begin repeated late", "begin refused behind the horizon", "outcome forgotten",
+		"client: commit out of turn", "client: rollback out of turn", "client: done out of turn",
 	)
 	slices.Sort(names)
 	for _, name := range names {

@@ -27,6 +27,7 @@ type replay struct {
 	end    map[txn.ID]txn.State // decided
 	due    map[txn.ID]time.Duration
 	events map[txn.ID][]*event // calls that granted time
+	last   map[txn.ID]machine.Transaction
 	acts   map[txn.ID][]string // what the log did to it, for people
 	stays  *stays
 	steps  []*written
@@ -95,7 +96,7 @@ func (w *World) agree(chain []*written) {
 
 // replay applies the log from its beginning, and compares each snapshot with it.
 func (w *World) replay(chain []*written, images map[place]*image) *replay {
-	r := &replay{w: w, end: map[txn.ID]txn.State{}, due: map[txn.ID]time.Duration{}, events: map[txn.ID][]*event{}, acts: map[txn.ID][]string{}, stays: newStays(w)}
+	r := &replay{w: w, end: map[txn.ID]txn.State{}, due: map[txn.ID]time.Duration{}, last: map[txn.ID]machine.Transaction{}, events: map[txn.ID][]*event{}, acts: map[txn.ID][]string{}, stays: newStays(w)}
 	for _, e := range w.past.events {
 		if e.op == opBegin || e.op == opExtend {
 			r.events[e.id] = append(r.events[e.id], e)
@@ -108,13 +109,19 @@ func (w *World) replay(chain []*written, images map[place]*image) *replay {
 	wanted := w.compared(images)
 	for i, e := range chain {
 		if e.log.Type == raft.LogCommand {
+			entry, err := raftfsm.DecodeEntry(e.log.Data)
+			if err != nil {
+				w.violate("entry %d: %v", e.log.Index, err)
+				return nil
+			}
+			gone := r.gone(entry)
 			r.fx = nil
 			r.fsm.Apply(e.log)
 			if r.fx == nil {
 				return nil
 			}
 			r.steps = append(r.steps, e)
-			r.step(e)
+			r.step(e, entry, gone)
 		}
 		if img := wanted[place{uint64(i + 1), e.log.Term}]; img != nil {
 			r.compare(img)
@@ -162,18 +169,14 @@ func (r *replay) compare(i *image) {
 }
 
 // step looks at what one entry has brought about.
-func (r *replay) step(e *written) {
-	entry, err := raftfsm.DecodeEntry(e.log.Data)
-	if err != nil {
-		r.w.violate("entry %d: %v", e.log.Index, err)
-		return
-	}
+func (r *replay) step(e *written, entry machine.Entry, gone map[txn.ID]bool) {
 	r.visit(e, entry)
 	for i, c := range entry.Commands {
 		code := r.fx.Results[i].Code
 		r.entered(e, c, r.fx.Results[i])
 		switch c := c.(type) {
 		case machine.Begin:
+			r.begins(e, c, r.fx.Results[i], gone[c.ID])
 			if code == machine.OK && r.due[c.ID] == 0 {
 				r.grant(c.ID, opBegin, c.Timeout, e)
 			}
@@ -205,6 +208,7 @@ func (r *replay) step(e *written) {
 		}
 		r.end[c.ID] = c.State
 	}
+	r.remember()
 }
 
 // ticks tells, for people, how time went by in the log: the first and the last entry of
@@ -270,12 +274,12 @@ func (r *replay) grant(id txn.ID, op opKind, timeout time.Duration, e *written) 
 func (w *World) judge(r *replay, o *Outcome) {
 	r.fsm.View(func(m *machine.Machine) {
 		for _, id := range w.ids {
-			t, known := m.Get(id)
+			t, known := r.find(m, id)
 			w.judgeOne(r, id, &t, known, o)
 		}
 		w.judgeStays(r, m)
 		c := m.Counts()
-		o.Committed, o.RolledBack = int(c.Committed), int(c.RolledBack)
+		o.Committed, o.RolledBack = int(c.Committed), int(c.RolledBack.Sum())
 	})
 	for _, gid := range foreignNames {
 		if !w.pg.holds(gid) || !w.maria.holds(gid) {
@@ -328,6 +332,9 @@ func (w *World) judgeOne(r *replay, id txn.ID, t *machine.Transaction, known boo
 			w.violate("%v is %v, and its work at %s has come about %d times; want %d", id, t.State, name, n, want)
 		}
 	}
+	if t.EndedByHand() && t.Cause == txn.CauseVoteNo && a.told == txn.RolledBack {
+		w.violate("%v: the application was told that nothing was applied; a branch was ended by hand", id)
+	}
 	if a.told != 0 && a.told.Commits() != t.State.Commits() && !doubted && !a.idle() {
 		w.violate("%v: the application was told %v; it is %v", id, a.told, t.State)
 	}
@@ -344,10 +351,13 @@ func (a *record) idle() bool {
 	return true
 }
 
-// excused reports whether a hazard is right. Nobody acts by hand here, so that only
-// one is: a branch that was committed in one phase, of which no proof is left.
+// excused reports whether a hazard is right: of a branch that was committed in one
+// phase, of which no proof is left, and of one whose service has committed it by itself.
 func (w *World) excused(t *machine.Transaction, b *machine.TransactionBranch, name string) error {
 	if b.Hazard == txn.HazardUnknown && b.Vote == txn.VoteDelegated && name == "bank" && w.times("bank: no proof of an end") > 0 {
+		return nil
+	}
+	if b.Hazard == txn.HazardCommitted && name == "post" && w.apps[t.ID].typed {
 		return nil
 	}
 	return errors.New("nobody has done anything by hand")

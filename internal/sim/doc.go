@@ -54,6 +54,10 @@
 //     What was delegated is not: its branch decides.
 //  12. Every node has the sessions of the log. A session that was said to have ended is
 //     not said to be open later.
+//  13. An id that was decided never begins a second transaction, also when its outcome was
+//     forgotten. Every third run keeps outcomes for some seconds only, or some dozens of
+//     them, and begins are repeated late, each with the mark of its id. There wall clocks
+//     are wrong by a minute at most, as the promise about ids without a mark has it.
 //
 // # How to read a failure
 //

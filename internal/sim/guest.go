@@ -150,7 +150,7 @@ func (g *guest) begin(ctx context.Context) {
 		return
 	}
 	w := g.app.w
-	o := txn.Options{ID: txn.NewID(time.Now(), g.dice.chance()), Name: "left", Timeout: g.dice.between(time.Second, 10*time.Second), Session: id}
+	o := txn.Options{ID: txn.NewID(time.Now(), g.dice.chance()), Mark: g.app.latest(), Name: "left", Timeout: g.dice.between(time.Second, 10*time.Second), Session: id}
 	r := &record{id: o.ID, options: o, quiet: map[string]bool{}}
 	w.mu.Lock()
 	w.apps[o.ID] = r
@@ -188,7 +188,7 @@ func (g *guest) call(ctx context.Context, try func(context.Context, *node.Node) 
 		g.alive(s)
 	case errors.Is(err, txn.ErrSessionExpired):
 		g.expired()
-	case errors.Is(err, txn.ErrNotFound) && g.told != txn.SessionClosed && !g.wishes:
+	case errors.Is(err, txn.ErrNotFound) && g.told != txn.SessionClosed && !g.wishes && !g.mayBeForgotten():
 		w.violate("session %v: nobody closed it, and the answer is: %v", g.id, err)
 	}
 	return err

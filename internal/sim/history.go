@@ -28,6 +28,11 @@ const (
 	opCollect // the first part of a commit, by which it collects votes: others see that
 )
 
+// decides reports whether the call may decide a transaction.
+func (k opKind) decides() bool {
+	return k == opCommit || k == opRollback || k == opVote || k == opDelegate
+}
+
 // event is one call about one transaction.
 type event struct {
 	client   int
@@ -39,6 +44,7 @@ type event struct {
 	err      error
 	state    txn.State // what the answer says; zero: nothing
 	timeout  time.Duration
+	forgets  bool // outcomes are forgotten in this run
 }
 
 // history is all calls and answers.
@@ -50,7 +56,7 @@ type history struct {
 }
 
 func (h *history) begin(client int, op opKind, id txn.ID, host int, timeout time.Duration) *event {
-	e := &event{client: client, op: op, id: id, host: host, from: h.w.now(), timeout: timeout}
+	e := &event{client: client, op: op, id: id, host: host, from: h.w.now(), timeout: timeout, forgets: h.w.forgets()}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.events = append(h.events, e)
@@ -195,9 +201,11 @@ func (e *event) fits(from, to int) bool {
 		return to != seenNothing && to != seenActive
 	case e.err == nil:
 		return seen(e.state) == to
-	case errors.Is(e.err, txn.ErrRolledBack):
+	case errors.Is(e.err, txn.ErrRolledBack), errors.Is(e.err, txn.ErrEndedByHand):
 		return to == seenRollback
-	case errors.Is(e.err, txn.ErrNotFound):
+	case e.forgets && from == to && (to == seenCommit || to == seenRollback) && (errors.Is(e.err, txn.ErrNotFound) || errors.Is(e.err, txn.ErrForgotten)):
+		return true
+	case errors.Is(e.err, txn.ErrNotFound), errors.Is(e.err, txn.ErrForgotten):
 		return from == seenNothing && to == seenNothing
 	case e.state.Decided():
 		return seen(e.state) == to

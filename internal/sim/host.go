@@ -45,6 +45,35 @@ func (g *gate) set(shut bool) {
 	}
 }
 
+// steady is a clock that stands still while its machine is suspended.
+type steady struct {
+	mu    sync.Mutex
+	stood time.Duration // guarded by mu: in all
+	since time.Time     // guarded by mu: zero unless it is suspended
+}
+
+func (s *steady) now() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if !s.since.IsZero() {
+		now = s.since
+	}
+	return now.Add(-s.stood)
+}
+
+func (s *steady) suspend(on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case on && s.since.IsZero():
+		s.since = time.Now()
+	case !on && !s.since.IsZero():
+		s.stood += time.Since(s.since)
+		s.since = time.Time{}
+	}
+}
+
 // host is a machine on which a node lives, one life after another.
 type host struct {
 	w     *World
@@ -52,6 +81,7 @@ type host struct {
 	name  string
 	addr  raft.ServerAddress
 	gate  *gate
+	ticks steady
 	wall  atomic.Int64 // how wrong the wall clock is
 	ails  atomic.Int32 // what is wrong with the disk
 
@@ -83,12 +113,8 @@ func (h *host) servers() (list []raft.Server) {
 	return list
 }
 
-// Small logs, so that snapshots are taken, and installed.
-const (
-	snapshotThreshold = 60
-	trailingLogs      = 30
-	snapshotInterval  = 2 * time.Second
-)
+// snapshotBytes makes logs small, so that snapshots are taken, and installed.
+const snapshotBytes = 4 << 10
 
 // start begins a life. Nobody waits for a lock meanwhile, which would stop the time
 // of the bubble.
@@ -101,14 +127,18 @@ func (h *host) start() {
 		return
 	}
 	l := &life{host: h, tr: h.w.net.attach(h), dead: make(chan struct{})}
+	bytes, tune := uint64(snapshotBytes), func(*raft.Config) {}
+	if cut := h.w.plan.Cut; cut > 0 {
+		bytes, tune = 1<<30, func(c *raft.Config) { c.TrailingLogs = cut }
+	}
 	conf := node.Config{
-		Interval: h.w.interval(),
+		Interval: h.w.interval(), SnapshotBytes: bytes, Retention: h.w.plan.Memory.Retention, Retain: h.w.plan.Memory.Retain,
 		Bed: &bed.Bed{
 			ID: raft.ServerID(h.name), Transport: l.tr, Log: disk, Snapshots: shelf{disk}, Servers: h.servers(),
-			Tune: func(c *raft.Config) {
-				c.SnapshotThreshold, c.TrailingLogs, c.SnapshotInterval = snapshotThreshold, trailingLogs, snapshotInterval
-			},
-			Wall: func() time.Time { return time.Now().Add(time.Duration(h.wall.Load())) },
+			Tune:   tune,
+			Awake:  h.gate.pass,
+			Wall:   func() time.Time { return time.Now().Add(time.Duration(h.wall.Load())) },
+			Steady: h.ticks.now,
 		},
 		Participants: map[string]participant.Participant{
 			"bank": h.w.pg.seenBy(l), "stock": h.w.maria.seenBy(l), "post": h.w.web.seenBy(l),

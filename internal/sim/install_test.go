@@ -22,7 +22,7 @@ func TestOlderSnapshot(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				x := newTrial(t, Plan{Seed: 1, Nodes: 3, Faced: time.Second, Apps: 1})
+				x := newTrial(t, Plan{Seed: 1, Nodes: 3, Faced: time.Second, Apps: 1, Cut: 30})
 				defer x.end()
 				c.do(t, x)
 				x.write(t, 5)

@@ -221,6 +221,14 @@ func (w *World) pauseFor(h *host, d *dice) {
 	if d.one(5) {
 		most = time.Minute
 	}
+	if d.one(2) { // the machine, and not the process alone
+		w.fire("machine suspended")
+		h.ticks.suspend(true)
+		defer h.ticks.suspend(false)
+		if d.one(2) {
+			most = time.Second // nobody else is elected
+		}
+	}
 	h.gate.set(true)
 	w.while(d, 50*time.Millisecond, most)
 	h.gate.set(false)
@@ -235,7 +243,7 @@ func slowDisk(w *World, d *dice) {
 
 func jump(w *World, d *dice) {
 	h := w.hosts[d.n(len(w.hosts))]
-	h.wall.Store(int64(d.between(-time.Hour, time.Hour)))
+	h.wall.Store(int64(d.between(-w.mostSkew(), w.mostSkew())))
 }
 
 func (w *World) servers() []*server { return []*server{&w.pg.server, &w.maria.server, &w.web.server} }
@@ -318,6 +326,7 @@ func (w *World) heal() {
 	}
 	w.startServers()
 	for _, h := range w.hosts {
+		h.ticks.suspend(false)
 		h.gate.set(false)
 		h.ails.Store(healthy)
 		h.slow(time.Millisecond)

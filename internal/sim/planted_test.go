@@ -23,6 +23,7 @@ func TestPlantedBugs(t *testing.T) {
 		{"a service that forgets its promises", Bugs{Forgetful: true}, []string{"post: hazard", "has come about 0 times"}},
 		{"reads from any node", Bugs{Stale: true}, []string{"not linearizable"}},
 		{"signs of life that are answered and not passed on", Bugs{Unheard: true}, []string{"expired"}},
+		{"clients that renew the mark of an id", Bugs{Renewing: true}, []string{"and forgotten, lives again"}},
 		{"an application that commits on its own", Bugs{Impatient: true}, []string{"bank", "told"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

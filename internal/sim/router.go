@@ -21,8 +21,9 @@ type app struct {
 	hangs bool          // it does not die then, but does nothing any more
 	guest *guest        // what it begins in is this session, while that is open; nil: none
 
-	mu    sync.Mutex
-	steps int // guarded by mu: until it dies; negative: never
+	mu    sync.Mutex // guards all below
+	steps int        // until it dies; negative: never
+	mark  txn.Mark   // the latest that it knows
 }
 
 var _ txn.Manager = (*app)(nil)
@@ -83,14 +84,18 @@ func call[T any](ctx context.Context, a *app, op opKind, id txn.ID, timeout time
 	ctx, cancel := context.WithTimeout(ctx, patience+time.Duration(a.dice.n(4000))*time.Millisecond)
 	defer cancel()
 	var none T
+	maybe := false // some try may have been carried out
 	for attempt := 0; ; attempt++ {
 		if err := a.step(); err != nil {
 			return none, err
 		}
 		v, err := callOnce(ctx, a, op, id, timeout, try)
+		maybe = maybe || errors.Is(err, txn.ErrInDoubt)
 		switch {
 		case errors.Is(err, errDied):
 			return none, err
+		case maybe && op.decides() && errors.Is(err, txn.ErrNotFound):
+			return none, fmt.Errorf("%w: an earlier try may have been carried out, and now the answer is: %v", txn.ErrInDoubt, err)
 		case errors.Is(err, txn.ErrUnavailable), errors.Is(err, txn.ErrInDoubt) && attempt < 3:
 			// Every call may be repeated.
 			if restIn(ctx, a.dice.between(20*time.Millisecond, 300*time.Millisecond)) {
@@ -185,7 +190,15 @@ func (a *app) route(ctx context.Context) (l *life, stale bool, err error) {
 
 // Begin implements [txn.Manager].
 func (a *app) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
-	return call(ctx, a, opBegin, o.ID, o.Timeout, func(ctx context.Context, m txn.Manager) (txn.Begun, error) { return m.Begin(ctx, o) })
+	b, err := call(ctx, a, opBegin, o.ID, o.Timeout, func(ctx context.Context, m txn.Manager) (txn.Begun, error) {
+		o := o
+		if a.w.plan.Bugs.Renewing {
+			o.Mark = a.latest()
+		}
+		return m.Begin(ctx, o)
+	})
+	a.learn(b, err)
+	return b, err
 }
 
 // Enlist implements [txn.Manager].

@@ -46,6 +46,9 @@ const settleBound = 100 * time.Second
 // GODEBUG=tracebacklabels=1.
 func Run(p Plan) (o Outcome) {
 	seed := pprof.Labels("seed", strconv.FormatUint(p.Seed, 10))
+	if p.Memory == (Memory{}) {
+		p.Memory = drawMemory(p.Seed)
+	}
 	pprof.Do(context.Background(), seed, func(context.Context) { o = newWorld(p).run() })
 	return o
 }
@@ -206,27 +209,23 @@ func (w *World) probe() {
 }
 
 func (w *World) probeOnce(ctx context.Context, d *dice, l *life) {
-	o := txn.Options{ID: txn.NewID(time.Now(), d.chance()), Timeout: d.between(200*time.Millisecond, 1500*time.Millisecond)}
-	e := w.past.begin(99, opBegin, o.ID, l.host.index, o.Timeout)
-	from := w.now()
-	_, err := l.node.Begin(ctx, o)
-	w.past.end(e, nil, err, from)
-	to := w.now()
+	o := txn.Options{Timeout: d.between(200*time.Millisecond, 1500*time.Millisecond)}
+	id, from, to, err := w.beginNow(ctx, d, 99, l, o)
 	if err != nil {
 		w.violate("begin when all is well: %v", err)
 		return
 	}
-	i, err := l.node.Wait(ctx, o.ID, txn.Finished)
+	i, err := l.node.Wait(ctx, id, txn.Finished)
 	over := w.now()
 	switch {
 	case err != nil:
 		w.violate("wait when all is well: %v", err)
 	case i.Cause != txn.CauseTimeout:
-		w.violate("%v ended by %v", o.ID, i.Cause)
+		w.violate("%v ended by %v", id, i.Cause)
 	case over < from+o.Timeout:
-		w.violate("%v timed out %v early", o.ID, from+o.Timeout-over)
+		w.violate("%v timed out %v early", id, from+o.Timeout-over)
 	case over > to+o.Timeout+w.interval()+probeSlack:
-		w.violate("%v timed out %v late, although all is well", o.ID, over-to-o.Timeout)
+		w.violate("%v timed out %v late, although all is well", id, over-to-o.Timeout)
 	}
 }
 

@@ -26,6 +26,7 @@ const (
 	webCommitted
 	webRolledBack
 	webReadOnly
+	webTyped // its own code has committed the work of prepare
 )
 
 func newService(w *World) *service {
@@ -62,6 +63,8 @@ func (s *service) vote(b participant.Branch) webVote {
 	case webRolledBack:
 		s.w.fire("post: prepare after its rollback")
 		return webVote{txn.VoteNo, "rolled back already"}
+	case webTyped:
+		return webVote{txn.VoteEndedByHand, "COMMIT was typed"}
 	case webPrepared, webCommitted:
 		return webVote{vote: txn.VotePrepared}
 	case webReadOnly:
@@ -71,6 +74,11 @@ func (s *service) vote(b participant.Branch) webVote {
 	case "no":
 		s.states[b.XID] = webRolledBack
 		return webVote{txn.VoteNo, "as asked for"}
+	case "typed":
+		s.w.fire("post: ended by hand")
+		s.states[b.XID] = webTyped
+		s.effect(b.TX)
+		return webVote{txn.VoteEndedByHand, "COMMIT was typed"}
 	case "look":
 		s.states[b.XID] = webReadOnly
 		return webVote{vote: txn.VoteReadOnly}
@@ -111,7 +119,7 @@ func (c *webClient) Commit(ctx context.Context, b participant.Branch) (participa
 // Rollback implements [participant.Participant].
 func (c *webClient) Rollback(ctx context.Context, b participant.Branch) (participant.Result, error) {
 	return exchange(ctx, &c.s.server, c.life, "rollback "+b.XID+" by "+c.life.host.name, func() (participant.Result, error) {
-		if c.s.states[b.XID] == webCommitted {
+		if s := c.s.states[b.XID]; s == webCommitted || s == webTyped {
 			return participant.Result{Ending: participant.Committed}, nil
 		}
 		c.s.states[b.XID] = webRolledBack // empty ones too: a prepare that comes later is refused
@@ -125,7 +133,7 @@ func (c *webClient) Inspect(ctx context.Context, b participant.Branch) (particip
 		switch c.s.states[b.XID] {
 		case webPrepared:
 			t.Prepared, t.Since = true, c.s.since[b.XID]
-		case webCommitted:
+		case webCommitted, webTyped:
 			t.Ending = participant.Committed
 		case webRolledBack:
 			t.Ending = participant.RolledBack

@@ -192,13 +192,18 @@ func (w *World) anyStays() bool {
 
 func (w *World) sameStays(l *life, want []machine.Session) {
 	got, err := l.node.Sessions(txn.AllowStale(context.Background()), txn.SessionFilter{Ended: true})
-	if err != nil || len(got) != len(want) {
-		w.violate("%s has %d sessions (%v), the log %d", l.host.name, len(got), err, len(want))
+	var log []txn.ClientSession
+	for i := range want {
+		log = append(log, want[i].Show())
+	}
+	got, log = w.common(got, log)
+	if err != nil || len(got) != len(log) {
+		w.violate("%s has %d sessions (%v), the log %d", l.host.name, len(got), err, len(log))
 		return
 	}
 	for i := range got {
-		if got[i] != want[i].Show() {
-			w.violate("%s has the session %+v, the log has it as %+v", l.host.name, got[i], want[i].Show())
+		if got[i] != log[i] {
+			w.violate("%s has the session %+v, the log has it as %+v", l.host.name, got[i], log[i])
 		}
 	}
 }
@@ -241,20 +246,16 @@ func (w *World) keepProbe(ctx context.Context, d *dice, l *life, ttl time.Durati
 	if err != nil {
 		return begun, 0, err
 	}
-	o := txn.Options{ID: txn.NewID(time.Now(), d.chance()), Session: s.ID, Timeout: time.Minute}
-	e := w.past.begin(98, opBegin, o.ID, l.host.index, o.Timeout)
-	from := w.now()
-	_, err = l.node.Begin(ctx, o)
-	w.past.end(e, nil, err, from)
+	id, _, _, err := w.beginNow(ctx, d, 98, l, txn.Options{Session: s.ID, Timeout: time.Minute})
 	if err != nil {
-		return o.ID, 0, err
+		return id, 0, err
 	}
 	for range 2 {
 		rest(d.between(ttl/2, ttl*9/10))
 		heard = w.now()
 		if _, err := l.node.KeepAlive(ctx, s.ID); err != nil {
-			return o.ID, heard, err
+			return id, heard, err
 		}
 	}
-	return o.ID, heard, nil
+	return id, heard, nil
 }

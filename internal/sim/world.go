@@ -26,6 +26,13 @@ type Plan struct {
 	// raftfsm/logstore.
 	Unanchored bool
 
+	// Cut logs are cut by raft to so many entries, when a snapshot is asked for, and not by
+	// the node. Zero: by the node.
+	Cut uint64
+
+	// Memory is drawn by [Run] when it is zero.
+	Memory Memory
+
 	// Bugs are planted, to see whether they are found.
 	Bugs Bugs
 }
@@ -41,6 +48,7 @@ type Bugs struct {
 	Forgetful bool // the service forgets what it has promised
 	Stale     bool // clients take what any node says for the truth
 	Impatient bool // an application commits a branch on its own before the decision
+	Renewing  bool // clients renew the mark of an id at every try
 	Unheard   bool // somebody on the way answers signs of life, and does not pass them on
 }
 

@@ -52,15 +52,20 @@ func StartPostgres(ctx context.Context, c PostgresConfig) (*Postgres, error) {
 	if err != nil {
 		return nil, err
 	}
+	p := newPostgres(bin, a, home)
+	if err := p.create(ctx, c); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}
+
+func newPostgres(bin string, a *account, home *serverDir) *Postgres {
 	p := &Postgres{server: server{label: "PostgreSQL", home: home, account: a, stop: syscall.SIGINT, quit: syscall.SIGQUIT}, bin: bin}
 	p.command = func() []string {
 		return []string{filepath.Join(bin, "postgres"), "-D", p.data(), "-p", fmt.Sprint(p.port)}
 	}
 	p.ping = p.answers
-	if err := p.create(ctx, c); err != nil {
-		return nil, errors.Join(err, p.Close())
-	}
-	return p, nil
+	return p
 }
 
 func (p *Postgres) create(ctx context.Context, c PostgresConfig) error {

@@ -71,19 +71,33 @@ func (s *server) Start(ctx context.Context) error {
 
 // ready asks the server until it answers.
 func (s *server) ready(ctx context.Context, run *process) error {
-	again := time.NewTicker(10 * time.Millisecond)
-	defer again.Stop()
+	err := again(ctx, run.gone, func() error { return s.ping(ctx) })
+	switch {
+	case errors.Is(err, errGone):
+		return fmt.Errorf("%s did not start on port %d; %s", s.label, s.port, run.log)
+	case err != nil:
+		return fmt.Errorf("%s does not answer on port %d: %w; %s", s.label, s.port, err, run.log)
+	}
+	return nil
+}
+
+var errGone = errors.New("the server has ended")
+
+// again tries until it works, ctx ends, or the server is gone.
+func again(ctx context.Context, gone <-chan struct{}, try func() error) error {
+	ticks := time.NewTicker(10 * time.Millisecond)
+	defer ticks.Stop()
 	for {
-		err := s.ping(ctx)
+		err := try()
 		if err == nil {
 			return nil
 		}
 		select {
-		case <-run.gone:
-			return fmt.Errorf("%s did not start on port %d; %s", s.label, s.port, run.log)
+		case <-gone:
+			return errors.Join(errGone, err)
 		case <-ctx.Done():
-			return fmt.Errorf("%s does not answer on port %d: %w; %s", s.label, s.port, err, run.log)
-		case <-again.C:
+			return err
+		case <-ticks.C:
 		}
 	}
 }
@@ -108,6 +122,16 @@ func (s *server) end(ctx context.Context, sig os.Signal) error {
 	}
 	s.run = nil
 	return nil
+}
+
+// Said gives the end of what the server has logged since its latest start; empty when it is down.
+func (s *server) Said() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.run == nil {
+		return ""
+	}
+	return s.run.log.String()
 }
 
 // Close ends the server and removes all that belongs to it. It may be repeated.

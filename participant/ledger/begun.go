@@ -32,7 +32,7 @@ func (b begun) String() string {
 // parseBegun reads the text form, and no other text. The error is [txn.ErrInvalid].
 func parseBegun(text string) (begun, error) {
 	b := begun{known: true}
-	if n, err := fmt.Sscanf(text, "ends=%d", &b.ends); n != 1 || err != nil || b.String() != text {
+	if _, err := fmt.Sscanf(text, "ends=%d", &b.ends); err != nil || b.String() != text {
 		return begun{}, fmt.Errorf("%w: session of a ledger: want a text like %q", txn.ErrInvalid, begun{1, true})
 	}
 	return b, nil

@@ -8,6 +8,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/txn"
 )
 
 // refusal is an answer, not a failure: the ledger looked and says no.
@@ -82,7 +83,10 @@ func prepare(tx *bbolt.Tx, xid string, w work, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if ended {
+	switch {
+	case ended && e.ending == participant.Committed:
+		return fmt.Errorf("%w: branch %s was committed by another session", txn.ErrEndedByHand, xid)
+	case ended:
 		return refuse("branch %s has ended already: %v", xid, e.ending)
 	}
 	_, found, err := load(tx, bucketPrepared, xid, decodeBranch)

@@ -58,7 +58,8 @@ func (l *Ledger) run(ctx context.Context, tx *txn.Tx, st statement) (int64, erro
 	if err != nil {
 		return 0, err
 	}
-	return s.do(ctx, st)
+	n, err := s.do(ctx, st)
+	return n, l.of(err)
 }
 
 // Exec runs statements, separated by ';' or line ends:
@@ -78,7 +79,17 @@ func (l *Ledger) Exec(ctx context.Context, tx *txn.Tx, statements string) (strin
 	if err != nil {
 		return "", err
 	}
-	return s.doAll(ctx, all)
+	answer, err := s.doAll(ctx, all)
+	return answer, l.of(err)
+}
+
+// of names the participant in an error of work: an application that works in several has
+// one error in its hands.
+func (l *Ledger) of(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", l.name, err)
 }
 
 // Local runs statements in a transaction of the ledger alone, for which no

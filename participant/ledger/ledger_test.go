@@ -193,3 +193,20 @@ func TestRegistrationIsChecked(t *testing.T) {
 		t.Error("a file that cannot be made is fine")
 	}
 }
+
+// An error of work names the ledger that it is from.
+func TestErrorsOfWorkNameTheParticipant(t *testing.T) {
+	for name, work := range map[string]func(ctx context.Context, p *pair, tx *txn.Tx) error{
+		"exec": func(ctx context.Context, p *pair, tx *txn.Tx) error {
+			_, err := p.right.Exec(ctx, tx, "add alice -1000")
+			return err
+		},
+		"add": func(ctx context.Context, p *pair, tx *txn.Tx) error { return p.right.Add(ctx, tx, "alice", -1000) },
+	} {
+		p := newPair(t)
+		err := txn.Run(t.Context(), p, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error { return work(ctx, p, tx) })
+		if err == nil || strings.Count(err.Error(), "right: ") != 1 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

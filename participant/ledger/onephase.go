@@ -53,7 +53,7 @@ func commitOnePhase(tx *bbolt.Tx, xid string, since begun, w work, now time.Time
 	case ended && e.ending == participant.RolledBack:
 		return refuse("branch %s has ended already: %v", xid, e.ending)
 	case ended: // by another session: this one's work is not in it, and yet the branch is no rolled-back one
-		return fmt.Errorf("branch %s has ended already: %v", xid, e.ending)
+		return fmt.Errorf("%w: branch %s was committed by another session", txn.ErrEndedByHand, xid)
 	}
 	if _, found, err := load(tx, bucketPrepared, xid, decodeBranch); err != nil || found {
 		return errors.Join(err, fmt.Errorf("branch %s is prepared", xid)) // by somebody else, and it is not known how that ends

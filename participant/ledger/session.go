@@ -163,6 +163,9 @@ func (s *session) Rollback(ctx context.Context) error {
 
 func (s *session) finish(ctx context.Context, how finisher, want participant.Ending) error {
 	ending, err := s.store.finish(ctx, s.xid, how)
+	if err == nil && ending == participant.Committed && ending != want {
+		return fmt.Errorf("%w: branch %s was committed by another session", txn.ErrEndedByHand, s.xid)
+	}
 	if err == nil && ending != want {
 		return fmt.Errorf("branch %s ended as %v", s.xid, ending)
 	}

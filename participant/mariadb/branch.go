@@ -6,7 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/txmgr/txmgr/txn"
@@ -18,15 +18,23 @@ import (
 // It keeps its connection until Release: no other may commit at once what this
 // one has prepared.
 type branch struct {
-	db       *DB
-	conn     *sql.Conn
-	session  Session
-	xid      string
-	name     string // as a literal
-	proof    table
-	readOnly bool
-	over     atomic.Bool // no more work
-	end      branchEnd
+	db           *DB
+	conn         *sql.Conn
+	session      Session
+	xid          string
+	name         string // as a literal
+	proof        table
+	readOnly     bool
+	over         atomic.Bool // no more work
+	undone       atomic.Bool // of a transaction that only reads: the server has rolled it back
+	mayHaveEnded atomic.Bool // a statement was sent that may have ended it, see [mayEnd]; set before it is sent
+	managed      *sql.DB     // of what [DB.Conn] gives; nil until asked for
+	given        *sql.Conn
+	end          branchEnd
+
+	wire     sync.Mutex // held while the driver's connection is used past conn; guards the two below
+	released bool       // the connection may be another transaction's
+	prepared map[*managedStmt]bool
 
 	life context.Context // ends with Release, and with it the rows that are still open
 	kill context.CancelFunc
@@ -128,53 +136,84 @@ func (b *branch) notStarted(err error) error {
 	return err
 }
 
-// check reports whether work may still be done.
-func (b *branch) check() error {
-	if b.over.Load() {
-		return fmt.Errorf("%w: %w", txn.ErrNotActive, sql.ErrTxDone)
+// errOver is the answer to work after the end.
+var errOver = fmt.Errorf("%w: %w", txn.ErrNotActive, sql.ErrTxDone)
+
+// alive reports whether work may be done. A transaction that only reads is not
+// refused by the server after it was rolled back: statements would be autocommitted.
+func (b *branch) alive() error {
+	switch {
+	case b.over.Load():
+		return errOver
+	case b.undone.Load():
+		return errUndone
 	}
 	return nil
 }
 
-// managed names what the server refuses because the transaction is not the
-// statement's to end.
-func managed(err error) error {
-	switch {
-	case numberOf(err) != codeRMFail:
+// check reports whether a statement may be sent.
+func (b *branch) check(query string) error {
+	if err := b.alive(); err != nil {
 		return err
-	case strings.Contains(err.Error(), "ROLLBACK ONLY"):
-		return fmt.Errorf("the server has rolled the transaction back, after a deadlock or a timeout: %w", err)
 	}
-	return fmt.Errorf("%w: end the global one: %w", txn.ErrManaged, err)
+	if err := refuseTyped(query); err != nil {
+		return err
+	}
+	if mayEnd(query) {
+		b.mayHaveEnded.Store(true)
+	}
+	return nil
+}
+
+// raw calls f with the driver's connection, alone: neither that nor its statements
+// and rows are safe for concurrent use. It goes past [sql.Conn], which would wait for
+// rows that the application has forgotten to close, for ever. After Release it does
+// not call f.
+func (b *branch) raw(f func(c any) error) (err error) {
+	b.wire.Lock()
+	defer b.wire.Unlock()
+	if b.released {
+		return errOver
+	}
+	raw := b.conn.Raw(func(c any) error {
+		err = f(c)
+		return nil // or the connection would be closed, with the same wait
+	})
+	if raw != nil {
+		return raw
+	}
+	return err
 }
 
 func (b *branch) exec(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	if err := b.check(); err != nil {
+	if err := b.check(query); err != nil {
 		return nil, err
 	}
 	res, err := b.conn.ExecContext(ctx, query, args...)
-	return res, managed(err)
+	return res, b.look(ctx, err)
 }
 
 func (b *branch) query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	if err := b.check(); err != nil {
+	if err := b.check(query); err != nil {
 		return nil, err
 	}
 	rows, err := b.conn.QueryContext(b.bounded(ctx), query, args...)
-	return rows, managed(err)
+	return rows, b.look(ctx, err)
 }
 
 func (b *branch) queryRow(ctx context.Context, query string, args ...any) Row {
-	if err := b.check(); err != nil {
+	if err := b.check(query); err != nil {
 		return row{err: err}
 	}
-	return row{inner: b.conn.QueryRowContext(b.bounded(ctx), query, args...)}
+	return row{inner: b.conn.QueryRowContext(b.bounded(ctx), query, args...), branch: b, ctx: ctx}
 }
 
 // row is a row, or why there is none.
 type row struct {
-	inner *sql.Row
-	err   error
+	inner  *sql.Row
+	branch *branch
+	ctx    context.Context // of the query
+	err    error
 }
 
 // Scan implements [Row].
@@ -182,7 +221,7 @@ func (r row) Scan(dest ...any) error {
 	if r.err != nil {
 		return r.err
 	}
-	return managed(r.inner.Scan(dest...))
+	return r.branch.look(r.ctx, r.inner.Scan(dest...))
 }
 
 // Release implements [txn.Session]. A connection that still has something of the
@@ -191,16 +230,34 @@ func (r row) Scan(dest ...any) error {
 func (b *branch) Release() {
 	b.over.Store(true)
 	defer b.kill()
+	if b.managed != nil {
+		_ = b.managed.Close() // it holds nothing
+	}
+	b.leave()
 	if b.end == endNone {
 		_ = b.conn.Close() // it is back in the pool
 		return
 	}
-	_ = b.conn.Raw(func(c any) error {
-		if conn, ok := c.(driver.Conn); ok {
+	// The pool is told when rows are closed that the application has forgotten.
+	go func() { _ = b.conn.Close() }()
+}
+
+// leave lets nothing of the branch reach its connection any more, which is closed
+// unless the pool may have it.
+func (b *branch) leave() {
+	_ = b.raw(func(c any) error {
+		conn, ok := c.(driver.Conn)
+		switch {
+		case b.end == endNone:
+			for s := range b.prepared {
+				_ = s.inner.Close() // the server keeps it as long as the connection lives
+			}
+		case ok:
 			_ = conn.Close() // what is on its way may arrive
 		}
 		return nil
 	})
-	// The pool is told when rows are closed that the application has forgotten.
-	go func() { _ = b.conn.Close() }()
+	b.wire.Lock()
+	defer b.wire.Unlock()
+	b.released = true
 }

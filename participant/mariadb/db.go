@@ -43,7 +43,8 @@ func (db *DB) Exec(ctx context.Context, tx *txn.Tx, query string, args ...any) (
 	if err != nil {
 		return nil, err
 	}
-	return b.exec(ctx, query, args...)
+	res, err := b.exec(ctx, query, args...)
+	return res, db.of(err)
 }
 
 // Query runs a query in the transaction. The rows have to be closed before the
@@ -53,7 +54,8 @@ func (db *DB) Query(ctx context.Context, tx *txn.Tx, query string, args ...any) 
 	if err != nil {
 		return nil, err
 	}
-	return b.query(ctx, query, args...)
+	rows, err := b.query(ctx, query, args...)
+	return rows, db.of(err)
 }
 
 // Row is the result of a query of which only the first row matters, as
@@ -69,20 +71,19 @@ func (db *DB) QueryRow(ctx context.Context, tx *txn.Tx, query string, args ...an
 	if err != nil {
 		return row{err: err}
 	}
-	return b.queryRow(ctx, query, args...)
+	return namedRow{b.queryRow(ctx, query, args...), db}
 }
 
-// Conn gives the transaction's own connection, for libraries that want one.
-// Statements that would end the transaction are refused by the server (error
-// 1399), BeginTx with them. It must not be closed: that gives a connection with
-// an open transaction to the pool, which votes no then. Nothing may be done with
-// it after the end of the global transaction.
+// Conn gives the transaction's own connection, for libraries that want one. Its
+// BeginTx, and statements that would end the transaction, answer [txn.ErrManaged]. To
+// close it changes nothing. After the end of the global transaction it and the
+// statements prepared on it answer [txn.ErrNotActive].
 func (db *DB) Conn(ctx context.Context, tx *txn.Tx) (*sql.Conn, error) {
 	b, err := db.branch(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
-	return b.conn, nil
+	return b.give(ctx)
 }
 
 func (db *DB) branch(ctx context.Context, tx *txn.Tx) (*branch, error) {

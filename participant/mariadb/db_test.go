@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/txmgr/txmgr/internal/testdb"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/participanttest"
 	"github.com/txmgr/txmgr/txn"
@@ -23,7 +24,12 @@ type shops struct {
 
 func newShops(t *testing.T) *shops {
 	t.Helper()
-	s := &shops{bank: newBank(t), shop: newBank(t)}
+	return newShopsOn(t, server)
+}
+
+func newShopsOn(t *testing.T, server *testdb.MariaDB) *shops {
+	t.Helper()
+	s := &shops{bank: newBankOn(t, server), shop: newBankOn(t, server)}
 	s.shop.db = New("shop", s.shop.pool)
 	s.Coordinator = participanttest.NewCoordinator("test", map[string]participant.Participant{"bank": s.bank.opened(t, nil), "shop": s.shop.opened(t, nil)})
 	for _, b := range []*bank{s.bank, s.shop} {
@@ -235,9 +241,24 @@ func TestStatementsThatEndTheTransactionAreRefused(t *testing.T) {
 		}
 		conn, err := s.bank.db.Conn(ctx, tx)
 		check(t, err)
-		if _, err := conn.BeginTx(ctx, nil); numberOf(err) != codeRMFail {
+		if _, err := conn.BeginTx(ctx, nil); !errors.Is(err, txn.ErrManaged) || !strings.Contains(err.Error(), "work on it without Begin") {
 			t.Errorf("BeginTx: %v", err)
 		}
+		for _, statement := range []string{"COMMIT", " /* x */ -- y\n# z\nXA END 'x'", "/*!50000 COMMIT */", "XA COMMIT 'x' ONE PHASE", "SET TRANSACTION READ ONLY"} {
+			if _, err := conn.ExecContext(ctx, statement); !errors.Is(err, txn.ErrManaged) || !strings.Contains(err.Error(), "was not sent") {
+				t.Errorf("%s: %v", statement, err)
+			}
+			if _, err := conn.PrepareContext(ctx, statement); !errors.Is(err, txn.ErrManaged) {
+				t.Errorf("%s, prepared: %v", statement, err)
+			}
+		}
+		for _, statement := range []string{"SAVEPOINT commit", "ROLLBACK TO commit", "BEGIN NOT ATOMIC SELECT 1; END", "XA RECOVER"} {
+			_, err := conn.ExecContext(ctx, statement)
+			check(t, err)
+		}
+		check(t, conn.Close())
+		conn, err = s.bank.db.Conn(ctx, tx) // to close it has changed nothing
+		check(t, err)
 		_, err = conn.ExecContext(ctx, "UPDATE account SET balance = balance - 10")
 		return err
 	})
@@ -294,18 +315,15 @@ func TestReadOnlyIsHeldTo(t *testing.T) {
 			s := newShops(t)
 			s.shop.db.TxOptions.ReadOnly = true
 			err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
-				for _, statement := range statements {
-					_, err := s.shop.db.Exec(ctx, tx, statement)
-					check(t, err)
-				}
+				check(t, past(ctx, s.shop.db, tx, statements...))
 				_, err := s.bank.db.Exec(ctx, tx, "UPDATE account SET balance = 1")
 				return err
 			})
-			if !errors.Is(err, txn.ErrRolledBack) || !strings.Contains(err.Error(), "of the application's own") && name != "XA of one's own too" {
+			if errors.Is(err, txn.ErrRolledBack) || !errors.Is(err, txn.ErrEndedByHand) {
 				t.Errorf("got %v", err)
 			}
 			s.want(t, 100, 100)
-			s.Recover(t, s.Last())
+			s.Recover(t, s.Last(), participant.Unknown) // what only reads has no row that would prove how it ended
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 // The errors of MariaDB that mean something here.
 const (
+	codeChanged        = 1020 // read before, and changed since (innodb_snapshot_isolation)
 	codeDatabaseDenied = 1044 // access to the database denied
 	codeShutdown       = 1053
 	codeDuplicate      = 1062

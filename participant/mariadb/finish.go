@@ -143,8 +143,8 @@ func (t *task) old(ctx context.Context) (bool, error) {
 // byRow is the end that the row of proof tells.
 func (t *task) byRow(ctx context.Context, row int) (result, error) {
 	if row == rowBarrier {
-		if t.b.Vote == txn.VotePrepared && !t.s.proved() {
-			return ended(participant.Unknown, "it voted yes and is not prepared any more; "+t.noProof())
+		if t.b.NeedsProof() && !t.s.proved() {
+			return ended(participant.Unknown, t.lost())
 		}
 		return ended(participant.RolledBack, "it was kept from beginning: a barrier is in "+string(t.r.proof))
 	}
@@ -208,6 +208,14 @@ func (t *task) gone(ctx context.Context, c *census) (result, error) {
 		return again(errGhost)
 	}
 	return ended(participant.RolledBack, "it is not prepared, and no row in "+string(t.r.proof)+" says that it was committed")
+}
+
+// lost says that a branch is not there that nothing is known of.
+func (t *task) lost() string {
+	if t.b.Vote == txn.VoteEndedByHand {
+		return "it was ended by statements of the application's own; " + t.noProof()
+	}
+	return "it voted yes and is not prepared any more; " + t.noProof()
 }
 
 // noProof says why nothing is known of a branch that is not there.

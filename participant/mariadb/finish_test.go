@@ -31,7 +31,8 @@ func TestFinishedByHandIsToldExactly(t *testing.T) {
 		for name, do := range verbs(r) {
 			for _, restart := range []bool{false, true} {
 				want := want
-				br := bank.prepared(t, "INSERT INTO account SELECT xid, 1 FROM txmgr_branch ORDER BY at DESC LIMIT 1")
+				account := fmt.Sprintf("%s after %s, %v", name, statement, restart)
+				br := bank.prepared(t, "INSERT INTO account VALUES (?, 1)", account)
 				s, err := ParseSession(br.Session)
 				check(t, err)
 				bank.byHand(t, statement, br.XID, s)
@@ -40,7 +41,7 @@ func TestFinishedByHandIsToldExactly(t *testing.T) {
 				}
 				br.Attempts, br.OwnPhaseTwo = 3, true // no proof of anything
 				res, err := do(t.Context(), br)
-				if restart && want == participant.RolledBack && bank.balance(t, br.XID) == 1 {
+				if restart && want == participant.RolledBack && bank.balance(t, account) == 1 {
 					want = participant.Committed
 				}
 				if err != nil || res.Ending != want {

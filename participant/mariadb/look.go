@@ -124,7 +124,7 @@ func (r *resource) uncommitted(ctx context.Context, where string, each func(part
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // it has only read
-	rows, err := tx.QueryContext(ctx, "SELECT xid, UNIX_TIMESTAMP(at) * 1000000 DIV 1, CONCAT('database ', DATABASE()) FROM "+r.proof.quoted()+" WHERE "+where)
+	rows, err := tx.QueryContext(ctx, "SELECT xid, UNIX_TIMESTAMP(at) * 1000000 DIV 1, (UNIX_TIMESTAMP(NOW(6)) - UNIX_TIMESTAMP(at)) * 1000000 DIV 1, CONCAT('database ', DATABASE()) FROM "+r.proof.quoted()+" WHERE "+where)
 	if numberOf(err) == codeNoTable {
 		return nil
 	}
@@ -134,11 +134,11 @@ func (r *resource) uncommitted(ctx context.Context, where string, each func(part
 	defer func() { _ = rows.Close() }() // Err has what went wrong
 	for rows.Next() {
 		var p participant.Prepared
-		var micros int64
-		if err := rows.Scan(&p.XID, &micros, &p.Owner); err != nil {
+		var micros, age int64
+		if err := rows.Scan(&p.XID, &micros, &age, &p.Owner); err != nil {
 			return err
 		}
-		p.Since = time.UnixMicro(micros).UTC()
+		p.Since, p.Age = time.UnixMicro(micros).UTC(), time.Duration(max(age, 0))*time.Microsecond
 		each(p)
 	}
 	return rows.Err()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
@@ -64,7 +65,7 @@ func TestProofDeletedByHand(t *testing.T) {
 	}
 	w.Release()
 	list, err := r.Prepared(t.Context(), r.prefix)
-	if err != nil || len(list) != 1 || list[0].XID != br.XID || list[0].Since.IsZero() || list[0].Owner != "database "+bank.name {
+	if err != nil || len(list) != 1 || list[0].XID != br.XID || list[0].Since.IsZero() || list[0].Age <= 0 || list[0].Age > time.Hour || list[0].Owner != "database "+bank.name {
 		t.Errorf("the sweep sees %v, %v", list, err)
 	}
 	res, err = r.Rollback(t.Context(), br)

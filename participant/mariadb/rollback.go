@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/txmgr/txmgr/participant"
-	"github.com/txmgr/txmgr/txn"
 )
 
 // Rollback implements [participant.Participant].
@@ -101,8 +100,8 @@ func (t *task) barrier(ctx context.Context) (held bool, _ result, err error) {
 	case err != nil || held:
 	case !written:
 		res, err = again(errors.New("its row has appeared")) // which the next look reads
-	case t.b.Vote == txn.VotePrepared && !t.s.proved():
-		res, err = ended(participant.Unknown, "it voted yes and is not prepared any more; "+t.noProof())
+	case t.b.NeedsProof() && !t.s.proved():
+		res, err = ended(participant.Unknown, t.lost())
 	default:
 		res, err = ended(participant.RolledBack, "it is not prepared, and kept from beginning by a barrier in "+string(t.r.proof))
 	}
@@ -184,8 +183,8 @@ func (t *task) rollback(ctx context.Context) (result, error) {
 			return again(fmt.Errorf("%w, and which one that is is not on record", errStillOpen))
 		}
 		return res, err
-	case t.b.Vote == txn.VotePrepared:
-		return ended(participant.Unknown, "it voted yes and is not prepared any more; "+t.noProof())
+	case t.b.NeedsProof():
+		return ended(participant.Unknown, t.lost())
 	case c.holds(t.s):
 		return ended(participant.RolledBack, "it is not prepared; whether its session still has its work cannot be told without proof")
 	}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/participant"
-	"github.com/txmgr/txmgr/txn"
 )
 
 // Bounds of what is looked at when a person asks.
@@ -199,13 +198,15 @@ func (t *task) testimony(ctx context.Context) (w participant.Testimony, err erro
 		w.Detail = "it is prepared"
 	case isHeld && h.ghost():
 		w.Detail = errGhost.Error()
+	case isHeld && h.waits != "":
+		w.Detail = fmt.Sprintf("connection %d waits for a lock: %s", h.conn, h.waits)
 	case isHeld:
 		w.Detail = fmt.Sprintf("connection %d is at work", h.conn)
 	case hidden:
 		w.Detail = "its row is locked: it is at work or lost, and InnoDB has not said which of them (somebody else reads INNODB_TRX all the time?)"
 	case t.s.proved():
 		w.Ending, w.Detail = participant.RolledBack, "it is not prepared, and no row in "+string(t.r.proof)+" says that it was committed"
-	case t.b.Vote == txn.VotePrepared || t.s.known():
+	case t.b.NeedsProof() || t.s.known():
 		w.Ending, w.Detail = participant.Unknown, "it is not prepared; "+t.noProof()
 	default:
 		w.Ending, w.Detail = participant.RolledBack, "it is not prepared"

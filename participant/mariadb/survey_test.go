@@ -126,6 +126,52 @@ func TestInspect(t *testing.T) {
 	}
 }
 
+// TestInspectABranchInALockWait: the lock and who has it are told, a connection or a
+// prepared branch.
+func TestInspectABranchInALockWait(t *testing.T) {
+	bank := newBank(t)
+	r := bank.opened(t, nil)
+	bank.exec(t, "INSERT INTO account VALUES ('alice', 100), ('bob', 100)")
+	owner := newName()
+	holds := bank.work(t, owner.XID, "UPDATE account SET balance = 1 WHERE id = 'alice'")
+	br := newName()
+	waits := bank.work(t, br.XID, "UPDATE account SET balance = 1 WHERE id = 'bob'")
+	br.Session = waits.session.String()
+	over := make(chan error, 1)
+	go func() {
+		_, err := waits.exec(t.Context(), "UPDATE account SET balance = 2 WHERE id = 'alice'")
+		over <- err
+	}()
+	bank.waitForWaiters(t, 1)
+	want := func(who string) {
+		t.Helper()
+		got, err := r.Inspect(t.Context(), br)
+		check(t, err)
+		if got.Prepared || got.Ending != 0 {
+			t.Errorf("got %+v", got)
+		}
+		wantLines(t, "detail", []string{got.Detail}, fmt.Sprintf("connection %d waits for a lock: X on `%s`.`account` PRIMARY, which %s", waits.session.Conn, bank.name, who))
+		for _, l := range got.Locks {
+			if strings.Contains(l, "account") {
+				t.Errorf("said to hold what it waits for: %q", l)
+			}
+		}
+	}
+	want(fmt.Sprintf("connection %d (root@127.0.0.1:", holds.session.Conn))
+	if vote, err := holds.Prepare(t.Context()); vote != txn.VotePrepared {
+		t.Fatal(vote, err)
+	}
+	holds.Release()
+	bank.waitGone(t, holds.session.Conn)
+	want("a prepared transaction holds")
+	owner.Vote, owner.Session = txn.VotePrepared, holds.session.String()
+	res, err := r.Rollback(t.Context(), owner)
+	wantEnd(t, res, err, participant.RolledBack)
+	check(t, <-over)
+	check(t, waits.Rollback(t.Context()))
+	waits.Release()
+}
+
 // TestLostBranchIsSeenEverywhere, and a restart brings it back: one is planted by
 // the unsafe order.
 func TestLostBranchIsSeenEverywhere(t *testing.T) {

@@ -18,7 +18,9 @@ type holder struct {
 	trx            string
 	conn           uint64
 	state          string
+	wanted         string // the lock that it waits for, as InnoDB numbers it; empty: for none
 	locks, waiters []string
+	waits          string // for which lock, and who has it
 }
 
 // ghost reports whether it is nobody. A branch that the server rolls back after
@@ -106,10 +108,12 @@ func (r *resource) watch(ctx context.Context, over <-chan struct{}, want int, fo
 
 func (r *resource) readHolders(ctx context.Context, found map[string]holder) error {
 	rows, err := r.db.QueryContext(ctx, `
-		SELECT q.trx_query, h.trx_id, h.trx_mysql_thread_id, h.trx_state, h.trx_tables_locked, h.trx_rows_locked, h.trx_rows_modified
+		SELECT q.trx_query, h.trx_id, h.trx_mysql_thread_id, h.trx_state, h.trx_tables_locked, h.trx_rows_locked, h.trx_rows_modified,
+			COALESCE(h.trx_requested_lock_id, ''), COALESCE(l.lock_table = CONCAT('`+"`"+`', DATABASE(), '`+"`.`"+string(r.proof)+"`"+`'), FALSE)
 		FROM information_schema.INNODB_LOCK_WAITS w
 		JOIN information_schema.INNODB_TRX q ON q.trx_id = w.requesting_trx_id
 		JOIN information_schema.INNODB_TRX h ON h.trx_id = w.blocking_trx_id
+		LEFT JOIN information_schema.INNODB_LOCKS l ON l.lock_id = h.trx_requested_lock_id
 		WHERE q.trx_query LIKE '%`+probeMark+`%'`)
 	if err != nil {
 		return err
@@ -119,10 +123,11 @@ func (r *resource) readHolders(ctx context.Context, found map[string]holder) err
 		var query sql.NullString
 		var h holder
 		var tables, locked, modified int64
-		if err := rows.Scan(&query, &h.trx, &h.conn, &h.state, &tables, &locked, &modified); err != nil {
+		var queues bool // for a row of proof, as the probes do
+		if err := rows.Scan(&query, &h.trx, &h.conn, &h.state, &tables, &locked, &modified, &h.wanted, &queues); err != nil {
 			return err
 		}
-		if xid, ok := probed(query.String); ok && !strings.Contains(h.state, "WAIT") {
+		if xid, ok := probed(query.String); ok && !queues {
 			h.locks = []string{fmt.Sprintf("transaction %s: %d rows in %d tables, %d rows changed", h.trx, locked, tables, modified)}
 			found[xid] = h
 		}
@@ -144,10 +149,13 @@ func (r *resource) describe(ctx context.Context, h *holder) error {
 	if _, err := strconv.ParseUint(h.trx, 10, 64); err != nil {
 		return fmt.Errorf("number of a transaction %q: %w", clip(h.trx), err)
 	}
+	if err := r.describeWait(ctx, h); err != nil {
+		return err
+	}
 	contended, err := r.texts(ctx, `
 		SELECT DISTINCT CONCAT(lock_mode, ' on ', lock_table, COALESCE(CONCAT(' ', lock_index), ''))
 		FROM information_schema.INNODB_LOCKS
-		WHERE lock_trx_id = `+h.trx+` AND lock_table <> CONCAT('`+"`', DATABASE(), '`.`"+string(r.proof)+"`"+`') ORDER BY 1`)
+		WHERE lock_trx_id = `+h.trx+` AND lock_id <> '`+h.wanted+`' AND lock_table <> CONCAT('`+"`', DATABASE(), '`.`"+string(r.proof)+"`"+`') ORDER BY 1`)
 	if err != nil {
 		return err
 	}
@@ -160,6 +168,26 @@ func (r *resource) describe(ctx context.Context, h *holder) error {
 		JOIN information_schema.PROCESSLIST p ON p.ID = q.trx_mysql_thread_id
 		WHERE w.blocking_trx_id = `+h.trx+` AND COALESCE(q.trx_query, '') NOT LIKE '%`+probeMark+`%' ORDER BY p.ID`)
 	h.waiters = lines(h.waiters)
+	return err
+}
+
+// describeWait says for which lock a transaction waits, and who has it.
+func (r *resource) describeWait(ctx context.Context, h *holder) error {
+	if strings.Trim(h.wanted, "0123456789:") != "" {
+		return fmt.Errorf("number of a lock %q", clip(h.wanted))
+	}
+	if h.wanted == "" {
+		return nil
+	}
+	found, err := r.texts(ctx, `
+		SELECT CONCAT(l.lock_mode, ' on ', l.lock_table, COALESCE(CONCAT(' ', l.lock_index), ''), ', which ',
+			CASE WHEN b.trx_mysql_thread_id = 0 THEN 'a prepared transaction' ELSE COALESCE(`+whoQuery+`, CONCAT('connection ', b.trx_mysql_thread_id)) END, ' holds')
+		FROM information_schema.INNODB_LOCK_WAITS w
+		JOIN information_schema.INNODB_LOCKS l ON l.lock_id = w.requested_lock_id
+		JOIN information_schema.INNODB_TRX b ON b.trx_id = w.blocking_trx_id
+		LEFT JOIN information_schema.PROCESSLIST p ON p.ID = b.trx_mysql_thread_id
+		WHERE w.requested_lock_id = '`+h.wanted+`' AND w.requesting_trx_id = `+h.trx+` ORDER BY b.trx_started, b.trx_id`)
+	h.waits = strings.Join(lines(found), "; ")
 	return err
 }
 

@@ -33,19 +33,16 @@ func (b *branch) Prepare(ctx context.Context) (txn.Vote, error) {
 	return txn.VoteNo, fmt.Errorf("prepare: %w", err)
 }
 
-// run runs one of our own statements. It goes past [sql.Conn], which would wait for
-// rows that the application has forgotten to close, for ever.
-func (b *branch) run(ctx context.Context, statement string) (err error) {
-	raw := b.conn.Raw(func(c any) error {
+// run runs one of our own statements.
+func (b *branch) run(ctx context.Context, statement string) error {
+	return b.raw(func(c any) error {
 		conn, ok := c.(driver.ExecerContext)
 		if !ok {
-			err = fmt.Errorf("a connection of type %T cannot execute", c)
-			return nil
+			return fmt.Errorf("a connection of type %T cannot execute", c)
 		}
-		_, err = conn.ExecContext(ctx, statement, nil)
-		return nil // or the connection would be closed, with the same wait
+		_, err := conn.ExecContext(ctx, statement, nil)
+		return err
 	})
-	return errors.Join(raw, err)
 }
 
 // undo rolls back what could not be prepared or committed, and explains why. The server may have
@@ -63,8 +60,8 @@ func (b *branch) undo(ctx context.Context, why error) (undone bool, _ error) {
 	case err == nil, rolledBackBy(err), n == codeNOTA && (rolledBackBy(why) || numberOf(why) == codeLockTimeout):
 		b.end = endNone
 		return true, managed(why)
-	case n == codeNOTA || n == codeRMFail || n == codeOutside:
-		why = fmt.Errorf("the transaction was ended by an XA statement of the application's own; what it did may be committed: %w", why)
+	case gone(err):
+		why = byHand("an XA statement", why)
 	default:
 		why = errors.Join(why, err)
 	}
@@ -78,10 +75,23 @@ func (b *branch) commitReadOnly(ctx context.Context) (txn.Vote, error) {
 	case err == nil:
 		b.end = endNone
 		return txn.VoteReadOnly, nil
-	case numberOf(err) == codeNoSavepoint:
-		return 0, fmt.Errorf("the transaction was ended by a COMMIT or ROLLBACK of the application's own; what it did since may be committed: %w", err)
+	case numberOf(err) == codeNoSavepoint || gone(err):
+		return 0, b.readOnlyEnded(err)
 	}
 	return 0, fmt.Errorf("commit: %w", err)
+}
+
+// byHand is the error of a transaction that the application has ended.
+func byHand(by string, err error) error {
+	return fmt.Errorf("%w: by %s; what it did, and each statement after that, may be committed: %w", txn.ErrEndedByHand, by, err)
+}
+
+// readOnlyEnded explains why a transaction is not there that only reads.
+func (b *branch) readOnlyEnded(err error) error {
+	if b.undone.Load() {
+		return fmt.Errorf("%w: %w", errUndone, err)
+	}
+	return byHand("a COMMIT or ROLLBACK", err)
 }
 
 // Commit implements [txn.Session].
@@ -91,8 +101,28 @@ func (b *branch) Commit(ctx context.Context) error {
 
 // Rollback implements [txn.Session]. A session that was lost is no success: its
 // connection may be at a long statement, and keep its locks until the coordinator
-// ends it.
+// ends it. Nor is it known to be rolled back when a statement was sent that may have
+// ended it.
 func (b *branch) Rollback(ctx context.Context) error {
+	prepared := b.end == endPrepared
+	err := b.rollback(ctx)
+	if err == nil || prepared {
+		return err
+	}
+	return b.unproved(err)
+}
+
+// unproved explains a failure of which the coordinator may find out no more than that the
+// branch's work is there or not: what a statement committed that ended the branch is not
+// seen by that. It comes after the failure, when nothing more can be sent.
+func (b *branch) unproved(err error) error {
+	if b.mayHaveEnded.Load() && !errors.Is(err, txn.ErrEndedByHand) && !errors.Is(err, errUndone) {
+		return fmt.Errorf("%w, or may have been: the connection was lost after a statement that may have ended the transaction (a block, EXECUTE, CALL, several at once, or one that commits): %w", txn.ErrEndedByHand, err)
+	}
+	return err
+}
+
+func (b *branch) rollback(ctx context.Context) error {
 	b.over.Store(true)
 	switch {
 	case b.end == endPrepared:
@@ -102,15 +132,30 @@ func (b *branch) Rollback(ctx context.Context) error {
 	case b.end == endUnknown:
 		return fmt.Errorf("mariadb %s: it is not known what became of the transaction", b.db.name)
 	case b.readOnly:
-		return b.finish(ctx, "ROLLBACK")
+		err := b.finish(ctx, "BEGIN NOT ATOMIC RELEASE SAVEPOINT "+savepoint+"; ROLLBACK; END")
+		if numberOf(err) == codeNoSavepoint || gone(err) {
+			return b.readOnlyEnded(err)
+		}
+		return err
 	}
 	// XA END fails when the server has rolled back already, and XA ROLLBACK is due
 	// nevertheless.
-	if err := b.run(ctx, "XA END "+b.name); err != nil && !answered(err) {
+	ended := b.run(ctx, "XA END "+b.name)
+	if ended != nil && !answered(ended) {
 		b.end = endUnknown
-		return fmt.Errorf("mariadb %s: roll back branch %s: %w", b.db.name, b.xid, err)
+		return fmt.Errorf("mariadb %s: roll back branch %s: %w", b.db.name, b.xid, ended)
 	}
-	return b.finish(ctx, xaRollback+" "+b.name)
+	err := b.finish(ctx, xaRollback+" "+b.name)
+	if gone(err) && gone(ended) && !rolledBackBy(ended) {
+		return byHand("an XA statement", err)
+	}
+	return err
+}
+
+// gone reports whether an error says that the session is not in its XA transaction.
+func gone(err error) bool {
+	n := numberOf(err)
+	return n == codeNOTA || n == codeRMFail || n == codeOutside
 }
 
 func (b *branch) finish(ctx context.Context, statement string) error {
@@ -139,7 +184,7 @@ func (b *branch) CommitOnePhase(ctx context.Context) (txn.BranchState, error) {
 	}
 	undone, err := b.undo(ctx, err)
 	if !undone {
-		return 0, fmt.Errorf("commit: %w", err)
+		return 0, b.unproved(fmt.Errorf("commit: %w", err))
 	}
 	return txn.BranchRolledBack, fmt.Errorf("commit: %w", err)
 }

@@ -159,11 +159,10 @@ func TestTransactionEndedByHandIsFoundOut(t *testing.T) {
 			br := newName()
 			w := bank.work(t, br.XID, "INSERT INTO account VALUES ('alice', 7)")
 			for _, statement := range c.statements {
-				_, err := w.exec(t.Context(), strings.Replace(statement, "%", w.name, 1))
-				check(t, err)
+				check(t, w.run(t.Context(), strings.Replace(statement, "%", w.name, 1)))
 			}
 			vote, err := w.Prepare(t.Context())
-			if vote != c.vote || err == nil || c.vote == 0 && !strings.Contains(err.Error(), "of the application's own") {
+			if vote != c.vote || err == nil || c.vote == 0 && !errors.Is(err, txn.ErrEndedByHand) {
 				t.Errorf("voted %v, %v", vote, err)
 			}
 			if err := w.Rollback(t.Context()); (err == nil) != (c.vote == txn.VoteNo) {

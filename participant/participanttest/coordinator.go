@@ -25,6 +25,7 @@ type Coordinator struct {
 type global struct {
 	state    txn.State
 	cause    txn.Cause
+	byHand   bool
 	branches []participant.Branch
 	at       []string
 	ended    []txn.BranchState
@@ -68,7 +69,10 @@ func (c *Coordinator) Commit(_ context.Context, id txn.ID, m txn.Commitment) (tx
 	defer c.mu.Unlock()
 	g := c.all[id]
 	if g.state == txn.RollingBack {
-		return txn.Outcome{}, &txn.Error{Op: "commit", ID: id, State: g.state, Cause: g.cause, Err: txn.ErrRolledBack}
+		return txn.Outcome{}, g.refused("commit", id)
+	}
+	if g.state == txn.Preparing {
+		return txn.Outcome{}, &txn.Error{Op: "commit", ID: id, State: g.state, Err: txn.ErrConflict} // delegated
 	}
 	for _, v := range m.Votes {
 		g.branches[v.Branch-1].Vote = v.Vote
@@ -87,15 +91,30 @@ func (c *Coordinator) Vote(_ context.Context, id txn.ID, b txn.Ballot) (txn.Outc
 	defer c.mu.Unlock()
 	g := c.all[id]
 	for _, v := range b.Votes {
+		if v.Vote == txn.VoteEndedByHand {
+			g.byHand = true
+			if g.branches[v.Branch-1].Vote == txn.VoteDelegated {
+				continue // its end still decides
+			}
+		}
 		g.branches[v.Branch-1].Vote = v.Vote
-		if v.Vote == txn.VoteNo && !g.state.Decided() {
+		if (v.Vote == txn.VoteNo || v.Vote == txn.VoteEndedByHand) && !g.state.Decided() {
 			g.state, g.cause = txn.RollingBack, txn.CauseVoteNo
 		}
 		if v.Vote == txn.VoteNo {
 			g.ended[v.Branch-1] = txn.BranchRolledBack
 		}
 	}
-	return txn.Outcome{State: g.state, Cause: g.cause}, nil
+	return txn.Outcome{State: g.state, Cause: g.cause, EndedByHand: g.byHand}, nil
+}
+
+// refused is the error of a call that meets a rollback.
+func (g *global) refused(op string, id txn.ID) error {
+	e := &txn.Error{Op: op, ID: id, State: g.state, Cause: g.cause, Err: txn.ErrRolledBack}
+	if g.byHand {
+		e.Err = txn.ErrEndedByHand
+	}
+	return e
 }
 
 // Delegate implements [txn.Manager].
@@ -105,7 +124,7 @@ func (c *Coordinator) Delegate(_ context.Context, id txn.ID, b txn.BranchID) (tx
 	g := c.all[id]
 	switch {
 	case g.state == txn.RollingBack:
-		return txn.Outcome{}, &txn.Error{Op: "delegate", ID: id, State: g.state, Cause: g.cause, Err: txn.ErrRolledBack}
+		return txn.Outcome{}, g.refused("delegate", id)
 	case g.state != txn.Active || len(g.branches) != 1 || b != 1:
 		return txn.Outcome{}, &txn.Error{Op: "delegate", ID: id, State: g.state, Err: txn.ErrConflict}
 	}
@@ -128,7 +147,7 @@ func (c *Coordinator) end(id txn.ID, cause txn.Cause) txn.Outcome {
 	if g.state == txn.Active {
 		g.state, g.cause = txn.RollingBack, cause
 	}
-	return txn.Outcome{State: g.state, Cause: g.cause}
+	return txn.Outcome{State: g.state, Cause: g.cause, EndedByHand: g.byHand}
 }
 
 // Done implements [txn.Manager].
@@ -183,8 +202,8 @@ func (c *Coordinator) Branch(id txn.ID, n txn.BranchID) participant.Branch {
 }
 
 // Recover drives what is left of a transaction to its decision, or finds out which
-// one a branch has made to which it was delegated.
-func (c *Coordinator) Recover(t *testing.T, id txn.ID) {
+// one a branch has made to which it was delegated. Branches that end otherwise than decided end as told.
+func (c *Coordinator) Recover(t *testing.T, id txn.ID, otherwise ...participant.Ending) {
 	t.Helper()
 	c.mu.Lock()
 	state, at := c.all[id].state, c.all[id].at
@@ -202,7 +221,7 @@ func (c *Coordinator) Recover(t *testing.T, id txn.ID) {
 		case state.Commits():
 			do, want, ack = b.p.Commit, participant.Committed, txn.BranchCommitted
 		}
-		b.want(do, c.Branch(id, n), want)
+		b.want(do, c.Branch(id, n), append(otherwise, want)[0])
 		if err := c.Done(t.Context(), id, txn.Ack{Branch: n, State: ack}); err != nil {
 			t.Error(err)
 		}

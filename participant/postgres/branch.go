@@ -29,6 +29,10 @@ type branch struct {
 	onePhase bool        // wanted; see [DB.OnePhase]
 	over     atomic.Bool // no more work
 	end      branchEnd
+	mark     string      // of a transaction that only reads; see [markSetting]
+	lent     atomic.Bool // the application was given the connection itself
+	byHand   atomic.Bool // the application's own statements have ended it, or may have
+	told     error       // how, as the server said
 }
 
 // branchEnd is what Prepare left.
@@ -50,11 +54,12 @@ const (
 // Prepare implements [txn.Session].
 func (b *branch) Prepare(ctx context.Context) (txn.Vote, error) {
 	b.over.Store(true)
+	byHand := b.endedByHand()
 	b.end = endUnknown
-	switch b.conn.Conn().PgConn().TxStatus() {
-	case statusIdle:
-		return 0, errEndedByHand
-	case statusFailed:
+	switch {
+	case byHand:
+		return 0, b.tellByHand(ctx)
+	case b.conn.Conn().PgConn().TxStatus() == statusFailed:
 		if err := b.Rollback(ctx); err != nil {
 			return 0, err
 		}
@@ -68,9 +73,9 @@ func (b *branch) Prepare(ctx context.Context) (txn.Vote, error) {
 		return 0, err
 	}
 	// One round trip: which transaction is this, and prepare it.
-	results, err := b.conn.Conn().PgConn().Exec(ctx, "SELECT pg_current_xact_id_if_assigned()::text; PREPARE TRANSACTION "+name).ReadAll()
+	results, err := b.conn.Conn().PgConn().Exec(ctx, b.identity()+"; PREPARE TRANSACTION "+name).ReadAll()
 	if err != nil {
-		return b.refused(err)
+		return b.refused(ctx, results, err)
 	}
 	return b.prepared(ctx, results)
 }
@@ -81,19 +86,23 @@ func (b *branch) prepared(ctx context.Context, results []*pgconn.Result) (txn.Vo
 		b.end = endNone
 		return txn.VoteNo, errors.New("the transaction had failed, and was rolled back")
 	}
-	if rows := results[0].Rows; len(rows) != 1 || len(rows[0]) != 1 || string(rows[0][0]) != fmt.Sprint(b.session.XID) {
+	if single(results[0]) != fmt.Sprint(b.session.XID) {
 		err := finishPrepared(ctx, b.conn, rollbackPrepared, b.xid)
-		return 0, errors.Join(b.replaced(), err)
+		return 0, errors.Join(b.replaced(ctx), err)
 	}
 	b.end = endPrepared
 	return txn.VotePrepared, nil
 }
 
 // refused says what an error of PREPARE TRANSACTION means. An answer means that
-// the transaction has been rolled back already.
-func (b *branch) refused(err error) (txn.Vote, error) {
-	if !answered(err) || b.conn.Conn().PgConn().TxStatus() != statusIdle {
-		return 0, fmt.Errorf("prepare: %w", err)
+// the transaction has been rolled back already: the branch's, if the query before it
+// says so.
+func (b *branch) refused(ctx context.Context, results []*pgconn.Result, err error) (txn.Vote, error) {
+	switch {
+	case !answered(err) || b.conn.Conn().PgConn().TxStatus() != statusIdle:
+		return 0, b.unproved(fmt.Errorf("prepare: %w", err))
+	case len(results) == 0 || single(results[0]) != fmt.Sprint(b.session.XID):
+		return 0, fmt.Errorf("%w (%w)", b.replaced(ctx), err)
 	}
 	b.end = endNone
 	switch stateOf(err) {
@@ -108,10 +117,13 @@ func (b *branch) refused(err error) (txn.Vote, error) {
 // commitReadOnly ends a branch that did not change anything. SQL can make a
 // transaction that began read-only write; that gives it a number.
 func (b *branch) commitReadOnly(ctx context.Context) (txn.Vote, error) {
-	var number *string
-	err := b.conn.QueryRow(ctx, "SELECT pg_current_xact_id_if_assigned()::text", pgx.QueryExecModeSimpleProtocol).Scan(&number)
+	var number, mark *string
+	err := b.conn.QueryRow(ctx, "SELECT pg_current_xact_id_if_assigned()::text, current_setting('"+markSetting+"', true)", pgx.QueryExecModeSimpleProtocol).Scan(&number, &mark)
 	if err != nil {
-		return 0, fmt.Errorf("ask whether the transaction wrote: %w", err)
+		return 0, b.unproved(fmt.Errorf("ask whether the transaction wrote: %w", err))
+	}
+	if mark == nil || *mark != b.mark {
+		return 0, b.tell(errMarkGone)
 	}
 	if number != nil {
 		if err := b.Rollback(ctx); err != nil {
@@ -149,18 +161,12 @@ func (b *branch) Rollback(ctx context.Context) error {
 		return b.finish(ctx, rollbackPrepared)
 	case b.end == endNone:
 		return nil
+	case b.endedByHand():
+		return fmt.Errorf("postgres %s: %w", b.name, b.tellByHand(ctx))
 	case b.conn.Conn().PgConn().TxStatus() == statusIdle:
 		return fmt.Errorf("postgres %s: there is no transaction to roll back", b.name)
 	}
-	tag, err := b.conn.Exec(ctx, "ROLLBACK", pgx.QueryExecModeSimpleProtocol)
-	if err != nil {
-		return fmt.Errorf("postgres %s: rollback: %w", b.name, err)
-	}
-	if tag.String() != "ROLLBACK" {
-		return fmt.Errorf("postgres %s: ROLLBACK was answered by %s", b.name, tag)
-	}
-	b.end = endNone
-	return nil
+	return b.rollbackOpen(ctx)
 }
 
 func (b *branch) finish(ctx context.Context, statement string) error {

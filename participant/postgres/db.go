@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"strconv"
 	"time"
@@ -27,7 +28,7 @@ type DB struct {
 
 	// OnePhase lets a branch that is its transaction's only one be committed without
 	// a prepare, which saves two round trips of the server's disk. How it ended is
-	// proved by the server, unless the server crashes in the moment of the commit:
+	// proved by the server, unless it crashes or fails over in the moment of the commit:
 	// then the transaction ends as a hazard of unknown end, for a person to look at.
 	// Not to be changed after the first use. Defaults to false: two phases.
 	OnePhase bool
@@ -46,7 +47,7 @@ func (db *DB) Exec(ctx context.Context, tx *txn.Tx, sql string, args ...any) (pg
 	if err != nil {
 		return pgconn.CommandTag{}, err
 	}
-	return b.guard.Exec(ctx, sql, args...)
+	return db.named(b).Exec(ctx, sql, args...)
 }
 
 // Query runs a query in the transaction. The rows have to be closed before the
@@ -56,7 +57,7 @@ func (db *DB) Query(ctx context.Context, tx *txn.Tx, sql string, args ...any) (p
 	if err != nil {
 		return nil, err
 	}
-	return b.guard.Query(ctx, sql, args...)
+	return db.named(b).Query(ctx, sql, args...)
 }
 
 // QueryRow runs a query of which only the first row matters. Errors come with
@@ -66,19 +67,22 @@ func (db *DB) QueryRow(ctx context.Context, tx *txn.Tx, sql string, args ...any)
 	if err != nil {
 		return failed{err}
 	}
-	return b.guard.QueryRow(ctx, sql, args...)
+	return db.named(b).QueryRow(ctx, sql, args...)
 }
 
 // Tx gives the transaction's own [pgx.Tx], for libraries that want one. Its
-// Commit and Rollback answer [txn.ErrManaged]; those of a nested one (Begin) work.
-// Nothing may be done with it, nor with its Conn, after the end of the global
+// Commit and Rollback answer [txn.ErrManaged], and so does a statement that would
+// end the transaction; those of a nested one (Begin) work. Its Conn is not watched: a
+// transaction that is ended there is [txn.ErrEndedByHand] afterwards, and so is, once
+// Conn was called, one that has failed or whose connection is lost, since it cannot be
+// proved to be the branch's own. A nested one that is rolled back keeps the proof. Nothing may be done with it, nor with its Conn, after the end of the global
 // transaction.
 func (db *DB) Tx(ctx context.Context, tx *txn.Tx) (pgx.Tx, error) {
 	b, err := db.branch(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
-	return b.guard, nil
+	return db.named(b), nil
 }
 
 func (db *DB) branch(ctx context.Context, tx *txn.Tx) (*branch, error) {
@@ -98,11 +102,16 @@ func (db *DB) begin(ctx context.Context, enlist txn.Enlister) (_ *branch, err er
 			b.Release() // nothing was done in it yet
 		}
 	}()
-	inner, err := conn.BeginTx(ctx, db.TxOptions)
+	options := db.TxOptions
+	if b.readOnly {
+		b.mark = rand.Text()
+		options.BeginQuery = beginQuery(options) + "; SET LOCAL " + markSetting + " = '" + b.mark + "'"
+	}
+	inner, err := conn.BeginTx(ctx, options)
 	if err != nil {
 		return nil, fmt.Errorf("postgres %s: begin: %w", db.name, err)
 	}
-	b.guard = &guard{inner: inner, over: &b.over, top: true}
+	b.guard = &guard{inner: inner, branch: b, top: true}
 	session := ""
 	if !b.readOnly {
 		if b.session, err = identify(ctx, inner); err != nil {
@@ -118,6 +127,23 @@ func (db *DB) begin(ctx context.Context, enlist txn.Enlister) (_ *branch, err er
 	return b, nil
 }
 
+// beginQuery is how a transaction with the options begins.
+func beginQuery(o pgx.TxOptions) string {
+	if o.BeginQuery != "" {
+		return o.BeginQuery
+	}
+	query := "BEGIN"
+	if o.IsoLevel != "" {
+		query += " ISOLATION LEVEL " + string(o.IsoLevel)
+	}
+	for _, mode := range []string{string(o.AccessMode), string(o.DeferrableMode)} {
+		if mode != "" {
+			query += " " + mode
+		}
+	}
+	return query
+}
+
 // sessionKey is under what a connection keeps which session it was last.
 const sessionKey = "txmgr.session"
 
@@ -130,11 +156,12 @@ func identify(ctx context.Context, tx pgx.Tx) (Session, error) {
 	if s, known := kept[sessionKey].(Session); known {
 		var pid int32
 		var xid string
-		if err := tx.QueryRow(ctx, "SELECT pg_backend_pid(), pg_current_xact_id()::text").Scan(&pid, &xid); err != nil {
+		var written *string
+		if err := tx.QueryRow(ctx, "SELECT pg_backend_pid(), "+numbered).Scan(&pid, &xid, &written); err != nil {
 			return Session{}, err
 		}
 		if s.PID == uint32(pid) {
-			return s.at(xid)
+			return s.at(xid, written)
 		}
 	}
 	s, err := identifyBackend(ctx, tx)
@@ -144,16 +171,25 @@ func identify(ctx context.Context, tx pgx.Tx) (Session, error) {
 	return s, err
 }
 
+// numbered asks for the transaction's number, and writes a record of the write-ahead
+// log that has it, without waiting for the disk: by its place (LSN) it can be told
+// after a failover whether the new primary had received a branch that was prepared. Where changes are decoded
+// logically the record would be seen by those who decode them, so there is none.
+const numbered = `pg_current_xact_id()::text, CASE WHEN current_setting('wal_level') <> 'logical'
+	THEN pg_logical_emit_message(false, 'txmgr', pg_current_xact_id()::text)::text END`
+
 // identifyBackend asks for everything. The view of the archiver would leave a lock
 // on itself in the branch; the function does not.
 func identifyBackend(ctx context.Context, tx pgx.Tx) (s Session, err error) {
 	var pid int32
-	var xid, system string
+	var xid, system, file string
 	var recovered *time.Time
+	var replayed, written *string
 	err = tx.QueryRow(ctx, `
-		SELECT pid, backend_start, pg_current_xact_id()::text, (SELECT system_identifier::text FROM pg_control_system()),
-			(SELECT stats_reset FROM pg_stat_get_archiver())
-		FROM pg_stat_get_activity(pg_backend_pid())`).Scan(&pid, &s.Start, &xid, &system, &recovered)
+		SELECT pid, backend_start, (SELECT system_identifier::text FROM pg_control_system()),
+			(SELECT stats_reset FROM pg_stat_get_archiver()), pg_walfile_name(pg_current_wal_lsn()),
+			pg_postmaster_start_time(), pg_last_wal_replay_lsn()::text, `+numbered+`
+		FROM pg_stat_get_activity(pg_backend_pid())`).Scan(&pid, &s.Start, &system, &recovered, &file, &s.Started, &replayed, &xid, &written)
 	if err != nil {
 		return Session{}, err
 	}
@@ -164,13 +200,31 @@ func identifyBackend(ctx context.Context, tx pgx.Tx) (s Session, err error) {
 	if s.System, err = strconv.ParseUint(system, 10, 64); err != nil {
 		return Session{}, err
 	}
-	return s.at(xid)
+	if s.Timeline, err = parseTimeline(file); err != nil {
+		return Session{}, err
+	}
+	if s.Replayed, err = place(replayed); err != nil {
+		return Session{}, err
+	}
+	return s.at(xid, written)
 }
 
 // at is the session at work on another transaction.
-func (s Session) at(xid string) (_ Session, err error) {
+func (s Session) at(xid string, written *string) (_ Session, err error) {
+	if s.Written, err = place(written); err != nil {
+		return Session{}, err
+	}
 	s.XID, err = strconv.ParseUint(xid, 10, 64)
 	return s, err
+}
+
+// place reads a place in the write-ahead log, zero if there is none.
+func place(text *string) (uint64, error) {
+	if text == nil {
+		return 0, nil
+	}
+	at, err := parseLSN(*text)
+	return uint64(at), err
 }
 
 // failed is a row that could not be asked for.

@@ -337,7 +337,7 @@ func TestReadOnlyIsHeldTo(t *testing.T) {
 			s := newShops(t)
 			s.shopDB.TxOptions.AccessMode = pgx.ReadOnly
 			err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
-				_, errShop := s.shopDB.Exec(ctx, tx, sql, pgx.QueryExecModeSimpleProtocol)
+				errShop := past(ctx, s.shopDB, tx, sql)
 				_, errBank := s.bank.db.Exec(ctx, tx, "UPDATE account SET balance = 1")
 				return errors.Join(errShop, errBank)
 			})

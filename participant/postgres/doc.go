@@ -16,11 +16,23 @@
 // looked at: it must be the same server; and a number that was given out but
 // never reached the disk is given out again after a crash, so "committed" says
 // nothing of a branch that never prepared when the server has recovered since:
-// see [Session.Recovered].
+// see [Session.Recovered] and [Session.Replayed].
+//
+// A standby that had not received the branch gives its number to another
+// transaction, when it is promoted; so does a server that was restored to an
+// earlier time. Both begin another timeline, which is on record, with the place in
+// the write-ahead log of a record that has the number: see [Session.Timeline] and
+// [Session.Written]. On another timeline "committed" is surely not the branch's if that
+// place is not in the server's history (pg_wal/*.history), and unknown if the
+// coordinator's user may not read the history. If the place is in it, "committed" is
+// proof of a branch that voted yes. Of any other it is unknown: the record is not waited
+// for, and the old primary may have lost it in a crash before. A number
+// that is not committed shows on any timeline that the branch is not committed
+// there. A branch that is prepared is finished as ever.
 //
 // The only branch of a transaction commits in one phase, without a prepare, when
-// its session recorded all that. If the answer is lost and the server crashes
-// before the coordinator has asked, its end is unknown, unless it was no commit.
+// its session recorded all that. If the answer is lost and the server crashes, or fails
+// over, before the coordinator has asked, its end is unknown, unless it was no commit.
 //
 // # Fencing
 //
@@ -35,16 +47,25 @@
 //  1. A yes vote is the command tag PREPARE TRANSACTION, of the transaction whose
 //     number was recorded. A failed transaction answers ROLLBACK, without an
 //     error.
+//
 //  2. Only branches with the cluster's prefix, in the registered database, are
 //     touched. A branch in another database of the server is an error that says
 //     so.
+//
 //  3. Not found is never taken for success without proof: not after an attempt
 //     of our own whose answer was lost, and not when the application may have
 //     finished the branch itself. Without a session on record there is no proof.
+//
 //  4. Nothing that is said shows a password: no error, no diagnosis, and of the
 //     statements of others no text in quotes.
+//
 //  5. A branch that is settled has ended: its session does not run its
 //     transaction any more.
+//
+//  6. A transaction that the application's own statements ended is never told as
+//     rolled back. A statement whose text begins or ends a transaction is not sent;
+//     the state of the connection is looked at after every statement, and the
+//     number of the transaction before its end.
 //
 // # Who may do what
 //
@@ -68,7 +89,20 @@
 //
 // It does not find out that a branch changed nothing: every branch gets a
 // transaction number. A database of which the work is only read can say so by
-// [DB.TxOptions]; its branches vote read-only and are never prepared. It does not
-// notice that a server was restored to an earlier time, or failed over to a
-// standby that had not received everything: use synchronous replication.
+// [DB.TxOptions]; its branches vote read-only and are never prepared.
+//
+// It does not always tell two histories apart that have one number: two standbys of
+// one primary that are both promoted, without an archive of the write-ahead log that
+// both use, each begin a timeline of the same number, and so may two restores; and a
+// backup that is put back as it is stays on its timeline. That shows as long as the
+// server knows how far it came when it last recovered (pg_last_wal_replay_lsn), and
+// that is before the branch. After an orderly restart, or when it recovered further, a
+// number may be another transaction's. Have one server promoted at a time, and the
+// other one gone.
+//
+// Past the guard, on the Conn of [DB.Tx] or of rows, it does not tell whether a
+// transaction that has failed is the branch's own, nor which one was open when the
+// connection was lost. Once the connection was given out both are [txn.ErrEndedByHand],
+// which may be wrong, and never [txn.ErrRolledBack]. A tracer, a [pgx.RowScanner] and
+// the functions of a [pgx.Batch] come by the connection without being noticed.
 package postgres

@@ -163,17 +163,34 @@ func (f *facts) durable() participant.Diagnosis {
 
 func (f *facts) failover() participant.Diagnosis {
 	const subject = "failover"
+	const lost = "a failover may lose branches that had voted or were committed"
+	history := ""
+	if !f.mayReadHistory {
+		history = fmt.Sprintf("; after a failover the ends of branches that were being committed are unknown, because user %s may not read which log the new primary had received: GRANT EXECUTE ON FUNCTION pg_read_file(text) TO %s; allows it, and with it all files of the server", f.userName, f.quotedUser)
+	}
 	switch {
+	case f.standbys > 0 && f.standbyNames == "":
+		return participant.Diagnosis{
+			Level: participant.Warning, Subject: subject,
+			Found: fmt.Sprintf("%d standbys, all asynchronous: %s, which is told as a hazard then%s", f.standbys, lost, history),
+			Fix:   "ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 (*)'; SELECT pg_reload_conf();",
+		}
 	case f.standbyNames == "":
-		return fine(subject, "no synchronous standby: a failover to a standby may lose branches that had voted or were committed, which is not noticed")
+		return fine(subject, "no standby is connected, and none would be synchronous: %s to one", lost)
 	case f.synchronousCommit == "off" || f.synchronousCommit == "local":
 		return participant.Diagnosis{
 			Level: participant.Warning, Subject: subject,
-			Found: fmt.Sprintf("synchronous_commit is %s: nothing waits for the synchronous standbys (%s), and a failover may lose branches that had voted or were committed", f.synchronousCommit, clip(f.standbyNames)),
+			Found: fmt.Sprintf("synchronous_commit is %s: nothing waits for the synchronous standbys (%s), and %s", f.synchronousCommit, clip(f.standbyNames), lost),
 			Fix:   "ALTER SYSTEM SET synchronous_commit = on; SELECT pg_reload_conf();",
 		}
+	case f.synchronous == 0:
+		return participant.Diagnosis{
+			Level: participant.Warning, Subject: subject,
+			Found: fmt.Sprintf("no synchronous standby is connected (%s; %d others): every prepare and commit waits for one", clip(f.standbyNames), f.standbys),
+			Fix:   "start the standby; or compare its application_name (SELECT application_name, sync_state FROM pg_stat_replication) with synchronous_standby_names",
+		}
 	}
-	return fine(subject, "synchronous standbys: %s", clip(f.standbyNames))
+	return fine(subject, "synchronous standbys: %s%s", clip(f.standbyNames), history)
 }
 
 // shortTimeout is below what a statement of phase two may take on a busy server.

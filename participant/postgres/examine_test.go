@@ -71,7 +71,7 @@ func TestExamineFindsWhatGoesWrong(t *testing.T) {
 	d := diagnosis(t, p, slots)
 	wantDiagnosis(t, d, participant.Failure, "max_prepared_transactions = 0", "ALTER SYSTEM SET max_prepared_transactions = 200; then restart")
 	wantDiagnosis(t, diagnosis(t, p, durability), participant.Failure, "fsync is off", "ALTER SYSTEM SET fsync = on; SELECT pg_reload_conf();")
-	wantDiagnosis(t, diagnosis(t, p, failover), participant.Fine, "no synchronous standby", "")
+	wantDiagnosis(t, diagnosis(t, p, failover), participant.Fine, "no standby is connected, and none would be synchronous", "")
 	wantDiagnosis(t, diagnosis(t, p, timeouts), participant.Warning, "statement_timeout = 2s", "ALTER ROLE postgres SET statement_timeout = 0;")
 
 	again("ALTER SYSTEM SET max_prepared_transactions = 5", "ALTER SYSTEM SET fsync = on", "ALTER ROLE postgres SET statement_timeout = 0")

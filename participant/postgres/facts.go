@@ -26,6 +26,9 @@ type facts struct {
 	fsync, fullPages     bool
 	synchronousCommit    string
 	standbyNames         string
+	standbys             int  // that stream from here
+	synchronous          int  // of them; -1: the user may not see that
+	mayReadHistory       bool // of timelines
 	idleTimeout          time.Duration
 	lockTimeout          time.Duration
 	statementTimeout     time.Duration
@@ -58,13 +61,20 @@ func (r *resource) facts(ctx context.Context) (_ *facts, err error) {
 			pg_is_in_recovery(), current_setting('default_transaction_read_only')::bool,
 			current_setting('max_prepared_transactions')::int, current_setting('max_connections')::int,
 			current_setting('fsync')::bool, current_setting('full_page_writes')::bool,
-			current_setting('synchronous_commit'), current_setting('synchronous_standby_names'),
+			current_setting('synchronous_commit'), current_setting('synchronous_standby_names'), standbys, synchronous,
+			has_function_privilege('pg_read_file(text)', 'EXECUTE'),
 			(SELECT setting::bigint FROM pg_settings WHERE name = 'idle_in_transaction_session_timeout'),
 			(SELECT setting::bigint FROM pg_settings WHERE name = 'lock_timeout'),
-			(SELECT setting::bigint FROM pg_settings WHERE name = 'statement_timeout')`).Scan(
+			(SELECT setting::bigint FROM pg_settings WHERE name = 'statement_timeout')
+		FROM (
+			SELECT count(*)::int AS standbys,
+				CASE WHEN count(*) > count(r.sync_state) THEN -1 ELSE count(*) FILTER (WHERE r.sync_state IN ('sync', 'quorum'))::int END AS synchronous
+			FROM pg_stat_replication r LEFT JOIN pg_replication_slots s ON s.active_pid = r.pid
+			WHERE s.slot_type IS DISTINCT FROM 'logical' AND r.state IS DISTINCT FROM 'backup'
+		) of_this_server`).Scan(
 		&f.version, &f.versionNumber, &f.database, &f.userName, &f.quotedUser, &f.superuser,
 		&f.mayControl, &f.maySee, &f.maySignal, &f.others, &f.standby, &f.readOnly, &f.slotCount, &f.connections,
-		&f.fsync, &f.fullPages, &f.synchronousCommit, &f.standbyNames, &idle, &lock, &statement)
+		&f.fsync, &f.fullPages, &f.synchronousCommit, &f.standbyNames, &f.standbys, &f.synchronous, &f.mayReadHistory, &idle, &lock, &statement)
 	if err != nil {
 		return nil, err
 	}

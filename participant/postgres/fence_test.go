@@ -230,11 +230,10 @@ func TestWorkPreparedUnderAnotherNameIsSaid(t *testing.T) {
 		t.Fatal(vote, err)
 	}
 	br.Session = b.session.String()
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	if r, err := p.Rollback(ctx, br); err == nil || !strings.Contains(err.Error(), `under the name "somebody's"`) {
-		t.Errorf("%v, %v", r, err)
-	}
+	inTime(t, `under the name "somebody's"`, func(ctx context.Context) error {
+		_, err := p.Rollback(ctx, br)
+		return err
+	})
 	if r, err := p.Commit(t.Context(), br); err == nil || !strings.Contains(err.Error(), "prepared under another name") {
 		t.Errorf("%v, %v", r, err)
 	}

@@ -38,17 +38,17 @@ func (r *resource) commitGone(ctx context.Context, b participant.Branch) (partic
 	if s, err := ParseSession(b.Session); err == nil {
 		// A branch that voted yes was on disk with its number: restarts matter not.
 		e, err := r.evidence(ctx, s)
-		switch {
-		case err != nil:
+		if err != nil {
 			return participant.Result{}, err
-		case e.status == xactCommitted:
-			return participant.Result{Ending: participant.Committed, Detail: e.proof()}, nil
-		case e.status == xactAborted:
-			return participant.Result{Ending: participant.RolledBack, Detail: e.proof()}, nil
-		case e.status == xactInProgress:
-			return participant.Result{}, fmt.Errorf("it is not prepared under this name, and transaction %d is still in progress: its vote was wrong, or its work is prepared under another name", s.XID)
 		}
-		why = "the server does not know transaction " + fmt.Sprint(s.XID) + " any more"
+		switch ending, how := e.ending(true); ending {
+		case 0:
+			return participant.Result{}, e.inProgress()
+		case participant.Unknown:
+			why = how
+		default:
+			return participant.Result{Ending: ending, Detail: how}, nil
+		}
 	}
 	switch {
 	case b.Attempts > 0:
@@ -159,8 +159,20 @@ func untilOver(ctx context.Context, look func(context.Context) (_ participant.Re
 
 // rollback looks once. stillOpen says why it has to look again.
 func (r *resource) rollback(ctx context.Context, b participant.Branch) (_ participant.Result, stillOpen, err error) {
-	// This comes first each time: the session may have prepared meanwhile.
-	found, err := r.finish(ctx, rollbackPrepared, b)
+	// This comes first each time: the session may have prepared meanwhile. A branch that did not vote yes is looked for
+	// before, since a statement that does not find it is an ERROR in the server's log.
+	if err := r.own(b); err != nil {
+		return participant.Result{}, nil, &participant.NoEffectError{Err: err}
+	}
+	found := b.Vote == txn.VotePrepared
+	if !found {
+		if found, err = r.isPrepared(ctx, b.XID); err != nil {
+			return participant.Result{}, nil, &participant.NoEffectError{Err: err}
+		}
+	}
+	if found {
+		found, err = r.finish(ctx, rollbackPrepared, b)
+	}
 	if err != nil {
 		return participant.Result{}, nil, err
 	}
@@ -170,12 +182,18 @@ func (r *resource) rollback(ctx context.Context, b participant.Branch) (_ partic
 	return r.rollbackGone(ctx, b)
 }
 
+// isPrepared reports whether a branch is prepared in any database of the server.
+func (r *resource) isPrepared(ctx context.Context, xid string) (found bool, err error) {
+	err = r.pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_prepared_xacts WHERE gid = $1)", xid).Scan(&found)
+	return found, err
+}
+
 // rollbackGone finds out how a branch ended that is not prepared, and ends its
 // session when that still has it.
 func (r *resource) rollbackGone(ctx context.Context, b participant.Branch) (_ participant.Result, stillOpen, err error) {
 	never := participant.Result{Ending: participant.RolledBack, Detail: "it is not prepared; no session is on record"}
-	if b.Vote == txn.VotePrepared {
-		never.Ending = participant.Unknown // it was prepared: somebody has ended it, one way or the other
+	if b.NeedsProof() {
+		never.Ending = participant.Unknown // somebody has ended it, one way or the other
 	}
 	s, err := ParseSession(b.Session)
 	if err != nil {
@@ -185,8 +203,10 @@ func (r *resource) rollbackGone(ctx context.Context, b participant.Branch) (_ pa
 	switch {
 	case err != nil:
 		return participant.Result{}, nil, err
-	case e.status == xactAborted:
-		return participant.Result{Ending: participant.RolledBack, Detail: e.proof()}, nil, nil
+	case e.line == without, e.status == xactAborted, e.status == xactCommitted && e.line == inherited,
+		e.status == xactFuture && e.line == otherTimeline:
+		ending, how := e.ending(b.Vote == txn.VotePrepared)
+		return participant.Result{Ending: ending, Detail: how}, nil, nil
 	case e.status == xactInProgress && r.fenced:
 		// Also when the server seems to have begun a new life: if the session is
 		// there, it has not.
@@ -195,11 +215,14 @@ func (r *resource) rollbackGone(ctx context.Context, b participant.Branch) (_ pa
 			return participant.Result{}, stillOpen, err
 		}
 		never.Detail = renewedDetail
-	case e.renewed && b.Vote != txn.VotePrepared:
+	case e.renewed && !b.NeedsProof() && (e.surely && !e.reached || e.status != xactCommitted):
 		// Its session is gone with the server's earlier life; its number may be another's now.
+		// One that the server had received is another's only if a recovery before the latest
+		// lost it: more likely the application committed the branch past the SDK.
 		never.Detail = renewedDetail
 	case e.status == xactCommitted:
-		return participant.Result{Ending: participant.Committed, Detail: e.proof()}, nil, nil
+		ending, how := e.ending(b.Vote == txn.VotePrepared || !e.renewed)
+		return participant.Result{Ending: ending, Detail: how}, nil, nil
 	case e.status == xactInProgress:
 		never.Detail = "it is not prepared; its session is still open and not to be fenced off"
 	default:
@@ -208,4 +231,4 @@ func (r *resource) rollbackGone(ctx context.Context, b participant.Branch) (_ pa
 	return never, nil, nil
 }
 
-const renewedDetail = "it is not prepared; the server has restarted since its session began"
+const renewedDetail = "it is not prepared; the server has restarted, failed over or been restored since its session began"

@@ -53,7 +53,7 @@ func TestTwoDatabasesInOneCluster(t *testing.T) {
 		t.Errorf("lists branches of another database: %v, %v", list, err)
 	}
 	list, err := atRight.Prepared(t.Context(), txn.ClusterPrefix("test"))
-	if err != nil || len(list) != 1 || list[0].XID != br.XID || list[0].Owner != "user postgres, database "+right.name || list[0].Since.IsZero() {
+	if err != nil || len(list) != 1 || list[0].XID != br.XID || list[0].Owner != "user postgres, database "+right.name || list[0].Since.IsZero() || list[0].Age <= 0 || list[0].Age > time.Hour {
 		t.Errorf("got %v, %v", list, err)
 	}
 	all, err := atWrong.(participant.Surveyor).Survey(t.Context())
@@ -116,8 +116,8 @@ func TestCommitOfABranchThatIsGone(t *testing.T) {
 		{"no session, an answer was lost", participant.Branch{Attempts: 1}, participant.Unknown, "an attempt whose answer was lost may have"},
 		{"no session, the application may have", participant.Branch{OwnPhaseTwo: true}, participant.Unknown, "the application may have"},
 		{"unreadable session", participant.Branch{Session: "pid=1"}, participant.Unknown, "no session is on record"},
-		{"number of the future", participant.Branch{Session: future.String()}, participant.Unknown, "does not know"},
-		{"number of the future, an answer was lost", participant.Branch{Session: future.String(), Attempts: 1}, participant.Unknown, "does not know"},
+		{"number of the future", participant.Branch{Session: future.String()}, participant.Unknown, "not given out"},
+		{"number of the future, an answer was lost", participant.Branch{Session: future.String(), Attempts: 1}, participant.Unknown, "not given out"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.branch.XID = newBranch().XID
@@ -247,6 +247,7 @@ func TestAdminShutdownDuringCommitPrepared(t *testing.T) {
 		})
 	}
 	standby("nobody")
+	bank.waitsForStandby(t)
 	ended := make(chan error, 1)
 	go func() {
 		r, err := p.Commit(t.Context(), br)
@@ -419,4 +420,50 @@ func TestRollbackOfABranchThatIsGone(t *testing.T) {
 			wantEnd(t, r, err, c.want)
 		})
 	}
+}
+
+// TestRollbackOfABranchThatNeverPrepared: the server's log has no error because of it. Nobody who watches that log is told
+// of something that is in good order.
+func TestRollbackOfABranchThatNeverPrepared(t *testing.T) {
+	bank := newBank(t)
+	p := bank.opened(t, nil)
+	br := newBranch()
+	w := bank.work(t, br.XID, "INSERT INTO account VALUES ('alice', 1)")
+	defer w.Release()
+	br.Session = w.session.String()
+	for _, b := range []participant.Branch{br, newBranch()} {
+		r, err := p.Rollback(t.Context(), b)
+		wantEnd(t, r, err, participant.RolledBack)
+		if said := server.Said(); strings.Contains(said, b.XID) {
+			t.Errorf("the rollback of a branch that is not prepared is in the server's log: %s", said)
+		}
+	}
+}
+
+// waitsForStandby returns when commits wait for a standby: the server's sessions read a changed setting before the process
+// does that makes them wait.
+func (b *bank) waitsForStandby(t *testing.T) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), b.dsn)
+	check(t, err)
+	defer func() { check(t, conn.Close(context.Background())) }()
+	eventually(t, func() error {
+		done := make(chan error, 1)
+		go func() {
+			_, err := conn.Exec(t.Context(), "CREATE TABLE IF NOT EXISTS probe (n int); DROP TABLE probe")
+			done <- err
+		}()
+		for {
+			select {
+			case err := <-done:
+				return fmt.Errorf("a commit does not wait for the standby: %w", err)
+			default:
+			}
+			var n int
+			check(t, b.pool.QueryRow(t.Context(), "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND pid = $1", conn.PgConn().PID()).Scan(&n))
+			if n > 0 {
+				return <-done
+			}
+		}
+	})
 }

@@ -39,7 +39,7 @@ const hidden = "'...'"
 func token(s string, escapes bool) (n int, shown string) {
 	switch {
 	case strings.HasPrefix(s, "--"):
-		return until(s, 2, "\n"), " "
+		return lineComment(s), " "
 	case strings.HasPrefix(s, "/*"):
 		return until(s, 2, "*/"), " "
 	case s[0] == '"':
@@ -57,6 +57,14 @@ func token(s string, escapes bool) (n int, shown string) {
 		}
 	}
 	return 1, s[:1]
+}
+
+// lineComment gives the length of a comment that ends with its line.
+func lineComment(s string) int {
+	if i := strings.IndexAny(s, "\r\n"); i >= 0 {
+		return i + 1
+	}
+	return len(s)
 }
 
 // until gives the length of s up to the end of the first mark after from.

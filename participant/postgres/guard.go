@@ -2,8 +2,8 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -12,20 +12,39 @@ import (
 )
 
 // guard is a [pgx.Tx] that belongs to a global transaction: its end is not the
-// holder's to choose, and when it has ended the connection is somebody else's.
+// holder's to choose, and when it has ended the connection is somebody else's. A
+// statement that would end it is refused before it is sent, where the text shows
+// that; otherwise it is noticed after the statement, and nothing more is sent.
 type guard struct {
-	inner pgx.Tx
-	over  *atomic.Bool // the branch's
-	top   bool         // not nested
+	inner  pgx.Tx
+	branch *branch
+	top    bool // not nested
 }
 
 var _ pgx.Tx = (*guard)(nil)
 
-func (g *guard) check() error {
-	if g.over.Load() {
+// check reports whether statements may be sent.
+func (g *guard) check(statements ...string) error {
+	if g.branch.over.Load() {
 		return fmt.Errorf("%w: %w", txn.ErrNotActive, pgx.ErrTxClosed)
 	}
+	if g.branch.endedByHand() {
+		return errEndedByHand
+	}
+	for _, sql := range statements {
+		if err := refuseTyped(sql, g.branch.readOnly); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// after looks what a statement did to the transaction.
+func (g *guard) after(err error) error {
+	if !g.branch.over.Load() && g.branch.endedByHand() {
+		return errors.Join(errEndedByHand, err)
+	}
+	return err
 }
 
 // end checks whether the holder may end it.
@@ -44,7 +63,7 @@ func (g *guard) Begin(ctx context.Context) (pgx.Tx, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &guard{inner: nested, over: g.over}, nil
+	return &guard{inner: nested, branch: g.branch}, nil
 }
 
 func (g *guard) Commit(ctx context.Context) error {
@@ -65,11 +84,16 @@ func (g *guard) CopyFrom(ctx context.Context, table pgx.Identifier, columns []st
 	if err := g.check(); err != nil {
 		return 0, err
 	}
-	return g.inner.CopyFrom(ctx, table, columns, from)
+	n, err := g.inner.CopyFrom(ctx, table, columns, from)
+	return n, g.after(err)
 }
 
 func (g *guard) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
-	if err := g.check(); err != nil {
+	var statements []string
+	for _, q := range b.QueuedQueries {
+		statements = append(statements, q.SQL)
+	}
+	if err := g.check(statements...); err != nil {
 		return pgx.FailedBatchResults(b, err)
 	}
 	return g.inner.SendBatch(ctx, b)
@@ -78,31 +102,49 @@ func (g *guard) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 func (g *guard) LargeObjects() pgx.LargeObjects { return g.inner.LargeObjects() }
 
 func (g *guard) Prepare(ctx context.Context, name, sql string) (*pgconn.StatementDescription, error) {
-	if err := g.check(); err != nil {
+	if err := g.check(sql); err != nil {
 		return nil, err
 	}
 	return g.inner.Prepare(ctx, name, sql)
 }
 
 func (g *guard) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	if err := g.check(); err != nil {
+	if err := g.check(sql); err != nil {
 		return pgconn.CommandTag{}, err
 	}
-	return g.inner.Exec(ctx, sql, args...)
+	tag, err := g.inner.Exec(ctx, sql, args...)
+	return tag, g.after(err)
 }
 
+// Query gives rows during which nothing else is sent; what the query did to the
+// transaction is looked at before the next statement.
 func (g *guard) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	if err := g.check(); err != nil {
+	if err := g.check(sql); err != nil {
 		return nil, err
 	}
 	return g.inner.Query(ctx, sql, args...)
 }
 
 func (g *guard) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
-	if err := g.check(); err != nil {
+	if err := g.check(sql); err != nil {
 		return failed{err}
 	}
-	return g.inner.QueryRow(ctx, sql, args...)
+	return guardedRow{g.inner.QueryRow(ctx, sql, args...), g}
 }
 
-func (g *guard) Conn() *pgx.Conn { return g.inner.Conn() }
+// Conn gives the connection itself, past the guard: a transaction that is ended on
+// it is found out before the next statement and before the vote, but not one that has
+// failed by then; see [branch.unproved].
+func (g *guard) Conn() *pgx.Conn {
+	g.branch.lent.Store(true)
+	return g.inner.Conn()
+}
+
+// guardedRow is a row of which the query has to be looked at.
+type guardedRow struct {
+	pgx.Row
+	guard *guard
+}
+
+// Scan implements [pgx.Row].
+func (r guardedRow) Scan(dest ...any) error { return r.guard.after(r.Row.Scan(dest...)) }

@@ -15,18 +15,19 @@ var _ txn.OnePhaser = (*branch)(nil)
 // OnePhase implements [txn.OnePhaser]. What only reads has nothing to prove, and
 // without [Session.Recovered] a number proves nothing that was not prepared.
 func (b *branch) OnePhase() bool {
-	return b.onePhase && !b.readOnly && b.end == endOpen && b.session.XID != 0 && !b.session.Recovered.IsZero()
+	return b.onePhase && !b.readOnly && b.end == endOpen && !b.endedByHand() && b.session.XID != 0 && !b.session.Recovered.IsZero()
 }
 
 // CommitOnePhase implements [txn.OnePhaser].
 func (b *branch) CommitOnePhase(ctx context.Context) (txn.BranchState, error) {
 	b.over.Store(true)
+	byHand := b.endedByHand()
 	b.end = endUnknown
 	conn := b.conn.Conn().PgConn()
-	switch conn.TxStatus() {
-	case statusIdle:
-		return 0, errEndedByHand
-	case statusFailed:
+	switch {
+	case byHand:
+		return 0, b.tellByHand(ctx)
+	case conn.TxStatus() == statusFailed:
 		if err := b.Rollback(ctx); err != nil {
 			return 0, err
 		}
@@ -42,10 +43,7 @@ func (b *branch) CommitOnePhase(ctx context.Context) (txn.BranchState, error) {
 	return b.ended(ctx, results, err)
 }
 
-var (
-	errEndedByHand   = errors.New("the transaction was ended by a COMMIT or ROLLBACK of the application's own; what it did may be committed")
-	errFailedEarlier = errors.New("an earlier statement failed, and the transaction with it")
-)
+var errFailedEarlier = errors.New("an earlier statement failed, and the transaction with it")
 
 // ended looks at what COMMIT really did. An answer that it failed means that the
 // transaction has been rolled back: PostgreSQL does not fail after the commit.
@@ -53,11 +51,11 @@ func (b *branch) ended(ctx context.Context, results []*pgconn.Result, err error)
 	last := len(results) - 1
 	switch {
 	case err != nil && (!answered(err) || b.conn.Conn().PgConn().TxStatus() == 0 || goingAway(stateOf(err))):
-		return 0, fmt.Errorf("commit: %w", err)
-	case err != nil && (last < 0 || results[0].Err != nil):
-		return 0, b.undo(ctx, fmt.Errorf("%w (%w)", b.replaced(), err))
+		return 0, b.unproved(fmt.Errorf("commit: %w", err))
+	case err != nil && (last < 0 || results[0].Err != nil) && stateOf(err) == stateByZero:
+		return 0, b.undo(ctx, err)
 	case err != nil && b.conn.Conn().PgConn().TxStatus() != statusIdle:
-		return 0, fmt.Errorf("commit: %w", err)
+		return 0, b.unproved(fmt.Errorf("commit: %w", err))
 	case err != nil:
 		b.end = endNone
 		return txn.BranchRolledBack, fmt.Errorf("commit: %w", err)
@@ -74,10 +72,5 @@ func (b *branch) ended(ctx context.Context, results []*pgconn.Result, err error)
 // undo rolls back what is not the branch's work any more.
 func (b *branch) undo(ctx context.Context, why error) error {
 	_, err := b.conn.Conn().PgConn().Exec(ctx, "ROLLBACK").ReadAll()
-	return errors.Join(why, err)
-}
-
-// replaced says that the transaction on record is not the one that is open.
-func (b *branch) replaced() error {
-	return fmt.Errorf("the transaction is not number %d any more: %w", b.session.XID, errEndedByHand)
+	return errors.Join(fmt.Errorf("%w (%w)", b.replaced(ctx), why), err)
 }

@@ -86,7 +86,7 @@ func (r *resource) Prepared(ctx context.Context, prefix string) (list []particip
 	ctx, fail := r.call(ctx, "list prepared transactions")
 	defer fail(&err)
 	rows, err := r.pool.Query(ctx, `
-		SELECT gid, prepared, 'user ' || owner || ', database ' || database
+		SELECT gid, prepared, `+preparedAge+`, 'user ' || owner || ', database ' || database
 		FROM pg_prepared_xacts
 		WHERE database = current_database() AND left(gid, length($1::text)) = $1::text
 		ORDER BY gid`, prefix)
@@ -94,7 +94,7 @@ func (r *resource) Prepared(ctx context.Context, prefix string) (list []particip
 		return nil, err
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (p participant.Prepared, err error) {
-		err = row.Scan(&p.XID, &p.Since, &p.Owner)
+		err = row.Scan(&p.XID, &p.Since, &p.Age, &p.Owner)
 		return p, err
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -205,4 +206,24 @@ func wantEnd(t *testing.T, r participant.Result, err error, want participant.End
 	if err != nil || r.Ending != want {
 		t.Errorf("ended as %v (%s), %v; want %v", r.Ending, r.Detail, err, want)
 	}
+}
+
+// inTime makes a call that goes on until its context ends, and wants a text in its error. A context of 200 ms is enough; on a
+// machine that is too busy for one query in that time it is made again with twice as much.
+func inTime(t *testing.T, want string, call func(context.Context) error) (err error) {
+	t.Helper()
+	for d := 200 * time.Millisecond; d < time.Minute; d *= 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), d)
+		err = call(ctx)
+		cancel()
+		if err == nil {
+			t.Error("no error")
+			return nil
+		}
+		if strings.Contains(err.Error(), want) {
+			return err
+		}
+	}
+	t.Errorf("%v; want %s", err, want)
+	return err
 }

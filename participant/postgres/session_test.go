@@ -29,6 +29,22 @@ func TestFormOfASession(t *testing.T) {
 	if got := s.String(); got != want+" recovered=2026-11-01T01:03:04.000005Z" {
 		t.Errorf("got %q", got)
 	}
+	s.Timeline = 26
+	if got := s.String(); got != want+" recovered=2026-11-01T01:03:04.000005Z timeline=0000001A" {
+		t.Errorf("got %q", got)
+	}
+	s.Written = 0x1_0300_0068
+	if got := s.String(); got != want+" recovered=2026-11-01T01:03:04.000005Z timeline=0000001A written=1/3000068" {
+		t.Errorf("got %q", got)
+	}
+	s.Recovered = time.Time{}
+	if got := s.String(); got != want+" timeline=0000001A written=1/3000068" {
+		t.Errorf("got %q", got)
+	}
+	s.Started, s.Replayed = time.Date(2026, 11, 1, 2, 3, 4, 5678, time.FixedZone("CET", 3600)), 0x1_0200_0060
+	if got := s.String(); got != want+" timeline=0000001A written=1/3000068 started=2026-11-01T01:03:04.000005Z replayed=1/2000060" {
+		t.Errorf("got %q", got)
+	}
 }
 
 // TestSessionAskedForBySQL: what the documentation tells those to ask for who do
@@ -54,11 +70,14 @@ func TestSessionAskedForBySQL(t *testing.T) {
 		t.Error("the life of the server is not recorded")
 	}
 	want.Recovered = time.Time{} // which the page does without
+	asked, err := ParseSession(got)
+	check(t, err)
+	if asked.Timeline != 1 || asked.Written == 0 || asked.Written >= want.Written {
+		t.Errorf("the page's query gives %v, and later this package %v", asked, want)
+	}
+	want.Written = asked.Written // each writes a record of its own
 	if got != want.String() {
 		t.Errorf("got %q, want %q", got, want)
-	}
-	if _, err := ParseSession(got); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -84,7 +103,11 @@ func TestABackendIsIdentifiedOnce(t *testing.T) {
 	}
 	want := first
 	want.XID++
-	if second := ask(); second != want {
+	second := ask()
+	if second.Written <= first.Written {
+		t.Errorf("the record of the next transaction is at %v, not after %v", lsn(second.Written), lsn(first.Written))
+	}
+	if want.Written = second.Written; second != want {
 		t.Errorf("the next transaction is of %v, want %v", second, want)
 	}
 	another := first
@@ -92,7 +115,8 @@ func TestABackendIsIdentifiedOnce(t *testing.T) {
 	another.System++
 	kept[sessionKey] = another
 	want.XID++
-	if third := ask(); third != want || kept[sessionKey] != third {
+	third := ask()
+	if want.Written = third.Written; third != want || kept[sessionKey] != third {
 		t.Errorf("after another backend %v, and remembered %v; want %v", third, kept[sessionKey], want)
 	}
 }
@@ -135,6 +159,21 @@ func TestParseSessionTakesNoOtherForm(t *testing.T) {
 		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 recovered=0001-01-01T00:00:00.000000Z",
 		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 recovered=2026-11-21T09:30:00Z",
 		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 recovered=2026-11-21T09:30:00.123456Z x",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 timeline=1",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 timeline=00000000",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 timeline=0000000a",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 written=0/1",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 timeline=00000001 written=0/0",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 timeline=00000001 written=00/1",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 timeline=00000001 written=0/a",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 timeline=00000001 written=1",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 written=0/1 timeline=00000001",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 timeline=00000001 timeline=00000001",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 timeline=00000001 recovered=2026-11-21T09:30:00.123456Z",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 replayed=0/1",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 started=2026-11-21T09:30:00.123456Z replayed=0/0",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 started=2026-11-21T09:30:00Z",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 replayed=0/1 started=2026-11-21T09:30:00.123456Z",
 		"pid=1  start=2026-11-21T09:30:00.123456Z xid=789 system=1",
 	} {
 		if s, err := ParseSession(text); !errors.Is(err, txn.ErrInvalid) {
@@ -154,6 +193,13 @@ func TestEverySessionIsReadAsItWasWritten(t *testing.T) {
 		if rapid.Bool().Draw(t, "known") {
 			want.Recovered = time.UnixMicro(rapid.Int64Range(0, 4e15).Draw(t, "recovered")).UTC()
 		}
+		if rapid.Bool().Draw(t, "placed") {
+			want.Timeline, want.Written = rapid.Uint32Min(1).Draw(t, "timeline"), rapid.Uint64().Draw(t, "written")
+		}
+		if rapid.Bool().Draw(t, "living") {
+			want.Started = time.UnixMicro(rapid.Int64Range(0, 4e15).Draw(t, "started")).UTC()
+			want.Replayed = rapid.Uint64().Draw(t, "replayed")
+		}
 		if got, err := ParseSession(want.String()); got != want || err != nil {
 			t.Errorf("%v: got %v, %v", want, got, err)
 		}
@@ -166,6 +212,7 @@ func TestEverySessionIsReadAsItWasWritten(t *testing.T) {
 func FuzzParseSession(f *testing.F) {
 	f.Add("pid=1234 start=2026-11-21T09:30:00.123456Z xid=789 system=7710685338195144677")
 	f.Add("pid=1234 start=2026-11-21T09:30:00.123456Z xid=789 system=1 recovered=2026-11-01T00:00:00.000001Z")
+	f.Add("pid=1234 start=2026-11-21T09:30:00.123456Z xid=789 system=1 timeline=0000001A written=1/3000068")
 	f.Add("pid=1 start=0000-01-01T00:00:00.000000Z xid=1 system=0")
 	f.Fuzz(func(t *testing.T, text string) {
 		if s, err := ParseSession(text); err == nil && s.String() != text {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/txn"
 )
 
 var _ participant.Settler = (*resource)(nil)
@@ -21,16 +22,16 @@ func (r *resource) Settle(ctx context.Context, b participant.Branch) (_ particip
 	if err != nil {
 		return participant.Result{Ending: participant.Unknown, Detail: "no session is on record"}, nil
 	}
-	return untilOver(ctx, func(ctx context.Context) (participant.Result, error, error) { return r.settle(ctx, s) })
+	return untilOver(ctx, func(ctx context.Context) (participant.Result, error, error) { return r.settle(ctx, b, s) })
 }
 
 // settle looks once. stillOpen says why it has to look again.
-func (r *resource) settle(ctx context.Context, s Session) (_ participant.Result, stillOpen, err error) {
+func (r *resource) settle(ctx context.Context, b participant.Branch, s Session) (_ participant.Result, stillOpen, err error) {
 	e, err := r.evidence(ctx, s)
 	if err != nil {
 		return participant.Result{}, nil, err
 	}
-	if ending, detail := e.ending(false); ending != 0 {
+	if ending, detail := e.ending(b.Vote == txn.VotePrepared); ending != 0 {
 		return participant.Result{Ending: ending, Detail: detail}, nil, nil
 	}
 	anothers, stillOpen, err := r.endOpen(ctx, s, e)

@@ -15,6 +15,8 @@ const (
 	stateNotAllowed = "42501" // insufficient_privilege
 	stateBusy       = "55000" // object_not_in_prerequisite_state: somebody is at it
 	stateFull       = "53200" // out_of_memory: no free slot for a prepared transaction
+	stateNoFile     = "58P01" // undefined_file
+	stateByZero     = "22012" // division_by_zero: with which we let a commit fail
 	stateInvalid    = "22023" // invalid_parameter_value: a transaction number of the future
 )
 

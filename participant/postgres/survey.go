@@ -43,6 +43,9 @@ type prepared struct {
 	here   bool // in the registered database
 }
 
+// preparedAge is how long a prepared transaction has been so, by the server's clock.
+const preparedAge = "clock_timestamp() - prepared"
+
 // preparedAs gives the prepared transaction of a name, or all of the server. Its
 // name among the holders is that of the session that prepared it, and after a
 // restart another; it shows in the lock that each has on its own number.
@@ -52,14 +55,14 @@ func (r *resource) preparedAs(ctx context.Context, name string) ([]prepared, err
 			SELECT transactionid, min(virtualtransaction) AS holder FROM pg_locks
 			WHERE granted AND pid IS NULL AND locktype = 'transactionid' GROUP BY transactionid
 		)
-		SELECT p.gid, p.prepared, 'user ' || p.owner || ', database ' || p.database, coalesce(l.holder, ''), p.database = current_database()
+		SELECT p.gid, p.prepared, `+preparedAge+`, 'user ' || p.owner || ', database ' || p.database, coalesce(l.holder, ''), p.database = current_database()
 		FROM pg_prepared_xacts p LEFT JOIN l ON l.transactionid = p.transaction
 		WHERE $1 IN ('', p.gid) ORDER BY p.prepared, p.gid LIMIT $2`, name, maxSurvey)
 	if err != nil {
 		return nil, err
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (p prepared, err error) {
-		err = row.Scan(&p.XID, &p.Since, &p.Owner, &p.holder, &p.here)
+		err = row.Scan(&p.XID, &p.Since, &p.Age, &p.Owner, &p.holder, &p.here)
 		return p, err
 	})
 }

@@ -108,7 +108,7 @@ func TestNameIsJudgedAtEveryDial(t *testing.T) {
 	defer victim.Close()
 	outer, err := net.Listen("tcp", net.JoinHostPort("127.0.0.2", port))
 	check(t, err)
-	service := &httptest.Server{Listener: outer, Config: &http.Server{Handler: canned{204, nil, ""}}}
+	service := &httptest.Server{Listener: outer, Config: &http.Server{Handler: http.HandlerFunc(consent)}}
 	service.Config.SetKeepAlivesEnabled(false)
 	service.Start()
 	defer service.Close()

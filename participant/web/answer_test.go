@@ -29,6 +29,19 @@ func (c canned) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
+// consent does as a service that agrees with everything: yes, committed, rolled back.
+func consent(w http.ResponseWriter, r *http.Request) {
+	switch r.Header.Get(HeaderPhase) {
+	case phasePrepare:
+		w.Header().Set(HeaderVote, votePrepared)
+	case phaseCommit:
+		w.Header().Set(HeaderOutcome, outcomeCommitted)
+	case phaseRollback:
+		w.Header().Set(HeaderOutcome, outcomeRolledBack)
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
 func head(name string, values ...string) http.Header { return http.Header{name: values} }
 
 func TestVotes(t *testing.T) {
@@ -39,16 +52,23 @@ func TestVotes(t *testing.T) {
 		err    string // part of the error
 		none   bool   // it is a NoEffectError
 	}{
-		{answer: canned{200, nil, "fine"}, vote: txn.VotePrepared},
-		{answer: canned{201, nil, ""}, vote: txn.VotePrepared},
-		{answer: canned{204, nil, ""}, vote: txn.VotePrepared},
-		{answer: canned{200, head(HeaderVote, "prepared"), ""}, vote: txn.VotePrepared},
+		{answer: canned{200, head(HeaderVote, "prepared"), "fine"}, vote: txn.VotePrepared},
+		{answer: canned{201, head(HeaderVote, "prepared"), ""}, vote: txn.VotePrepared},
+		{answer: canned{204, head(HeaderVote, "Prepared"), ""}, vote: txn.VotePrepared},
 		{answer: canned{200, head(HeaderVote, " Read-Only "), ""}, vote: txn.VoteReadOnly},
 		{answer: canned{204, head(HeaderVote, "read-only"), ""}, vote: txn.VoteReadOnly},
-		{answer: canned{409, nil, "no\x00 stock\r\n  left \xff!"}, vote: txn.VoteNo, detail: "no stock left !"},
+		{answer: canned{409, head(HeaderVote, "no"), "no\x00 stock\r\n  left \xff!"}, vote: txn.VoteNo, detail: "no stock left !"},
 		{answer: canned{422, head(HeaderVote, "no"), strings.Repeat("é", 600)}, vote: txn.VoteNo, detail: strings.Repeat("é", 256)},
-		{answer: canned{409, nil, ""}, vote: txn.VoteNo, detail: "the service gave no reason"},
+		{answer: canned{409, head(HeaderVote, "no"), ""}, vote: txn.VoteNo, detail: "the service gave no reason"},
+		{answer: canned{409, head(HeaderVote, "ended-by-hand"), "COMMIT was typed"}, vote: txn.VoteEndedByHand, detail: "COMMIT was typed"},
+		{answer: canned{409, head(HeaderVote, "Ended-by-hand"), ""}, vote: txn.VoteEndedByHand, detail: "the service gave no reason"},
+		{answer: canned{200, head(HeaderVote, "ended-by-hand"), ""}, err: "contradict"},
 
+		{answer: canned{200, nil, "fine"}, err: "200 OK without Txmgr-Vote, so it may be the answer of a gateway"},
+		{answer: canned{204, nil, ""}, err: "204 No Content without Txmgr-Vote"},
+		{answer: canned{409, nil, "busy"}, err: "409 Conflict without Txmgr-Vote"},
+		{answer: canned{422, head(HeaderVote, " "), ""}, err: "422 Unprocessable Entity without Txmgr-Vote"},
+		{answer: canned{404, head(HeaderVote, "no"), ""}, err: "404 Not Found"},
 		{answer: canned{200, head(HeaderVote, "no"), ""}, err: "contradict"},
 		{answer: canned{200, head(HeaderVote, "maybe"), ""}, err: "contradict"},
 		{answer: canned{200, head(HeaderVote, "prepared", "no"), ""}, err: "2 headers"},
@@ -58,7 +78,7 @@ func TestVotes(t *testing.T) {
 		{answer: canned{307, head("Location", "/x"), ""}, err: "redirects are not followed"},
 		{answer: canned{400, nil, "what?"}, err: "400 Bad Request: what?", none: true},
 		{answer: canned{401, nil, ""}, err: "the same", none: true},
-		{answer: canned{404, nil, ""}, err: "404 Not Found"},
+		{answer: canned{404, nil, ""}, err: "404 Not Found (is the URL right?)"},
 		{answer: canned{410, nil, ""}, err: "410 Gone"},
 		{answer: canned{408, nil, ""}, err: "408"},
 		{answer: canned{425, nil, ""}, err: "425"},
@@ -84,18 +104,23 @@ func TestEnds(t *testing.T) {
 		err              string
 		none             bool
 	}{
-		{answer: canned{200, nil, "x"}, commit: participant.Committed, rollback: participant.RolledBack},
-		{answer: canned{204, nil, ""}, commit: participant.Committed, rollback: participant.RolledBack},
-		{answer: canned{404, nil, "who?"}, commit: participant.Unknown, rollback: participant.RolledBack},
-		{answer: canned{410, nil, ""}, commit: participant.Unknown, rollback: participant.RolledBack},
-		{answer: canned{409, head(HeaderOutcome, "rolled-back"), ""}, commit: participant.RolledBack, err: "409 Conflict"},
-		{answer: canned{409, head(HeaderOutcome, "committed"), ""}, rollback: participant.Committed, err: "409 Conflict"},
+		{answer: canned{404, head(HeaderOutcome, "unknown"), "who?"}, commit: participant.Unknown, rollback: participant.RolledBack},
+		{answer: canned{410, head(HeaderOutcome, "Unknown"), ""}, commit: participant.Unknown, rollback: participant.RolledBack},
+		{answer: canned{409, head(HeaderOutcome, "rolled-back"), ""}, commit: participant.RolledBack, err: "409 with Txmgr-Outcome: rolled-back, which contradict"},
+		{answer: canned{409, head(HeaderOutcome, "committed"), ""}, rollback: participant.Committed, err: "409 with Txmgr-Outcome: committed, which contradict"},
 		{answer: canned{200, head(HeaderOutcome, "committed"), ""}, commit: participant.Committed, err: "contradict"},
 		{answer: canned{200, head(HeaderOutcome, "rolled-back"), ""}, rollback: participant.RolledBack, err: "contradict"},
 		{answer: canned{200, head(HeaderOutcome, "never-prepared"), ""}, rollback: participant.RolledBack, err: "contradict"},
 		{answer: canned{200, head(HeaderOutcome, "committed", "committed"), ""}, err: "2 headers"},
-		{answer: canned{409, nil, ""}, err: "409 Conflict"},
-		{answer: canned{422, nil, ""}, err: "422"},
+		{answer: canned{200, nil, "x"}, err: "200 OK without Txmgr-Outcome, so it may be the answer of a gateway, and says nothing of the branch: let calls through to the service, or have it send the header: x"},
+		{answer: canned{404, nil, "who?"}, err: "404 Not Found without Txmgr-Outcome"},
+		{answer: canned{410, head(HeaderOutcome, ""), ""}, err: "410 Gone without Txmgr-Outcome"},
+		{answer: canned{404, head(HeaderOutcome, "committed"), ""}, err: "contradict"},
+		{answer: canned{404, head(HeaderOutcome, "rolled-back"), ""}, err: "contradict"},
+		{answer: canned{200, head(HeaderOutcome, "unknown"), ""}, err: "contradict"},
+		{answer: canned{409, nil, ""}, err: "409 Conflict without Txmgr-Outcome"},
+		{answer: canned{409, head(HeaderOutcome, "unknown"), ""}, err: "contradict"},
+		{answer: canned{422, head(HeaderOutcome, "committed"), ""}, err: "422"},
 		{answer: canned{202, head("Retry-After", "3"), ""}, err: "still at it, and wants to be asked again in 3s"},
 		{answer: canned{302, head("Location", "/"), ""}, err: "redirects are not followed"},
 		{answer: canned{403, nil, ""}, err: "403", none: true},

@@ -23,7 +23,9 @@ type Store[S any] interface {
 	// The error of step is given back so that [errors.As] finds it. Any other error
 	// means that it is not known whether the transaction was committed, unless it
 	// has a method Refused() bool that says true: the store looked at the work and
-	// will not do it.
+	// will not do it. Where step can end the transaction past the store, the state is
+	// then "ended-by-hand", with the detail "committed" if the branch had no row before
+	// and what step did is committed.
 	Do(ctx context.Context, xid string, step func(ctx context.Context, s S, state, detail string) (newState, newDetail string, err error)) error
 	// List visits rows in the order of their names: those behind after that begin
 	// with prefix and have the state, any if that is empty; at most limit.
@@ -42,7 +44,11 @@ const (
 	stateCommitted  = "committed"
 	stateRolledBack = "rolled-back"
 	stateNever      = "never-prepared" // rolled back, and there was nothing to undo
+	stateByHand     = "ended-by-hand"  // a callback has ended the local transaction
 )
+
+// detailCommitted is the detail of [stateByHand] when the work of prepare is committed.
+const detailCommitted = "committed"
 
 // reply is an answer to the coordinator.
 type reply struct {
@@ -58,13 +64,25 @@ var (
 	sayRolledBack = reply{http.StatusOK, HeaderOutcome, outcomeRolledBack, "rolled back"}
 	sayNever      = reply{http.StatusOK, HeaderOutcome, outcomeNever, "rolled back; it was never prepared here, or is forgotten"}
 	sayTooLate    = reply{http.StatusConflict, HeaderVote, voteNo, "the branch has been rolled back already"}
-	sayUnknown    = reply{http.StatusNotFound, "", "", "the branch was never prepared here, or is forgotten"}
+	sayUnknown    = reply{http.StatusNotFound, HeaderOutcome, outcomeUnknown, "the branch was never prepared here, or is forgotten"}
 	sayRefused    = reply{http.StatusConflict, HeaderOutcome, outcomeRolledBack, "the branch has been rolled back"}
 	sayOver       = reply{http.StatusConflict, HeaderOutcome, outcomeCommitted, "the branch has been committed"}
 )
 
 func sayNo(reason string) reply {
 	return reply{http.StatusConflict, HeaderVote, voteNo, reason}
+}
+
+// sayByHand answers with the header of the phase.
+func sayByHand(header, detail string) reply {
+	text := "the service's own code ended the local transaction in which it worked for the branch, and what it did there or afterwards may be committed; it is not done again: look at the data"
+	if detail == detailCommitted {
+		text = "the service's own code committed the local transaction in which it prepared the branch; it is not done again: look at the data"
+		if header == HeaderOutcome {
+			return reply{http.StatusConflict, header, outcomeCommitted, text}
+		}
+	}
+	return reply{http.StatusConflict, header, wordByHand, text}
 }
 
 // step is what has to be done for a phase of a branch in a state.
@@ -87,6 +105,8 @@ func next(phase, state, detail string) step {
 			return step{state: state, answer: sayTooLate}
 		case stateReadOnly:
 			return step{state: state, answer: sayReadOnly}
+		case stateByHand:
+			return step{state: state, answer: sayByHand(HeaderVote, detail)}
 		}
 		return step{state: state, answer: sayPrepared} // it was, and may have been committed since
 	case phaseCommit:
@@ -97,6 +117,8 @@ func next(phase, state, detail string) step {
 			return step{run: true, state: stateCommitted, answer: sayCommitted}
 		case stateNo, stateRolledBack, stateNever:
 			return step{state: state, answer: sayRefused}
+		case stateByHand:
+			return step{state: state, answer: sayByHand(HeaderOutcome, "")}
 		}
 		return step{state: state, answer: sayCommitted}
 	}
@@ -107,6 +129,8 @@ func next(phase, state, detail string) step {
 		return step{run: true, state: stateRolledBack, answer: sayRolledBack}
 	case stateCommitted:
 		return step{state: state, answer: sayOver}
+	case stateByHand:
+		return step{state: state, answer: sayByHand(HeaderOutcome, detail)}
 	}
 	return step{state: state, answer: sayRolledBack}
 }

@@ -45,6 +45,9 @@ func TestBarrierTable(t *testing.T) {
 		{phaseRollback, stateNo, false, stateNo, 200},
 		{phaseRollback, stateCommitted, false, stateCommitted, 409},
 		{phaseRollback, stateRolledBack, false, stateRolledBack, 200},
+		{phasePrepare, stateByHand, false, stateByHand, 409},
+		{phaseCommit, stateByHand, false, stateByHand, 409},
+		{phaseRollback, stateByHand, false, stateByHand, 409},
 	} {
 		got := next(c.phase, c.state, "why")
 		if got.run != c.run || got.state != c.next || got.answer.status != c.status {
@@ -382,11 +385,10 @@ func TestWorkOutlivesItsCaller(t *testing.T) {
 
 func TestTimeoutOfTheHandler(t *testing.T) {
 	bed := onPostgres(t)
-	h := bed.handler(callbacks{commit: func(ctx context.Context, _ work, _ Branch) error { <-ctx.Done(); return nil }}, Options{Timeout: 50 * time.Millisecond})
-	r := serving(t, h, nil)
 	b := newBranch()
-	mustVote(t, r, b, txn.VotePrepared)
-	_, err := r.Commit(t.Context(), b)
+	mustVote(t, serving(t, bed.handler(callbacks{}, Options{}), nil), b, txn.VotePrepared)
+	waits := callbacks{commit: func(ctx context.Context, _ work, _ Branch) error { <-ctx.Done(); return nil }}
+	_, err := serving(t, bed.handler(waits, Options{Timeout: 50 * time.Millisecond}), nil).Commit(t.Context(), b)
 	wantError(t, err, "was not done in the time that it had", false)
 }
 

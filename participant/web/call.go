@@ -81,7 +81,6 @@ func (r *resource) request(ctx context.Context, c call) (*http.Request, error) {
 		h.Set(HeaderXID, b.XID)
 		h.Set(HeaderAttempt, strconv.Itoa(max(b.Attempts, 0)+1))
 		h.Set(HeaderIdempotency, idempotencyKey(b.TX, b.ID, c.phase))
-		h.Set(HeaderTrace, traceparent(b.TX))
 	}
 	if len(payload) > 0 {
 		h.Set("Content-Type", contentType(payload))

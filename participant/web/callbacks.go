@@ -16,12 +16,15 @@ type Branch struct {
 }
 
 // Callbacks are the work of a service. Each gets the local transaction s in which
-// the branch's row is, and must work in it and not end it. What it does elsewhere
-// may be done more than once, so it has to bear that.
+// the branch's row is, and must work in it and not end it: after a COMMIT, a ROLLBACK, or
+// in MariaDB an error of a deadlock after which it goes on, the branch is
+// "ended-by-hand", and is not worked on again, whatever it returns. After a deadlock it
+// returns at once: even a query, or ROLLBACK TO a savepoint, hides that nothing was done
+// since. What it does elsewhere may be done more than once, so it has to bear that.
 //
 // A callback is called when its turn has come and not again after it has
-// succeeded. Nil does nothing. An error undoes all that was done with s; the
-// coordinator tries again, and its operators read the error's text.
+// succeeded. Nil does nothing. An error undoes all that was done with s, unless the
+// callback ended that; the coordinator tries again, and its operators read the text.
 type Callbacks[S any] struct {
 	// Prepare does the work so that it can still be undone, or promises it by
 	// setting aside what it needs. Nil is a yes, a promise that Commit and Rollback

@@ -61,29 +61,45 @@ func (d Dialect) probe(table string) string { return "SELECT xid FROM " + table 
 // IGNORE would take a shared one, of which two make a deadlock.
 func (d Dialect) insert(table string) string {
 	if d == MariaDB {
-		return "INSERT INTO " + table + " (xid, state, detail, changed) VALUES (?, '', '', ?) ON DUPLICATE KEY UPDATE xid = xid"
+		return "INSERT INTO " + table + " (xid, state, detail, changed) VALUES (?, '', ?, ?) ON DUPLICATE KEY UPDATE xid = xid"
 	}
-	return d.with("INSERT INTO " + table + " (xid, state, detail, changed) VALUES (?, '', '', ?) ON CONFLICT (xid) DO NOTHING")
+	return d.with("INSERT INTO " + table + " (xid, state, detail, changed) VALUES (?, '', ?, ?) ON CONFLICT (xid) DO NOTHING")
 }
 
-// find gives with the row a mark of the transaction, which update asks for.
-func (d Dialect) find(table string) string {
-	mark := "txid_current()::text"
+// mark tells one transaction from another, or from none. In MariaDB the token in the
+// detail has to be looked at, too: it tells another one that was begun after a rollback.
+func (d Dialect) mark() string {
 	if d == MariaDB {
-		mark = "@@in_transaction"
+		return "@@in_transaction"
 	}
-	return d.with("SELECT state, detail, " + mark + " FROM " + table + " WHERE xid = ? FOR UPDATE")
+	return "txid_current()::text"
+}
+
+// find gives with the row the mark of the transaction, which update and ours ask for.
+func (d Dialect) find(table string) string {
+	return d.with("SELECT state, detail, " + d.mark() + " FROM " + table + " WHERE xid = ? FOR UPDATE")
 }
 
 // update writes nothing when the transaction has been ended behind the back of
 // database/sql: by a statement of the callback, or by MariaDB itself, as after a
 // deadlock, and before CREATE TABLE.
 func (d Dialect) update(table string) string {
-	mark := "txid_current()::text"
+	return d.with("UPDATE " + table + " SET state = ?, detail = ?, changed = ? WHERE xid = ? AND detail = ? AND " + d.mark() + " = ?")
+}
+
+// ours asks whether update would write, and whether the server rolls a transaction back
+// that has waited too long for a lock.
+func (d Dialect) ours(table string) string {
+	timeoutEnds := "false"
 	if d == MariaDB {
-		mark = "@@in_transaction"
+		timeoutEnds = "@@innodb_rollback_on_timeout"
 	}
-	return d.with("UPDATE " + table + " SET state = ?, detail = ?, changed = ? WHERE xid = ? AND " + mark + " = ?")
+	return d.with("SELECT EXISTS (SELECT 1 FROM " + table + " WHERE xid = ? AND detail = ? AND " + d.mark() + " = ?), " + timeoutEnds)
+}
+
+// open leaves a token in the row.
+func (d Dialect) open(table string) string {
+	return d.with("UPDATE " + table + " SET detail = ? WHERE xid = ?")
 }
 
 // list leaves out rows without a state: those are of transactions that are under

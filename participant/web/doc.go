@@ -31,7 +31,15 @@
 //  6. The work of a callback and the row of its branch become durable together
 //     or not at all. Only a branch in the right state reaches a callback, and the
 //     callbacks of one branch run one after the other.
-//  7. A no is final, and so is a rollback: a prepare that comes later is refused.
+//  7. A callback that ends its local transaction itself (a COMMIT that it or a library
+//     sends) is found out, as far as that can be: the work is not done again, and the
+//     answers to all phases say so, also when it then returns an error or a no. Not found
+//     out is one that rolls back (in MariaDB also: ignores a deadlock), has further work
+//     committed, and after which nobody can ask: there is a crash, the connection is lost
+//     or busy with rows, the time is over, or it ends its [sql.Tx] by Rollback; in
+//     PostgreSQL, it begins another transaction, and that fails; in MariaDB, its last
+//     statement fails by a deadlock or the like.
+//  8. A no is final, and so is a rollback: a prepare that comes later is refused.
 //
 // # Concurrency and time
 //

@@ -27,8 +27,11 @@ func FuzzAnswer(f *testing.F) {
 		a.header.Set("Retry-After", retry)
 		success := status >= 200 && status <= 299 && status != 202
 		v, reason, err := a.vote()
-		if (v == txn.VotePrepared || v == txn.VoteReadOnly) && !success || (v == 0) == (err == nil) || v == txn.VoteNo && status != 409 && status != 422 {
+		if (v == txn.VotePrepared || v == txn.VoteReadOnly) && !success || (v == 0) == (err == nil) || (v == txn.VoteNo || v == txn.VoteEndedByHand) && status != 409 && status != 422 {
 			t.Errorf("vote %v, %v", v, err)
+		}
+		if v != 0 && strings.TrimSpace(vote) == "" {
+			t.Errorf("vote %v by status %d alone", v, status)
 		}
 		if len(reason) > maxReason || !utf8.ValidString(reason) || strings.ContainsAny(reason, "\r\n\x00") {
 			t.Errorf("reason %q", reason)
@@ -37,9 +40,12 @@ func FuzzAnswer(f *testing.F) {
 		if c.Ending == participant.Committed && !success || c.Ending == participant.RolledBack && status != 409 || (c.Ending == 0) == (err == nil) {
 			t.Errorf("commit %v, %v", c, err)
 		}
-		r, err := a.rollback(0)
+		r, err := a.rollback(participant.Branch{})
 		if r.Ending == participant.RolledBack && !success && status != 404 && status != 410 || r.Ending == participant.Unknown || (r.Ending == 0) == (err == nil) {
 			t.Errorf("rollback %v, %v", r, err)
+		}
+		if (c.Ending != 0 || r.Ending != 0) && strings.TrimSpace(outcome) == "" {
+			t.Errorf("commit %v, rollback %v by status %d alone", c, r, status)
 		}
 	})
 }

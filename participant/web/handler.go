@@ -159,6 +159,8 @@ func (h *handler) servePhase(r *http.Request, body []byte) reply {
 		return h.failed(r, http.StatusServiceUnavailable, fmt.Errorf("%s was not done in the time that it had: %w", phase, err))
 	case err != nil:
 		return h.failed(r, http.StatusInternalServerError, err)
+	case answer.value == wordByHand:
+		h.o.Logger.Error("a callback has ended its local transaction", "phase", phase, "xid", br.XID, "answer", answer.text)
 	}
 	return answer
 }

@@ -113,7 +113,7 @@ func (r *resource) Rollback(ctx context.Context, b participant.Branch) (_ partic
 	if err != nil {
 		return participant.Result{}, err
 	}
-	return a.rollback(b.Vote)
+	return a.rollback(b)
 }
 
 // post calls the service in one phase. left is nil when the phase has no end.

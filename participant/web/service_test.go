@@ -38,7 +38,7 @@ func newCompany(t *testing.T, c callbacks) *company {
 	co := &company{Node: n, bank: ledger.New("bank", path), mail: onPostgres(t)}
 	_, err = co.bank.Local(t.Context(), "set alice 100")
 	check(t, err)
-	check(t, n.AddParticipant(t.Context(), txn.Participant{Name: "bank", Kind: ledger.Kind, Settings: map[string]string{"path": path}}))
+	check(t, n.AddParticipant(t.Context(), txn.Participant{Name: "bank", Kind: ledger.Kind, Settings: map[string]string{"path": path}}, "", ""))
 	co.add(t, "mail", co.mail.handler(c, Options{}))
 	co.add(t, "news", onLedger(t).handler(callbacks{}, Options{}))
 	return co
@@ -50,7 +50,7 @@ func (c *company) add(t *testing.T, name string, h http.Handler) {
 	t.Cleanup(s.Close)
 	check(t, c.AddParticipant(t.Context(), txn.Participant{
 		Name: name, Kind: Kind, CoordinatorPrepares: true, Settings: map[string]string{"url": s.URL, "list": "/prepared"},
-	}))
+	}, "", ""))
 }
 
 // order takes 10 from alice and tells the services.

@@ -45,7 +45,8 @@ var tableName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_][A
 // run.
 func (s *SQLStore) Schema() []string { return s.dialect.schema(s.table) }
 
-// Do implements [Store].
+// Do implements [Store]. When step has ended the transaction by a statement of its own,
+// the row says so from then on, and step is run again with that state, unless it failed.
 func (s *SQLStore) Do(ctx context.Context, xid string, step func(ctx context.Context, tx *sql.Tx, state, detail string) (string, string, error)) (err error) {
 	if err := s.prepareTable(ctx); err != nil {
 		return err
@@ -55,37 +56,32 @@ func (s *SQLStore) Do(ctx context.Context, xid string, step func(ctx context.Con
 		return fmt.Errorf("barrier: begin: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }() // also of a panic; nothing after a commit
-	state, detail, mark, err := s.lock(ctx, tx, xid)
+	r, err := s.lock(ctx, tx, xid)
 	if err != nil {
 		return fmt.Errorf("barrier: lock the row of %s: %w", xid, err)
 	}
-	newState, newDetail, err := step(ctx, tx, state, detail)
-	if err != nil || newState == state {
+	if r.leftOpen() {
+		if err := r.end(ctx, tx, stateByHand, r.whatIsCommitted()); err != nil {
+			return err
+		}
+		return s.Do(ctx, xid, step)
+	}
+	newState, newDetail, err := step(ctx, tx, r.state, r.detail)
+	switch {
+	case err != nil:
+		return s.failed(ctx, tx, r, err)
+	case newState == r.state:
+		return nil
+	}
+	err = r.end(ctx, tx, newState, newDetail)
+	if !errors.Is(err, errEnded) && !errors.Is(err, sql.ErrTxDone) {
 		return err
 	}
-	changed, err := tx.ExecContext(ctx, s.dialect.update(s.table), newState, newDetail, time.Now().UnixMilli(), xid, mark)
-	if err != nil {
-		return fmt.Errorf("barrier: write %s of %s: %w", newState, xid, err)
+	_ = tx.Rollback() // of another one that was begun in its place
+	if byHand, errLook := s.endedByHand(ctx, r, errors.Is(err, errEnded)); !byHand || errLook != nil {
+		return errors.Join(err, errLook)
 	}
-	if n, err := changed.RowsAffected(); err != nil || n != 1 {
-		return fmt.Errorf("barrier: write %s of %s: %d rows, %w: the callback, or an error that it did not return, has ended the transaction", newState, xid, n, errors.Join(errEnded, err))
-	}
-	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("barrier: commit %s of %s: %w", newState, xid, err)
-	}
-	return nil
-}
-
-var errEnded = errors.New("the local transaction is not the one that was begun")
-
-// lock makes the branch's row, if there is none, and waits until nobody else has
-// it. mark is the transaction's.
-func (s *SQLStore) lock(ctx context.Context, tx *sql.Tx, xid string) (state, detail, mark string, err error) {
-	if _, err := tx.ExecContext(ctx, s.dialect.insert(s.table), xid, time.Now().UnixMilli()); err != nil {
-		return "", "", "", err
-	}
-	err = tx.QueryRowContext(ctx, s.dialect.find(s.table), xid).Scan(&state, &detail, &mark)
-	return state, detail, mark, err
+	return s.Do(ctx, xid, step)
 }
 
 // List implements [Store].

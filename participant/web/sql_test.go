@@ -87,22 +87,16 @@ func TestBadNamesAreRefused(t *testing.T) {
 	}
 }
 
-// TestCallbackThatEndsTheTransaction: its row is not written, in whichever way it
-// did so.
-func TestCallbackThatEndsTheTransaction(t *testing.T) {
+// TestTransactionThatIsGone: its row is not written, and nothing else was done.
+func TestTransactionThatIsGone(t *testing.T) {
 	onBothDialects(t, func(t *testing.T, db *sql.DB, d Dialect) {
 		store := SQL(db, d, "")
-		_, err := db.Exec("CREATE TABLE counts (name varchar(64) PRIMARY KEY, n bigint)")
-		check(t, err)
 		ends := map[string]func(tx *sql.Tx) error{
 			"rollback":         func(tx *sql.Tx) error { return tx.Rollback() },
-			"commit":           func(tx *sql.Tx) error { return tx.Commit() },
-			"rollback in SQL":  func(tx *sql.Tx) error { _, err := tx.Exec("ROLLBACK"); return err },
 			"ignores an error": func(tx *sql.Tx) error { _, _ = tx.Exec("nonsense"); return nil },
 		}
 		if d == MariaDB {
 			delete(ends, "ignores an error") // which ends nothing there
-			ends["implicit commit"] = func(tx *sql.Tx) error { _, err := tx.Exec("CREATE TABLE another (n int)"); return err }
 		}
 		for name, end := range ends {
 			t.Run(name, func(t *testing.T) {
@@ -116,63 +110,14 @@ func TestCallbackThatEndsTheTransaction(t *testing.T) {
 				if err := prepared(end, stateCommitted); err == nil {
 					t.Error("it was taken for committed")
 				}
-				var state string
-				check(t, db.QueryRow("SELECT state FROM txmgr_barrier WHERE xid = '"+xid+"'").Scan(&state))
-				if state != statePrepared {
-					t.Errorf("state %s", state)
+				var state, detail string
+				check(t, db.QueryRow("SELECT state, detail FROM txmgr_barrier WHERE xid = '"+xid+"'").Scan(&state, &detail))
+				if state != statePrepared || detail != "" {
+					t.Errorf("state %s, detail %q", state, detail)
 				}
 			})
 		}
 	})
-}
-
-// TestDeadlockInACallbackThatIgnoresIt: MariaDB rolls the whole transaction back,
-// and what comes afterwards would be committed statement by statement.
-func TestDeadlockInACallbackThatIgnoresIt(t *testing.T) {
-	db := database(t, MariaDB)
-	store := SQL(db, MariaDB, "")
-	for _, statement := range []string{"CREATE TABLE counts (name varchar(64) PRIMARY KEY, n bigint)", "INSERT INTO counts VALUES ('a', 0), ('b', 0)"} {
-		_, err := db.Exec(statement)
-		check(t, err)
-	}
-	branches := []string{newBranch().XID, newBranch().XID}
-	for _, xid := range branches {
-		check(t, store.Do(t.Context(), xid, func(context.Context, *sql.Tx, string, string) (string, string, error) { return statePrepared, "", nil }))
-	}
-	var met sync.WaitGroup
-	met.Add(2)
-	var wg sync.WaitGroup
-	var errs [2]error
-	for i, order := range [][]string{{"a", "b"}, {"b", "a"}} {
-		wg.Go(func() {
-			errs[i] = store.Do(t.Context(), branches[i], func(ctx context.Context, tx *sql.Tx, _, _ string) (string, string, error) {
-				_, err := tx.ExecContext(ctx, "UPDATE counts SET n = n + 1 WHERE name = ?", order[0])
-				met.Done()
-				met.Wait()
-				_, _ = tx.ExecContext(ctx, "UPDATE counts SET n = n + 1 WHERE name = ?", order[1])
-				return stateCommitted, "", err
-			})
-		})
-	}
-	wg.Wait()
-	if (errs[0] == nil) == (errs[1] == nil) {
-		t.Fatalf("one of two that lock each other must fail: %v, %v", errs[0], errs[1])
-	}
-	if !errors.Is(errors.Join(errs[0], errs[1]), errEnded) {
-		t.Errorf("got %v, %v", errs[0], errs[1])
-	}
-	for i, xid := range branches {
-		var state string
-		check(t, db.QueryRow("SELECT state FROM txmgr_barrier WHERE xid = ?", xid).Scan(&state))
-		if want := map[bool]string{true: stateCommitted, false: statePrepared}[errs[i] == nil]; state != want {
-			t.Errorf("%v, but %s", errs[i], state)
-		}
-	}
-	var a, b int
-	check(t, db.QueryRow("SELECT max(CASE name WHEN 'a' THEN n END), max(CASE name WHEN 'b' THEN n END) FROM counts").Scan(&a, &b))
-	if a != 1 || b != 1 {
-		t.Errorf("counted %d and %d; want one of each", a, b)
-	}
 }
 
 // TestKilledDatabase: a row says prepared, after a crash, if and only if the

@@ -1,8 +1,6 @@
 package web
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"strconv"
 	"strings"
@@ -23,10 +21,9 @@ const (
 	HeaderAttempt     = "Txmgr-Attempt"  // counts from 1
 	HeaderSignature   = "Txmgr-Signature"
 	HeaderIdempotency = "Idempotency-Key"
-	HeaderTrace       = "traceparent"
 
-	HeaderVote    = "Txmgr-Vote"    // answer to prepare: prepared, read-only, no
-	HeaderOutcome = "Txmgr-Outcome" // answer to commit and rollback: committed, rolled-back, never-prepared
+	HeaderVote    = "Txmgr-Vote"    // answer to prepare: prepared, read-only, no, ended-by-hand
+	HeaderOutcome = "Txmgr-Outcome" // answer to commit and rollback: committed, rolled-back, never-prepared, unknown, ended-by-hand
 )
 
 // The phases, as [HeaderPhase] and the ends of the URLs say them.
@@ -44,6 +41,8 @@ const (
 	outcomeCommitted  = "committed"
 	outcomeRolledBack = "rolled-back"
 	outcomeNever      = "never-prepared"
+	outcomeUnknown    = "unknown"
+	wordByHand        = "ended-by-hand" // of both
 )
 
 // maxReason is how much of an answer's body is kept, in bytes.
@@ -52,16 +51,6 @@ const maxReason = 512
 // idempotencyKey is an item of a structured header: a string in quotes.
 func idempotencyKey(tx txn.ID, branch txn.BranchID, phase string) string {
 	return `"` + tx.String() + "/" + branch.String() + "/" + phase + `"`
-}
-
-// traceparent makes every call of a transaction a span of one trace, whose id is
-// the transaction's: that is made of time and of 80 bits of chance, as W3C Trace
-// Context wants it.
-func traceparent(tx txn.ID) string {
-	var span [8]byte
-	_, _ = rand.Read(span[:]) // never fails
-	span[7] |= 1              // zero is no span
-	return "00-" + hex.EncodeToString(tx[:]) + "-" + hex.EncodeToString(span[:]) + "-00"
 }
 
 // deadlineText is a time that is left, in whole milliseconds, never more than it

@@ -130,6 +130,7 @@ func childFail(s *Store, say func(string, ...any)) int {
 		say("stopped after %d", i)
 		return 0
 	}
+	say("3000 entries without an error")
 	return 10
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // Groups implements [server.Coordinator].
-func (f *Fake) Groups(ctx context.Context) (txn.Groups, error) {
+func (f *Fake) Groups(ctx context.Context, r txn.GroupRange) (txn.Groups, error) {
 	if err := f.before(ctx, "timeouts", txn.ID{}); err != nil {
 		return txn.Groups{}, err
 	}
@@ -24,6 +24,13 @@ func (f *Fake) Groups(ctx context.Context) (txn.Groups, error) {
 	}
 	g := txn.Groups{Interval: txn.Duration(Interval)}
 	for _, tick := range slices.Sorted(maps.Keys(counts)) {
+		if tick < r.From {
+			continue
+		}
+		if r.Limit > 0 && len(g.Groups) == r.Limit {
+			g.Next = tick
+			break
+		}
 		g.Groups = append(g.Groups, txn.Group{
 			ExpiryTick: tick, RemainingInvocations: tick, ExpiresIn: txn.Duration(tick) * txn.Duration(Interval), Transactions: counts[tick],
 		})
@@ -32,7 +39,7 @@ func (f *Fake) Groups(ctx context.Context) (txn.Groups, error) {
 }
 
 // AddParticipant implements [server.Coordinator].
-func (f *Fake) AddParticipant(ctx context.Context, p txn.Participant) error {
+func (f *Fake) AddParticipant(ctx context.Context, p txn.Participant, by, reason string) error {
 	if err := f.before(ctx, "add participant", txn.ID{}); err != nil {
 		return err
 	}
@@ -45,7 +52,7 @@ func (f *Fake) AddParticipant(ctx context.Context, p txn.Participant) error {
 		return &txn.Error{Op: "add participant", Err: txn.ErrConflict, Detail: p.Name + " is of kind " + old.Kind}
 	}
 	f.participants[p.Name] = p
-	f.auditLocked(txn.AuditRecord{Action: "participant-add", Subject: p.Name})
+	f.auditLocked(txn.AuditRecord{Action: "participant-add", Subject: p.Name, By: by, Reason: reason})
 	return nil
 }
 
@@ -92,10 +99,10 @@ func (f *Fake) TestParticipant(ctx context.Context, name string) error {
 }
 
 // RemoveParticipant implements [server.Coordinator].
-func (f *Fake) RemoveParticipant(ctx context.Context, name string) error {
+func (f *Fake) RemoveParticipant(ctx context.Context, name, by, reason string) error {
 	return f.participant(ctx, "remove participant", name, func() {
 		delete(f.participants, name)
-		f.auditLocked(txn.AuditRecord{Action: "participant-remove", Subject: name})
+		f.auditLocked(txn.AuditRecord{Action: "participant-remove", Subject: name, By: by, Reason: reason})
 	})
 }
 
@@ -155,11 +162,16 @@ func (f *Fake) Status(ctx context.Context) (txn.Status, error) {
 	defer f.mu.Unlock()
 	s := txn.Status{
 		Cluster: Cluster, Node: "n1", Leader: true, LeaderID: "n1", Version: "test", Term: 3, Interval: txn.Duration(Interval),
-		Held: f.held, Members: slices.Clone(f.members), Participants: participants,
+		Held: f.held, Members: slices.Clone(f.members), Participants: participants, RolledBackBy: make(map[txn.Cause]uint64),
 	}
 	s.Leader = !f.follows
 	if f.follows {
 		s.LeaderID = ""
+	}
+	if f.follows && f.leader == "" {
+		for i := range s.Members {
+			s.Members[i].Leader = false
+		}
 	}
 	for _, g := range f.guests {
 		switch g.State {
@@ -180,6 +192,7 @@ func (f *Fake) Status(ctx context.Context) (txn.Status, error) {
 			s.Committed++
 		default:
 			s.RolledBack++
+			s.RolledBackBy[i.Cause]++
 			if i.Cause == txn.CauseTimeout {
 				s.TimedOut++
 			}

@@ -102,7 +102,7 @@ func (f *Fake) open(ctx context.Context, op string, id txn.ID, do func(*txn.Info
 	if i.State != was {
 		f.announceLocked(i)
 	}
-	o := txn.Outcome{State: i.State, Cause: i.Cause}
+	o := txn.Outcome{State: i.State, Cause: i.Cause, EndedByHand: i.EndedByHand()}
 	if err == nil { // an error has no place for it
 		o.Hazard = i.Hazard
 	}
@@ -118,7 +118,12 @@ func (f *Fake) announceLocked(i *txn.Info) {
 }
 
 func refused(op string, i *txn.Info, err error, detail string) error {
-	return &txn.Error{Op: op, ID: i.ID, State: i.State, Cause: i.Cause, Detail: detail, Err: err}
+	e := &txn.Error{Op: op, ID: i.ID, State: i.State, Cause: i.Cause, Err: err}
+	if err == txn.ErrRolledBack {
+		e = i.RolledBack(op)
+	}
+	e.Detail = detail
+	return e
 }
 
 // Begin implements [txn.Manager].
@@ -157,7 +162,7 @@ func (f *Fake) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
 	} else if i.Name != o.Name || time.Duration(i.Timeout) != o.Timeout || !maps.Equal(i.Labels, o.Labels) {
 		return txn.Begun{}, refused("begin", i, txn.ErrConflict, "the id was used before with other options")
 	}
-	b := txn.Begun{ID: i.ID, Timeout: o.Timeout, SurvivalIndex: i.SurvivalIndex, ExpiryTick: i.ExpiryTick}
+	b := txn.Begun{ID: i.ID, Timeout: o.Timeout, SurvivalIndex: i.SurvivalIndex, ExpiryTick: i.ExpiryTick, Mark: txn.Mark{Tick: 42}}
 	for _, one := range i.Branches {
 		b.Branches = append(b.Branches, txn.Branch{ID: one.ID, Participant: one.Participant, XID: one.XID})
 	}
@@ -264,6 +269,9 @@ func (f *Fake) Rollback(ctx context.Context, id txn.ID, reason string) (txn.Outc
 		if !i.State.Decided() {
 			i.Reason = reason
 			f.decideLocked(i, txn.RollingBack, txn.CauseClient)
+		}
+		if i.EndedByHand() {
+			return refused("rollback", i, txn.ErrEndedByHand, "")
 		}
 		return nil
 	})

@@ -15,7 +15,11 @@ func (f *Fake) Vote(ctx context.Context, id txn.ID, b txn.Ballot) (txn.Outcome, 
 		if err := undelegated("vote", i); err != nil {
 			return err
 		}
-		no, news, err := check(i, b.Votes)
+		votes := f.byHandLocked(i, b)
+		if len(votes) == 0 && len(b.Votes) > 0 {
+			return nil
+		}
+		no, news, err := check(i, votes)
 		switch {
 		case err != nil:
 			return err
@@ -26,7 +30,7 @@ func (f *Fake) Vote(ctx context.Context, id txn.ID, b txn.Ballot) (txn.Outcome, 
 		case i.State.Decided():
 			return nil
 		}
-		for _, v := range b.Votes {
+		for _, v := range votes {
 			one := &i.Branches[v.Branch-1]
 			if one.Vote, one.State = v.Vote, txn.BranchPrepared; v.Vote == txn.VoteNo {
 				one.State = txn.BranchRolledBack
@@ -39,6 +43,23 @@ func (f *Fake) Vote(ctx context.Context, id txn.ID, b txn.Ballot) (txn.Outcome, 
 		}
 		return nil
 	})
+}
+
+// byHandLocked takes the votes that say that a branch was ended by hand, and gives the
+// others.
+func (f *Fake) byHandLocked(i *txn.Info, b txn.Ballot) (left []txn.BranchVote) {
+	for _, v := range b.Votes {
+		if v.Vote != txn.VoteEndedByHand || v.Branch < 1 || int(v.Branch) > len(i.Branches) || i.State.Commits() {
+			left = append(left, v)
+			continue
+		}
+		i.Branches[v.Branch-1].Vote = v.Vote
+		if !i.State.Decided() {
+			i.Reason = b.Reason
+			f.decideLocked(i, txn.RollingBack, txn.CauseVoteNo)
+		}
+	}
+	return left
 }
 
 // check refuses votes that nobody can give. no says that one of them is no, news

@@ -323,6 +323,9 @@ func TestRotationScansNothing(t *testing.T) {
 	if _, ok := b.Get(201); ok || len(calls) > 0 {
 		t.Errorf("Get of what has fallen off: %v, with calls of %v", ok, calls)
 	}
+}
+
+func TestRotationAllocatesNothing(t *testing.T) {
 	for _, containers := range []int{2, MaxContainers} {
 		b := newBelt(t, Config[int, int]{Containers: containers})
 		for key := range min(containers, 200) {

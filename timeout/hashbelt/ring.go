@@ -292,6 +292,18 @@ func (r *Ring[K, V]) next(after timeout.Tick) (timeout.Tick, bool) {
 	return after + 1 + ahead, ok && ahead < r.Front()-after
 }
 
+// Backward yields the containers that end at last or earlier and hold something, in the reverse order of their ends, and
+// the end of each. They are to be looked at and not changed, and the ring must not change meanwhile.
+func (r *Ring[K, V]) Backward(last timeout.Tick) iter.Seq2[timeout.Tick, Container[K, V]] {
+	return func(yield func(timeout.Tick, Container[K, V]) bool) {
+		for end := min(last, r.Front()); end > r.now; end-- {
+			if s := r.at(end); s.count > 0 && !yield(end, s.container) {
+				return
+			}
+		}
+	}
+}
+
 // Containers yields the containers that hold something, in the order of their ends, and the end of each. They are to be
 // looked at and not changed, and the ring must not change meanwhile.
 func (r *Ring[K, V]) Containers() iter.Seq2[timeout.Tick, Container[K, V]] {

@@ -3,6 +3,7 @@ package hashbelt
 import (
 	"errors"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -292,5 +293,35 @@ func TestRingTakeFirst(t *testing.T) {
 	}
 	if v, end, ok := r.Get(0); v != 100 || end != 11 || !ok {
 		t.Errorf("Get = %d, %d, %v", v, end, ok)
+	}
+}
+
+// TestBackward: the containers in the reverse order of their ends, from any end on.
+func TestBackward(t *testing.T) {
+	r, err := NewRing[int, int](10, 100, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, end := range []timeout.Tick{101, 104, 104, 109, 110} {
+		if err := r.Add(n, n, end); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for last, want := range map[timeout.Tick][]timeout.Tick{
+		r.Front(): {110, 109, 104, 101}, math.MaxUint64: {110, 109, 104, 101}, 108: {104, 101}, 104: {104, 101}, 101: {101}, 100: nil, 0: nil,
+	} {
+		var got []timeout.Tick
+		for end, c := range r.Backward(last) {
+			got = append(got, end)
+			if c.Len() == 0 {
+				t.Errorf("an empty container ends at %d", end)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("back from %d: %v; want %v", last, got, want)
+		}
+	}
+	for range r.Backward(110) {
+		break
 	}
 }

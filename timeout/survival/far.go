@@ -143,17 +143,22 @@ func (b *book) first() Tick {
 	return Tick(w*64 + bits.TrailingZeros64(b.marks[w]))
 }
 
-// ascending yields all groups, the one that ends first before the others.
-func (f *far) ascending() iter.Seq[uint32] {
+// ascending yields the groups that end at from or later, the one that ends first before the others.
+func (f *far) ascending(from Tick) iter.Seq[uint32] {
 	return func(yield func(uint32) bool) {
 		sorted := slices.SortedFunc(slices.Values(f.heap), func(a, b farStart) int { return cmp.Compare(a.start, b.start) })
 		for _, e := range sorted {
-			for _, k := range f.books[e.book].pages {
+			first := Tick(0) // of the book's ticks
+			if from > e.start {
+				first = min(from-e.start, bookSize)
+			}
+			for n := first / pageSize; n < bookLen; n++ {
+				k := f.books[e.book].pages[n]
 				if k == 0 {
 					continue
 				}
-				for _, i := range f.at(k).groups {
-					if i != 0 && !yield(i) {
+				for tick, i := range f.at(k).groups {
+					if i != 0 && n*pageSize+Tick(tick) >= first && !yield(i) {
 						return
 					}
 				}

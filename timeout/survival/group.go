@@ -95,10 +95,10 @@ func (s *groups) slide(to Tick) {
 	}
 }
 
-// ascending yields the numbers of all groups, the one that ends first before the others.
-func (s *groups) ascending() iter.Seq[uint32] {
+// ascending yields the numbers of the groups that end at from or later, the one that ends first before the others.
+func (s *groups) ascending(from Tick) iter.Seq[uint32] {
 	return func(yield func(uint32) bool) {
-		for end := s.base; end >= s.base; end++ {
+		for end := max(s.base, from); end >= s.base && s.near(end); end++ {
 			slot, ok := s.marks.next(uint32(end % ringSize))
 			i := s.ring[slot]
 			if !ok || s.at(i).end < end {
@@ -109,7 +109,7 @@ func (s *groups) ascending() iter.Seq[uint32] {
 			}
 			end = s.at(i).end
 		}
-		for i := range s.far.ascending() {
+		for i := range s.far.ascending(from) {
 			if !yield(i) {
 				return
 			}

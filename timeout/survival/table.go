@@ -59,7 +59,7 @@ func (t *Table) Add(id uint64, end Tick) Ref {
 	if c.used == chunkIDs {
 		k, c = t.extend(i, g)
 	}
-	place := c.used % 8
+	place := c.used
 	c.ids[place%chunkIDs] = id
 	c.used++
 	c.live++
@@ -194,11 +194,11 @@ func (t *Table) take(g *group, buf []uint64) int {
 	return n
 }
 
-// Groups yields every group in the order of their ends: the tick at which it ends, and how many transactions it holds.
-// The table must not change meanwhile.
-func (t *Table) Groups() iter.Seq2[Tick, int] {
+// Groups yields every group that ends at from or later, in the order of their ends: the tick at which it ends, and how many
+// transactions it holds. Finding the first costs no more than there are books of groups. The table must not change meanwhile.
+func (t *Table) Groups(from Tick) iter.Seq2[Tick, int] {
 	return func(yield func(Tick, int) bool) {
-		for i := range t.groups.ascending() {
+		for i := range t.groups.ascending(from) {
 			if g := t.groups.at(i); !yield(g.end, int(g.live)) {
 				return
 			}
@@ -210,7 +210,7 @@ func (t *Table) Groups() iter.Seq2[Tick, int] {
 // not change meanwhile.
 func (t *Table) All() iter.Seq2[uint64, Tick] {
 	return func(yield func(uint64, Tick) bool) {
-		for i := range t.groups.ascending() {
+		for i := range t.groups.ascending(0) {
 			g := t.groups.at(i)
 			for k := g.head; k != 0; {
 				c := t.chunks.at(k)

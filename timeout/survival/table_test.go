@@ -105,11 +105,23 @@ func (h *history) compare(t fataler) {
 			wantGroups = append(wantGroups, size{e.end, 1})
 		}
 	}
-	for end, n := range h.table.Groups() {
+	for end, n := range h.table.Groups(0) {
 		gotGroups = append(gotGroups, size{end, n})
 	}
 	if !slices.Equal(wantGroups, gotGroups) {
 		t.Fatalf("Groups = %v, want %v", gotGroups, wantGroups)
+	}
+	for _, g := range wantGroups {
+		for _, from := range []Tick{g.end, g.end - 1, g.end + 1} {
+			gotGroups = gotGroups[:0]
+			for end, n := range h.table.Groups(from) {
+				gotGroups = append(gotGroups, size{end, n})
+			}
+			rest := slices.DeleteFunc(slices.Clone(wantGroups), func(g size) bool { return g.end < from })
+			if !slices.Equal(rest, gotGroups) {
+				t.Fatalf("Groups from %d = %v, want %v", from, gotGroups, rest)
+			}
+		}
 	}
 }
 
@@ -300,7 +312,7 @@ func TestAllAndGroups(t *testing.T) {
 	}
 	for stop := range 4 {
 		n := 0
-		for range table.Groups() {
+		for range table.Groups(0) {
 			n++
 			if n > stop {
 				break

@@ -21,8 +21,9 @@ const (
 // chunk is a piece of an arena. Its bytes are appended to and never changed, but for the marks of what is removed: that is
 // done on a copy while a snapshot shares them.
 type chunk struct {
-	epoch uint64 // when these bytes were made or copied
-	bytes []byte
+	epoch       uint64 // when these bytes were made or copied
+	bytes       []byte
+	first, last txn.ID // of all ids that were put in, in the order of ids
 }
 
 // arena is a container of a belt: outcomes one behind the other, in chunks without pointers.
@@ -46,6 +47,12 @@ func (a *arena) Put(id txn.ID, o outcome) (place uint64) {
 		n++
 	}
 	c := &a.chunks[n-1]
+	if len(c.bytes) == 0 || id.Compare(c.first) < 0 {
+		c.first = id
+	}
+	if id.Compare(c.last) > 0 {
+		c.last = id
+	}
 	place = uint64(n-1)<<chunkBits | uint64(len(c.bytes))
 	c.bytes = binary.LittleEndian.AppendUint32(c.bytes, uint32(len(o)))
 	c.bytes = append(append(c.bytes, id[:]...), o...)
@@ -92,7 +99,7 @@ func (a *arena) Remove(id txn.ID, place uint64) (outcome, bool) {
 // All gives the outcomes in the order in which they were put.
 func (a *arena) All() iter.Seq2[txn.ID, outcome] {
 	return func(yield func(txn.ID, outcome) bool) {
-		for o := range walk(a.chunks, 0) {
+		for o := range walk(a.chunks) {
 			if !o.removed && !yield(o.id, o.outcome) {
 				return
 			}
@@ -107,22 +114,18 @@ type stored struct {
 	id      txn.ID
 	outcome outcome
 	removed bool
-	next    uint64 // the place behind it
 }
 
-// walk gives what is in chunks, from a place on that is the first or was next.
-func walk(chunks []chunk, from uint64) iter.Seq[stored] {
+// walk gives what is in chunks.
+func walk(chunks []chunk) iter.Seq[stored] {
 	return func(yield func(stored) bool) {
-		for n, at := from>>chunkBits, from&(1<<chunkBits-1); n < uint64(len(chunks)); n, at = n+1, 0 {
-			for b := chunks[n].bytes; at < uint64(len(b)); {
-				head := binary.LittleEndian.Uint32(b[at:])
-				s := stored{id: txn.ID(b[at+4:]), removed: head&removedMark != 0}
-				at += uint64(outcomeHead)
-				end := at + uint64(head&^removedMark)
-				s.outcome, at = b[at:end:end], end
-				if s.next = n<<chunkBits | at; at>>chunkBits > 0 {
-					s.next = (n + 1) << chunkBits // behind a chunk that is full to the brim
-				}
+		for i := range chunks {
+			for b := chunks[i].bytes; len(b) > 0; {
+				head := binary.LittleEndian.Uint32(b)
+				s := stored{id: txn.ID(b[4:]), removed: head&removedMark != 0}
+				b = b[outcomeHead:]
+				n := head &^ removedMark
+				s.outcome, b = b[:n:n], b[n:]
 				if !yield(s) {
 					return
 				}

@@ -118,21 +118,21 @@ func (s *shelf) check(t *rapid.T) {
 	}
 }
 
-// same wants chunks to hold a row, also when each outcome is asked for with the place behind the last one.
+// same wants chunks to hold a row, each within the ids that its chunk says.
 func same(t *rapid.T, chunks []chunk, row []shelved) {
-	n, place := 0, uint64(0)
-	for more := true; more; {
-		more = false
-		for s := range walk(chunks, place) {
-			place, more = s.next, true
+	n := 0
+	for i := range chunks {
+		for s := range walk(chunks[i : i+1]) {
+			if s.id.Compare(chunks[i].first) < 0 || s.id.Compare(chunks[i].last) > 0 {
+				t.Fatalf("chunk %d says %v to %v, and has %v", i, chunks[i].first, chunks[i].last, s.id)
+			}
 			if s.removed {
-				break
+				continue
 			}
 			if n == len(row) || s.id != row[n].id || !bytes.Equal(s.outcome, row[n].o) {
 				t.Fatalf("place %d of %d has %v with %d bytes", n, len(row), s.id, len(s.outcome))
 			}
 			n++
-			break
 		}
 	}
 	if n != len(row) {

@@ -101,6 +101,7 @@ func (m *Machine) note(a AuditRecord) {
 		t.records = t.records[1:]
 	}
 	t.records = append(t.records, a)
+	m.fx.Audit = append(m.fx.Audit, a)
 }
 
 // all gives the records to a reader, whose appending would not touch ours.

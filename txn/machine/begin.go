@@ -3,6 +3,7 @@ package machine
 import (
 	"encoding/binary"
 	"hash/fnv"
+	"slices"
 
 	"github.com/txmgr/txmgr/txn"
 )
@@ -13,7 +14,7 @@ func (m *Machine) begin(c Begin) Result {
 		if m.txs.at(i).sum != sum {
 			return m.answer(i, Conflict)
 		}
-		return m.answer(i, OK)
+		return m.begun(i)
 	}
 	if r := m.checkBegin(c); r.Code != OK {
 		return r
@@ -35,18 +36,28 @@ func (m *Machine) begin(c Begin) Result {
 	}
 	m.changed(r)
 	if c.Expiry <= m.tick {
-		m.timeOut(i, txn.CauseTimeout)
-		return m.answer(i, OK)
+		m.decideRollback(i, txn.CauseTimeout)
+		return m.begun(i)
 	}
 	r.deadline = m.deadlines.Add(uint64(i), c.Expiry)
 	m.joinSession(i)
-	return m.answer(i, OK)
+	return m.begun(i)
+}
+
+// begun is the answer to a begin that is carried out, or was before.
+func (m *Machine) begun(i uint32) Result {
+	r := m.answer(i, OK)
+	r.Mark = m.Mark()
+	return r
 }
 
 // checkBegin refuses what must not enter the state.
 func (m *Machine) checkBegin(c Begin) Result {
 	if m.held {
 		return Result{Code: Held}
+	}
+	if m.mayBeForgotten(c.Mark) { // before all else that is said of it: whatever is wrong now, it may have been committed
+		return Result{Code: Forgotten, Mark: m.Mark()}
 	}
 	if c.ID.IsZero() || len(c.Name) > txn.MaxName || c.Timeout <= 0 || !validLabels(c.Labels) {
 		return Result{Code: Malformed}
@@ -132,7 +143,7 @@ func (m *Machine) enlist(c Enlist) Result {
 		return m.answer(i, code)
 	}
 	if k, id := m.branchAt(r, p); k != 0 {
-		return m.enlistAgain(i, k, id, &c.Branch)
+		return m.enlistAgain(i, k, id, &c)
 	}
 	if int(r.count) == txn.MaxBranches {
 		return m.answer(i, TooMany)
@@ -146,11 +157,17 @@ func (m *Machine) enlist(c Enlist) Result {
 
 // enlistAgain answers a repeat, which may come from a new session, but not when
 // the old one has voted: what it prepared is the branch.
-func (m *Machine) enlistAgain(i, k uint32, id txn.BranchID, c *Branch) Result {
+func (m *Machine) enlistAgain(i, k uint32, id txn.BranchID, e *Enlist) Result {
+	c := &e.Branch
 	b := m.branches.at(k)
 	another := c.Session != "" && !sameText(&m.texts.pages, b.session, []byte(c.Session))
 	if !sameText(&m.texts.pages, b.payload, c.Payload) || another && b.vote != 0 {
 		return m.refuse(i, Conflict, id)
+	}
+	if another && !e.Legacy {
+		if code := m.replace(k, c.Session); code != OK {
+			return m.refuse(i, code, id)
+		}
 	}
 	if another {
 		if b.session != 0 {
@@ -163,6 +180,47 @@ func (m *Machine) enlistAgain(i, k uint32, id txn.BranchID, c *Branch) Result {
 	res := m.answer(i, OK)
 	res.Branch = id
 	return res
+}
+
+// maxReplaced is how many sessions of one branch may be replaced.
+const maxReplaced = 16
+
+// replace remembers the session of a branch that gives way to next, unless next has given
+// way before.
+func (m *Machine) replace(k uint32, next string) Code {
+	b := m.branches.at(k)
+	if b.session == 0 {
+		return OK
+	}
+	gone := splitTexts(appendText(nil, &m.texts.pages, b.replaced))
+	if slices.Contains(gone, next) {
+		return Replaced
+	}
+	if len(gone) == maxReplaced {
+		return TooMany
+	}
+	m.scratch = joinTexts(m.scratch[:0], append(gone, string(appendText(nil, &m.texts.pages, b.session))))
+	b = m.branches.edit(k)
+	m.texts.drop(b.replaced)
+	b.replaced = putText(&m.texts, m.scratch)
+	return OK
+}
+
+// joinTexts and splitTexts give a list of texts a form that one text can hold.
+func joinTexts(dst []byte, all []string) []byte {
+	for _, s := range all {
+		dst = appendString(dst, s)
+	}
+	return dst
+}
+
+func splitTexts(b []byte) (all []string) {
+	for len(b) > 0 {
+		var s string
+		s, b = cutString(b)
+		all = append(all, s)
+	}
+	return all
 }
 
 // branchAt finds the branch of r at a participant.

@@ -57,8 +57,8 @@ func (m *Machine) Check() error {
 
 // audit counts anew what the machine keeps count of.
 type audit struct {
-	txs, timed, undone, hazards, kept, branches int
-	open                                        []int
+	txs, timed, delegated, undone, hazards, kept, branches int
+	open                                                   []int
 }
 
 func (a *audit) add(m *Machine, i uint32, t *Transaction) error {
@@ -97,7 +97,7 @@ func (a *audit) add(m *Machine, i uint32, t *Transaction) error {
 	case r.timed():
 		a.timed++
 	case !t.State.Decided():
-		a.undone++
+		a.delegated++
 	case !t.State.Finished():
 		a.undone++
 	case t.Hazard == 0:
@@ -114,7 +114,13 @@ func checkDecision(r *record, t *Transaction) error {
 	if r.is(delegated) != t.Delegated() {
 		return fmt.Errorf("state %v, votes %+v: delegated is %v", t.State, t.Branches, r.is(delegated))
 	}
+	if r.is(endedByHand) != t.EndedByHand() {
+		return fmt.Errorf("votes %+v: ended by hand is %v", t.Branches, r.is(endedByHand))
+	}
 	for _, b := range t.Branches {
+		if b.Vote == txn.VoteEndedByHand && r.timed() {
+			return fmt.Errorf("state %v, and a branch was ended by hand", t.State)
+		}
 		if b.Vote == txn.VoteDelegated && (r.timed() || len(t.Branches) != 1) {
 			return fmt.Errorf("state %v with %d branches, and one is delegated to", t.State, len(t.Branches))
 		}
@@ -130,7 +136,7 @@ func (a *audit) compare(m *Machine) error {
 	if a.txs != m.txs.len() || a.txs != len(m.index) || a.branches != m.branches.len() {
 		return fmt.Errorf("%d transactions and %d branches in the slabs, %d in the index, counted %d and %d", m.txs.len(), m.branches.len(), len(m.index), a.txs, a.branches)
 	}
-	if a.timed != c.Open || a.undone != c.Undone || a.hazards != c.Hazards || a.kept != m.kept.ring.Len() {
+	if a.timed+a.delegated != c.Open || a.delegated != c.Delegated || a.undone != c.Undone || a.hazards != c.Hazards || a.kept != m.kept.ring.Len() {
 		return fmt.Errorf("counts %+v, kept %d; counted %+v", c, m.kept.ring.Len(), *a)
 	}
 	for p, n := range a.open {

@@ -46,6 +46,9 @@ type Begin struct {
 	Labels   []Label
 	Branches []Branch      // at most one per participant
 	Session  txn.SessionID // of the client, whose silence ends the transaction; zero for none
+	// Mark is that of the id. It is zero when nobody but the leader knows the id, so that
+	// the command cannot be repeated, and in entries of earlier releases.
+	Mark txn.Mark
 }
 
 // Branch describes a branch to enlist.
@@ -56,10 +59,14 @@ type Branch struct {
 }
 
 // Enlist adds a branch to an active transaction, or gives a known one another
-// session.
+// session. A session that was replaced never comes back: a copy of its enlistment that
+// arrives late is refused.
 type Enlist struct {
 	ID     txn.ID
 	Branch Branch
+	// Legacy marks a command of earlier releases, in which the last to arrive was on
+	// record: replayed, it has to be again.
+	Legacy bool
 }
 
 // Commit adds votes and decides: to commit when every vote is a yes, to roll
@@ -78,6 +85,17 @@ type Vote struct {
 	Votes       []txn.BranchVote
 	OwnPhaseTwo bool
 	Reason      string // of a no
+}
+
+// EndedByHand says that statements of the application's own have ended a branch
+// ([txn.VoteEndedByHand]). It decides an undecided transaction to roll back, unless the
+// decision is delegated to that branch, whose end then still has to be found out. Whatever
+// else was decided stays, and is marked: nobody may be told any more that surely nothing
+// was applied.
+type EndedByHand struct {
+	ID     txn.ID
+	Branch txn.BranchID
+	Reason string
 }
 
 // Delegate leaves the decision of an active transaction to its only branch, which
@@ -145,12 +163,24 @@ type Forget struct {
 	Reason string
 }
 
-// AddParticipant registers a participant, or changes the settings of a known
-// one of the same kind.
+// AddParticipant is [RegisterParticipant] of earlier releases: its record in the audit
+// says neither who nor what.
 type AddParticipant struct{ Participant txn.Participant }
 
-// RemoveParticipant takes a registration back; refused while a branch needs it.
+// RemoveParticipant is [UnregisterParticipant] of earlier releases: its record in the
+// audit does not say who.
 type RemoveParticipant struct{ Name string }
+
+// RegisterParticipant registers a participant, or changes the settings of a known one of
+// the same kind. Audited, with what has changed; the same settings again change nothing.
+type RegisterParticipant struct {
+	Participant txn.Participant
+	By, Reason  string
+}
+
+// UnregisterParticipant takes a registration back; refused while a branch needs it.
+// Audited.
+type UnregisterParticipant struct{ Name, By, Reason string }
 
 // SetMember notes what a node of the cluster says of itself. Refused with Conflict
 // for a node that was removed: its id is never used again.
@@ -201,28 +231,31 @@ type CloseSession struct{ ID txn.SessionID }
 // passed over.
 type ExpireSessions struct{ IDs []txn.SessionID } // at most MaxExpire
 
-func (OpenSession) command()       {}
-func (CloseSession) command()      {}
-func (ExpireSessions) command()    {}
-func (SetMember) command()         {}
-func (RemoveMember) command()      {}
-func (AddToken) command()          {}
-func (RemoveToken) command()       {}
-func (Resume) command()            {}
-func (Bootstrap) command()         {}
-func (Begin) command()             {}
-func (Enlist) command()            {}
-func (Commit) command()            {}
-func (Vote) command()              {}
-func (Delegate) command()          {}
-func (Resolve) command()           {}
-func (Rollback) command()          {}
-func (Extend) command()            {}
-func (Done) command()              {}
-func (Hazard) command()            {}
-func (Forget) command()            {}
-func (AddParticipant) command()    {}
-func (RemoveParticipant) command() {}
+func (OpenSession) command()           {}
+func (CloseSession) command()          {}
+func (ExpireSessions) command()        {}
+func (SetMember) command()             {}
+func (RemoveMember) command()          {}
+func (AddToken) command()              {}
+func (RemoveToken) command()           {}
+func (Resume) command()                {}
+func (Bootstrap) command()             {}
+func (Begin) command()                 {}
+func (Enlist) command()                {}
+func (Commit) command()                {}
+func (Vote) command()                  {}
+func (Delegate) command()              {}
+func (EndedByHand) command()           {}
+func (Resolve) command()               {}
+func (Rollback) command()              {}
+func (Extend) command()                {}
+func (Done) command()                  {}
+func (Hazard) command()                {}
+func (Forget) command()                {}
+func (AddParticipant) command()        {}
+func (RemoveParticipant) command()     {}
+func (RegisterParticipant) command()   {}
+func (UnregisterParticipant) command() {}
 
 // Code says what became of a command. It is part of the replicated result: the
 // same on every replica and at every retry. Values are never renumbered.
@@ -282,19 +315,27 @@ const (
 	// SessionOver: the client's session has ended, at the tick Result.Expiry; Cause
 	// says how.
 	SessionOver
+	// Forgotten: nothing is known of the id, and it is older than what is surely
+	// remembered: the transaction may have been decided.
+	Forgotten
+	// Replaced: another session was enlisted for the branch since.
+	Replaced
 )
 
 // Result is the replicated answer to one command.
 type Result struct {
-	Code   Code
-	State  txn.State // after the command; zero when there is no transaction
-	Cause  txn.Cause
-	Hazard txn.Hazard
-	Branch txn.BranchID // of Enlist: the branch; of a refusal: the one at fault
+	Code  Code
+	State txn.State // after the command; zero when there is no transaction
+	Cause txn.Cause
+	// Hazard and EndedByHand are as in [txn.Outcome].
+	Hazard      txn.Hazard
+	EndedByHand bool
+	Branch      txn.BranchID // of Enlist: the branch; of a refusal: the one at fault
 	// Of Begin and Extend: what is in force. Timeout is also the TTL of a session.
 	Timeout  time.Duration
 	Survival uint64
 	Expiry   survival.Tick // of SessionOver: the tick of its end
+	Mark     txn.Mark      // of Begin, when it is OK or Forgotten: the present one
 }
 
 // Change tells that a transaction got another state or hazard.
@@ -321,6 +362,20 @@ type Effects struct {
 	// Closed are those that their clients have closed, some of them perhaps in the
 	// entry that opened them: nobody has to listen for these any more.
 	Closed []Opened
+	// Hazards are the hazards of branches that became known, and Audit what people
+	// did: both for the log file.
+	Hazards []BranchHazard
+	Audit   []AuditRecord
+}
+
+// BranchHazard is a branch of which it became known that it ended, or may have
+// ended, otherwise than decided.
+type BranchHazard struct {
+	ID          txn.ID
+	Branch      txn.BranchID
+	Participant string
+	Hazard      txn.Hazard
+	Detail      string // how that is known
 }
 
 // Opened is a client's session that is, or was, open, and how long its client may be silent.

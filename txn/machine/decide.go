@@ -2,7 +2,7 @@ package machine
 
 import "github.com/txmgr/txmgr/txn"
 
-// commit, rollback, timeOut, vote, resolve, and done or hazard of a delegated
+// commit, rollback, expire and drain, vote, resolve, and done or hazard of a delegated
 // branch: the ways to the one decision. Each begins at an undecided transaction
 // and ends in decideCommit or decideRollback.
 
@@ -118,7 +118,7 @@ func (m *Machine) over(r *record) txn.Cause {
 // expire decides what is over, whether or not its turn has come.
 func (m *Machine) expire(i uint32, cause txn.Cause) {
 	m.deadlines.Cancel(uint64(i), m.txs.at(i).deadline)
-	m.timeOut(i, cause)
+	m.decideRollback(i, cause)
 }
 
 // drain turns one batch of the transactions that are timed out to rolling back, and
@@ -126,17 +126,9 @@ func (m *Machine) expire(i uint32, cause txn.Cause) {
 func (m *Machine) drain() int {
 	n := m.deadlines.Expire(m.due)
 	for _, i := range m.due[:n] {
-		m.timeOut(uint32(i), m.over(m.txs.at(uint32(i))))
+		m.decideRollback(uint32(i), m.over(m.txs.at(uint32(i))))
 	}
 	return n
-}
-
-// timeOut decides a transaction that is over, and is not in the survival index.
-func (m *Machine) timeOut(i uint32, cause txn.Cause) {
-	if cause == txn.CauseTimeout {
-		m.timedOut++
-	}
-	m.decideRollback(i, cause)
 }
 
 func (m *Machine) decideCommit(i uint32) {
@@ -146,7 +138,7 @@ func (m *Machine) decideCommit(i uint32) {
 }
 
 func (m *Machine) decideRollback(i uint32, cause txn.Cause) {
-	m.rolled++
+	m.rolled[cause]++
 	r := m.decided(i)
 	r.state, r.cause = txn.RollingBack, cause
 	m.settle(i, txn.BranchRolledBack)

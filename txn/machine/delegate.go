@@ -16,7 +16,7 @@ func (m *Machine) delegate(c Delegate) Result {
 	switch {
 	case k == 0:
 		return m.refuse(i, NoBranch, c.Branch)
-	case r.is(delegated), r.state.Commits() && m.branches.at(k).vote == txn.VoteDelegated:
+	case r.is(delegated), r.state.Commits() && m.branches.at(k).vote >= txn.VoteDelegated:
 		return m.answer(i, OK)
 	case r.state != txn.Active:
 		return m.answer(i, Decided)
@@ -29,7 +29,7 @@ func (m *Machine) delegate(c Delegate) Result {
 	r.state, r.deadline = txn.Preparing, 0
 	r.flags |= delegated
 	m.branches.edit(k).vote = txn.VoteDelegated
-	m.undone++
+	m.delegated++
 	m.changed(r)
 	m.fx.Handoffs = append(m.fx.Handoffs, r.id)
 	return m.answer(i, OK)
@@ -69,8 +69,7 @@ func (m *Machine) hazardDelegated(i uint32, c Hazard) Result {
 	}
 	r := m.undelegate(i)
 	b := m.branches.edit(r.first)
-	b.hazard, b.detail = c.Hazard, putText(&m.texts, c.Detail)
-	m.endBranch(r, b, txn.BranchHazard)
+	m.endInHazard(r, b, c)
 	r.hazard = c.Hazard
 	m.countHazard(r.hazard)
 	m.decideRollback(i, txn.CauseVoteNo)
@@ -81,6 +80,6 @@ func (m *Machine) hazardDelegated(i uint32, c Hazard) Result {
 func (m *Machine) undelegate(i uint32) *record {
 	r := m.txs.edit(i)
 	r.flags &^= delegated
-	m.undone--
+	m.delegated--
 	return r
 }

@@ -69,8 +69,10 @@
 //
 // Which step an outcome is in follows from the tick at which it finished, and that is all that
 // a snapshot needs to hold. A command on an outcome gets a record for as long as it
-// takes. Only a late hazard changes one: it takes the outcome off the belt, and the record
-// stays until the hazard is forgotten.
+// takes. Two facts change one: a late hazard takes the outcome off the belt, and the record
+// stays until the hazard is forgotten; and a branch that turns out to have been ended by the
+// application's own statements ([EndedByHand]) puts it back with the mark, as if it had
+// finished now.
 //
 // # What people say
 //
@@ -91,7 +93,7 @@
 //
 // # Memory
 //
-// Records live in slabs without pointers, about 280 bytes an open transaction of
+// Records live in slabs without pointers, about 290 bytes an open transaction of
 // two branches with its entry in the index, and 156 a session, so that the garbage collector has
 // nothing to walk. A kept outcome of that size is about 155 bytes with its entry in the
 // belt's index, or 180 while many go before their time, and up to 220 where some hundreds finish in a step: a chunk of

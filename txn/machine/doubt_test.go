@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -46,7 +47,7 @@ func TestDelegatedIsLeftToItsBranch(t *testing.T) {
 	}
 	for name, m := range map[string]*Machine{"applied": m, "restored": copied(t, m)} {
 		m.Apply(Entry{Tick: 1000})
-		if got, want := m.Counts(), (Counts{Undone: 1}); got != want {
+		if got, want := m.Counts(), (Counts{Open: 1, Delegated: 1}); got != want {
 			t.Errorf("%s: counts %+v; want %+v", name, got, want)
 		}
 		if tick, ok := m.Next(); ok || m.Due() {
@@ -59,7 +60,7 @@ func TestDelegatedIsLeftToItsBranch(t *testing.T) {
 		if !x.Delegated() || x.Decided != 0 || x.DecidedTick != 0 || x.Branches[0].State != txn.BranchEnlisted {
 			t.Errorf("%s: %+v", name, x)
 		}
-		found, _ := m.Scan(Cursor{}, 10, func(b Brief) bool { return b.Delegated })
+		found, _ := m.Scan(0, 100, Range{}, func(b Brief) bool { return b.Delegated })
 		if len(found) != 1 {
 			t.Errorf("%s: %d briefs say that they are delegated", name, len(found))
 		}
@@ -201,7 +202,7 @@ func TestResolveOfWhatWasDecidedMeanwhile(t *testing.T) {
 func TestDelegationWantsOneSession(t *testing.T) {
 	m := (world{make: []Command{sole}}).build(t)
 	code := func(m *Machine, c Command) Code { return m.Apply(Entry{Commands: []Command{c}}).Results[0].Code }
-	from := func(s string) Command { return Enlist{one, Branch{Participant: "bank", Session: s}} }
+	from := func(s string) Command { return Enlist{ID: one, Branch: Branch{Participant: "bank", Session: s}} }
 	for _, s := range []string{"s1", "s1", ""} { // the first session, and repeats
 		if c := code(m, from(s)); c != OK {
 			t.Fatalf("enlist from %q: %v", s, c)
@@ -303,10 +304,62 @@ func TestAuditTellsWhatChanged(t *testing.T) {
 	}
 }
 
+// TestAuditTellsWhoRegisteredWhat: who, why, and what changed of the settings, of which no
+// value is kept that may be a secret.
+func TestAuditTellsWhoRegisteredWhat(t *testing.T) {
+	m := New()
+	bank := func(by, reason string, settings ...string) Command {
+		p := txn.Participant{Name: "bank", Kind: "postgres", Settings: map[string]string{}}
+		for i := 0; i < len(settings); i += 2 {
+			p.Settings[settings[i]] = settings[i+1]
+		}
+		return RegisterParticipant{Participant: p, By: by, Reason: reason}
+	}
+	m.Apply(Entry{Commands: []Command{historyBoots[0]}})
+	var codes []Code
+	for i, c := range []Command{
+		bank("ann", "", "dsn", "host=a", "quota", "100"),
+		bank("bob", "again", "dsn", "host=a", "quota", "100"), // changes nothing
+		bank("bob", "moved", "dsn", "host=b", "fence", "off", "web", "https://u:p@h/"),
+		bank("", "", "dsn_file", "/etc/bank.dsn", "web", "https://u:q@h/"),
+		bank("ann", "", "a", strings.Repeat("é", 400), "b", strings.Repeat("é", 400)),
+		bank(strings.Repeat("x", MaxBy+1), "", "quota", "1"),
+		bank("ann", strings.Repeat("x", txn.MaxReason+1), "quota", "1"),
+		UnregisterParticipant{Name: "bank", By: strings.Repeat("x", MaxBy+1)},
+		UnregisterParticipant{Name: "bank", By: "ann", Reason: "not used"},
+		UnregisterParticipant{Name: "bank", By: "ann", Reason: "not used"},
+	} {
+		codes = append(codes, m.Apply(Entry{Tick: 1, Wall: 1000, Index: uint64(i), Commands: []Command{c}}).Results[0].Code)
+	}
+	if want := []Code{OK, OK, OK, OK, OK, Malformed, Malformed, Malformed, OK, NoParticipant}; !slices.Equal(codes, want) {
+		t.Errorf("codes %v; want %v", codes, want)
+	}
+	var got []string
+	for _, a := range copied(t, m).Audit() {
+		s := a.Show()
+		got = append(got, fmt.Sprintf("%d %s %s: %s: %q", s.Index, s.Action, s.By, s.Subject, s.Reason))
+		if len(s.Subject) > maxChanges+txn.MaxName || !utf8.ValidString(s.Subject) {
+			t.Errorf("%d bytes about a change: %q", len(s.Subject), s.Subject)
+		}
+	}
+	long := "kind postgres, a " + strings.Repeat("é", 400) + ", b " + strings.Repeat("é", 400)
+	want := []string{
+		`0 participant-add ann: bank: kind postgres, dsn (not shown), quota 100: ""`,
+		`2 participant-add bob: bank: kind postgres, dsn changed, fence off, quota removed, web (not shown): "moved"`,
+		`3 participant-add : bank: kind postgres, dsn removed, dsn_file /etc/bank.dsn, fence removed, web changed: ""`,
+		`4 participant-add ann: bank: ` + strings.ToValidUTF8(long[:maxChanges-3], "") + `...: ""`,
+		`8 participant-remove ann: bank: "not used"`,
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("audit (-want +got):\n%s", d)
+	}
+}
+
 // TestAuditIsBounded: the newest records are kept, and what a reader or a
 // snapshot was given stays as it is.
 func TestAuditIsBounded(t *testing.T) {
 	m := bootstrapped(t)
+	m.fx = &Effects{} // as in an entry
 	type held struct {
 		records []AuditRecord
 		first   uint64
@@ -336,6 +389,7 @@ func TestAuditIsBounded(t *testing.T) {
 		t.Errorf("the newest is %+v", last[MaxAudit-1])
 	}
 	c := copied(t, m)
+	c.fx = &Effects{}
 	c.note(AuditRecord{Action: ActionForget})
 	if a := c.Audit(); a[MaxAudit-1].Seq != 2*MaxAudit+6 {
 		t.Errorf("after a restore the next is %+v", a[MaxAudit-1])
@@ -369,8 +423,9 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 	for name, change := range map[string]func(*Header, *Transaction){
 		"delegated and active":     func(_ *Header, t *Transaction) { t.State = txn.Active },
+		"ended by hand and active": func(_ *Header, t *Transaction) { t.State, t.Branches[0].Vote = txn.Active, txn.VoteEndedByHand },
 		"delegated to one of two":  func(_ *Header, t *Transaction) { t.Branches = append(t.Branches, t.Branches[0]) },
-		"vote of the next release": func(_ *Header, t *Transaction) { t.Branches[0].Vote = txn.VoteDelegated + 1 },
+		"vote of the next release": func(_ *Header, t *Transaction) { t.Branches[0].Vote = txn.VoteEndedByHand + 1 },
 		"audit with a gap":         func(h *Header, _ *Transaction) { h.Audit[1].Seq++ },
 		"audit from 0 on":          func(h *Header, _ *Transaction) { h.Audit[0].Seq = 0; h.Audit = h.Audit[:1] },
 		"audit of nothing":         func(h *Header, _ *Transaction) { h.Audit[2].Action = 0 },

@@ -1,6 +1,8 @@
 package machine
 
 import (
+	"cmp"
+
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -106,10 +108,18 @@ func (m *Machine) hazard(c Hazard) Result {
 	}
 	r, b = m.txs.edit(i), m.branches.edit(k)
 	m.texts.drop(b.detail)
-	b.hazard, b.detail = c.Hazard, putText(&m.texts, c.Detail)
-	m.endBranch(r, b, txn.BranchHazard)
+	m.endInHazard(r, b, c)
 	m.weigh(i)
 	return m.answer(i, OK)
+}
+
+// endInHazard ends a branch that has no detail otherwise than decided.
+func (m *Machine) endInHazard(r *record, b *branch, c Hazard) {
+	b.hazard, b.detail = c.Hazard, putText(&m.texts, c.Detail)
+	m.endBranch(r, b, txn.BranchHazard)
+	m.fx.Hazards = append(m.fx.Hazards, BranchHazard{
+		ID: r.id, Branch: c.Branch, Participant: m.parts.list[b.participant].Name, Hazard: c.Hazard, Detail: c.Detail,
+	})
 }
 
 // accuses reports whether the branch takes the hazard on: as its end, as the
@@ -148,6 +158,23 @@ func (m *Machine) countHazard(h txn.Hazard) {
 	} else {
 		m.hazards++
 	}
+}
+
+// everHazard is the hazard that answers name. Of a transaction that is rolled back that is
+// also one which a person has forgotten, since that does not undo what was applied.
+func (m *Machine) everHazard(r *record) txn.Hazard {
+	if r.hazard != 0 || r.state.Commits() || !r.state.Decided() {
+		return r.hazard
+	}
+	return m.derivedHazard(r)
+}
+
+// everHazard is that of a transaction whose branches are spread out.
+func (t *Transaction) everHazard() (h txn.Hazard) {
+	for _, b := range t.Branches {
+		h = cmp.Or(h, b.Hazard)
+	}
+	return cmp.Or(t.Hazard, h)
 }
 
 // derivedHazard: one wrong branch among right (or still open) ones makes the
@@ -203,7 +230,8 @@ func (m *Machine) close(i uint32) {
 		b := m.branches.edit(k)
 		m.texts.drop(b.payload)
 		m.texts.drop(b.session)
-		b.payload, b.session = 0, 0
+		m.texts.drop(b.replaced)
+		b.payload, b.session, b.replaced = 0, 0, 0
 		k = b.next
 	}
 	m.closed = append(m.closed, i)
@@ -221,7 +249,7 @@ func (m *Machine) forget(c Forget) Result {
 	case !r.state.Finished():
 		return m.answer(i, Unfinished)
 	case r.hazard == 0:
-		return m.answer(i, OK)
+		return m.forgotten(i)
 	}
 	r = m.txs.edit(i)
 	r.hazard = 0
@@ -231,7 +259,14 @@ func (m *Machine) forget(c Forget) Result {
 	m.note(AuditRecord{Action: ActionForget, ID: c.ID, By: c.By, Reason: c.Reason})
 	m.changed(r)
 	m.close(i)
-	return m.answer(i, OK)
+	return m.forgotten(i)
+}
+
+// forgotten answers the person who knows of the hazard: it is none any more.
+func (m *Machine) forgotten(i uint32) Result {
+	res := m.answer(i, OK)
+	res.Hazard = 0
+	return res
 }
 
 func (m *Machine) drop(i uint32) {
@@ -245,6 +280,7 @@ func (m *Machine) drop(i uint32) {
 		next := b.next
 		m.texts.drop(b.payload)
 		m.texts.drop(b.session)
+		m.texts.drop(b.replaced)
 		m.texts.drop(b.detail)
 		m.branches.give(k)
 		k = next

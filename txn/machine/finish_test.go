@@ -107,11 +107,11 @@ func TestExpiryOfOneGroupOnly(t *testing.T) {
 		m.Apply(Entry{Commands: []Command{Begin{ID: testID(i + 1), Timeout: time.Second, Expiry: expiry}}})
 	}
 	m.Apply(Entry{Tick: 2})
-	if c := m.Counts(); c.TimedOut != 0 {
+	if c := m.Counts(); c.RolledBack[txn.CauseTimeout] != 0 {
 		t.Errorf("at tick 2: %+v", c)
 	}
 	m.Apply(Entry{Tick: 3})
-	if c := m.Counts(); c.TimedOut != 1 || c.Open != 1000 {
+	if c := m.Counts(); c.RolledBack[txn.CauseTimeout] != 1 || c.Open != 1000 {
 		t.Errorf("at tick 3: %+v", c)
 	}
 }
@@ -169,7 +169,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	b := begin
 	b.Labels = []Label{{"order", "a label that is longer than one cell of text"}}
 	b.Branches = []Branch{{Participant: "bank", Payload: make([]byte, 1000), Session: "pid=1"}, {Participant: "stock"}}
-	do(t, m, b, Enlist{one, Branch{Participant: "bank", Payload: b.Branches[0].Payload, Session: "pid=2, and so on for more than one cell"}}, undo)
+	do(t, m, b, Enlist{ID: one, Branch: Branch{Participant: "bank", Payload: b.Branches[0].Payload, Session: "pid=2, and so on for more than one cell"}}, undo)
 	if x, _ := m.Get(one); len(x.Branches[0].Payload) != 1000 || x.Branches[0].Session[:5] != "pid=2" || x.Labels[0] != b.Labels[0] {
 		t.Errorf("%+v", x)
 	}

@@ -53,7 +53,7 @@ func drawCommand(t *rapid.T, tick survival.Tick) Command {
 		name := rapid.SampledFrom([]string{"n", "a name that needs more than one cell to be held"}).Draw(t, "name")
 		return Begin{ID: id, Name: name, Timeout: time.Second, Survival: 2, Expiry: expiry, Branches: drawBranches(t), Session: drawSession(t)}
 	case 3:
-		return Enlist{id, Branch{
+		return Enlist{ID: id, Branch: Branch{
 			Participant: rapid.SampledFrom([]string{"bank", "web", "nobody"}).Draw(t, "at"),
 			Session:     rapid.SampledFrom([]string{"", "s1", "s2"}).Draw(t, "session"),
 		}}
@@ -77,6 +77,8 @@ func drawCommand(t *rapid.T, tick survival.Tick) Command {
 			Ending: rapid.SampledFrom([]txn.BranchState{txn.BranchCommitted, txn.BranchRolledBack}).Draw(t, "end"),
 			By:     rapid.SampledFrom([]string{"", "ann"}).Draw(t, "by"), Reason: rapid.SampledFrom([]string{"looked", "asked"}).Draw(t, "reason"),
 		}
+	case 9:
+		return EndedByHand{ID: id, Branch: branch, Reason: "COMMIT was typed"}
 	case 14, 15:
 		return drawCluster(t)
 	default:
@@ -88,7 +90,7 @@ func drawCommand(t *rapid.T, tick survival.Tick) Command {
 }
 
 func drawVotes(t *rapid.T) (votes []txn.BranchVote) {
-	kinds := rapid.SampledFrom([]txn.Vote{txn.VotePrepared, txn.VotePrepared, txn.VotePrepared, txn.VoteReadOnly, txn.VoteNo, txn.VoteDelegated})
+	kinds := rapid.SampledFrom([]txn.Vote{txn.VotePrepared, txn.VotePrepared, txn.VotePrepared, txn.VoteReadOnly, txn.VoteNo, txn.VoteDelegated, txn.VoteEndedByHand})
 	first := txn.BranchID(rapid.IntRange(1, 2).Draw(t, "first"))
 	for b := range txn.BranchID(rapid.IntRange(0, 3).Draw(t, "votes")) {
 		votes = append(votes, txn.BranchVote{Branch: first + b, Vote: kinds.Draw(t, "vote")})
@@ -167,6 +169,9 @@ func compare(t *rapid.T, m *Machine, twin *model) {
 		if !ok || got.State != want.state || got.Cause != want.cause || got.Hazard != want.hazard || got.OwnPhaseTwo != want.own || len(got.Branches) != len(want.branches) ||
 			got.Name != want.name || got.Reason != want.reason || got.Decided != want.decided || got.DecidedTick != want.at || got.DecidedIndex != want.entry || got.Session != want.session || got.Delegated() != want.delegated() {
 			t.Fatalf("%v: %+v; the model has %+v", id, got, want)
+		}
+		if o, _ := m.Lookup(id); o.EndedByHand != got.EndedByHand() {
+			t.Fatalf("%v: looked up as %+v; it is %+v", id, o, got)
 		}
 		for i, b := range got.Branches {
 			if w := want.branches[i]; b.Vote != w.vote || b.State != w.state || b.Hazard != w.hazard || b.Participant != w.at || b.Detail != w.detail || b.Session != w.place && !got.State.Finished() {

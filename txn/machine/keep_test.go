@@ -343,59 +343,6 @@ func TestWhatFellOffIsGivenBack(t *testing.T) {
 	runtime.KeepAlive(k)
 }
 
-// TestScanWhileOutcomesComeAndGo: a cursor holds when the arena in which it is was emptied and another took its place, or
-// when the whole machine is another one.
-func TestScanWhileOutcomesComeAndGo(t *testing.T) {
-	k := newKeeper(t, Bootstrap{Interval: time.Second, Retention: time.Hour, Retain: 1 << 40})
-	all := func(Brief) bool { return true }
-	scan := func(m *Machine, from Cursor) (ids []txn.ID) {
-		t.Helper()
-		for range 1000 {
-			var part []Transaction
-			part, from = m.Scan(from, 1, all)
-			for i := range part {
-				ids = append(ids, part[i].ID)
-			}
-			if from == (Cursor{}) {
-				return ids
-			}
-		}
-		t.Fatal("the scan has no end")
-		return nil
-	}
-	old := k.finish(3, 1)
-	if got := scan(k.Machine, Cursor{}); !slices.Equal(got, old) {
-		t.Errorf("scanned %v, want %v", got, old)
-	}
-	var from Cursor
-	for met := 0; met < 2; {
-		var part []Transaction
-		part, from = k.Scan(from, 1, all)
-		met += len(part)
-	}
-	if got := scan(k.Machine, from); !slices.Equal(got, old[2:]) {
-		t.Errorf("gone on with %v, want %v", got, old[2:])
-	}
-	for _, id := range old {
-		do(t, k.Machine, Hazard{ID: id, Branch: 1, Hazard: txn.HazardRolledBack})
-	}
-	long := Begin{ID: testID(1 << 20), Timeout: 1, Expiry: 99, Labels: []Label{{"k", string(make([]byte, txn.MaxLabel))}, {"l", string(make([]byte, txn.MaxLabel))}}}
-	do(t, k.Machine, long, Rollback{ID: long.ID, Cause: txn.CauseClient})
-	young := append([]txn.ID{long.ID}, k.finish(2, 2)...)
-	if got := scan(k.Machine, from); !slices.Equal(got, young) {
-		t.Errorf("gone on in another arena with %v, want %v", got, young)
-	}
-	if got := scan(restored(t, k.Machine), from); !slices.Equal(got, young) {
-		t.Errorf("gone on in another machine with %v, want %v", got, young)
-	}
-	if k.Apply(Entry{Tick: 10_000}); len(scan(k.Machine, from)) != 0 {
-		t.Error("scanned what has fallen off")
-	}
-	if got := scan(k.Machine, Cursor{}); len(got) != len(old) {
-		t.Errorf("scanned %v, want the hazards %v", got, old)
-	}
-}
-
 // TestRestoreOfOutcomesThatAreOver: an earlier release had not dropped them yet. They go with the next step, and too many
 // at once.
 func TestRestoreOfOutcomesThatAreOver(t *testing.T) {

@@ -38,11 +38,11 @@ type Machine struct {
 	held        bool   // since the last time nobody has said that all may go on
 	resumed     int64  // when somebody said so: leader's wall clock, milliseconds since 1970
 
-	undone    int // decided and not finished, or delegated
+	undone    int // decided and not finished
+	delegated int // undecided, and only their branch's end decides
 	hazards   int // finished or not, with a hazard
 	committed uint64
-	rolled    uint64
-	timedOut  uint64
+	rolled    ByCause
 
 	due     []uint64 // scratch of the drain
 	closed  []uint32 // records that are to go onto the belt, in this order, before the next command
@@ -115,6 +115,8 @@ func (m *Machine) command(c Command) Result {
 		return m.vote(c)
 	case Delegate:
 		return m.delegate(c)
+	case EndedByHand:
+		return m.endedByHand(c)
 	case Resolve:
 		return m.resolve(c)
 	case Rollback:
@@ -128,9 +130,13 @@ func (m *Machine) command(c Command) Result {
 	case Forget:
 		return m.forget(c)
 	case AddParticipant:
-		return m.addParticipant(c.Participant)
+		return m.addParticipant(c.Participant, AuditRecord{Action: ActionAddParticipant, Subject: c.Participant.Name})
 	case RemoveParticipant:
-		return m.removeParticipant(c.Name)
+		return m.removeParticipant(UnregisterParticipant{Name: c.Name})
+	case RegisterParticipant:
+		return m.registerParticipant(c)
+	case UnregisterParticipant:
+		return m.removeParticipant(c)
 	case SetMember:
 		return m.setMember(c.Member)
 	case RemoveMember:
@@ -181,7 +187,7 @@ func (m *Machine) find(id txn.ID) (uint32, bool) {
 func (m *Machine) answer(i uint32, code Code) Result {
 	r := m.txs.at(i)
 	return Result{
-		Code: code, State: r.state, Cause: r.cause, Hazard: r.hazard,
+		Code: code, State: r.state, Cause: r.cause, Hazard: m.everHazard(r), EndedByHand: r.is(endedByHand),
 		Timeout: r.timeout, Survival: r.survival, Expiry: r.expiry,
 	}
 }

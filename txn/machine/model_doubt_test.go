@@ -13,7 +13,7 @@ func (t *modelTx) tally(more []txn.BranchVote) (votes []txn.Vote, ok bool) {
 		votes = append(votes, b.vote)
 	}
 	for _, v := range more {
-		if v.Branch == 0 || int(v.Branch) > len(votes) || v.Vote == txn.VoteDelegated || votes[v.Branch-1] != 0 && votes[v.Branch-1] != v.Vote {
+		if v.Branch == 0 || int(v.Branch) > len(votes) || v.Vote >= txn.VoteDelegated || votes[v.Branch-1] != 0 && votes[v.Branch-1] != v.Vote {
 			return nil, false
 		}
 		votes[v.Branch-1] = v.Vote
@@ -62,13 +62,37 @@ func (m *model) vote(c Vote, t *modelTx) Code {
 	return OK
 }
 
+func (m *model) endedByHand(c EndedByHand, t *modelTx) Code {
+	if c.Branch == 0 || int(c.Branch) > len(t.branches) {
+		return BadVote
+	}
+	b, delegated := t.branches[c.Branch-1], t.delegated()
+	switch {
+	case b.vote == txn.VoteEndedByHand:
+		return OK
+	case t.state.Commits():
+		return Decided
+	}
+	b.vote = txn.VoteEndedByHand
+	switch {
+	case delegated:
+	case !t.state.Decided():
+		t.reason = c.Reason
+		m.decide(c.ID, txn.RollingBack, txn.CauseVoteNo)
+	case t.state.Finished() && t.hazard == 0:
+		t.ended = m.tick
+		m.finished = append(slices.DeleteFunc(m.finished, func(x txn.ID) bool { return x == c.ID }), c.ID)
+	}
+	return OK
+}
+
 func (m *model) delegate(c Delegate, t *modelTx) Code {
 	if c.Branch == 0 || int(c.Branch) > len(t.branches) {
 		return NoBranch
 	}
 	b := t.branches[c.Branch-1]
 	switch {
-	case t.delegated(), t.state.Commits() && b.vote == txn.VoteDelegated:
+	case t.delegated(), t.state.Commits() && b.vote >= txn.VoteDelegated:
 		return OK
 	case t.state != txn.Active:
 		return Decided

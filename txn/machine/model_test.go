@@ -58,6 +58,7 @@ type modelBranch struct {
 	hazard txn.Hazard
 	detail string
 	place  string // session
+	gone   []string
 }
 
 func newModel(boot Bootstrap, coord map[string]bool) *model {
@@ -87,7 +88,6 @@ func (m *model) expire(id txn.ID) {
 	if s := m.sessions[t.session]; s != nil && s.state != txn.SessionOpen && s.at < t.expiry {
 		m.decide(id, txn.RollingBack, s.state.Cause())
 	} else if t.expiry <= m.tick {
-		m.counts.TimedOut++
 		m.decide(id, txn.RollingBack, txn.CauseTimeout)
 	}
 }
@@ -142,7 +142,7 @@ func (m *model) decide(id txn.ID, s txn.State, c txn.Cause) {
 	if s == txn.Committing {
 		m.counts.Committed++
 	} else {
-		m.counts.RolledBack++
+		m.counts.RolledBack[c]++
 	}
 	for _, b := range t.branches {
 		if b.vote == txn.VoteReadOnly || b.vote == txn.VoteNo {
@@ -153,7 +153,7 @@ func (m *model) decide(id txn.ID, s txn.State, c txn.Cause) {
 }
 
 func (t *modelTx) delegated() bool {
-	return t.state == txn.Preparing && len(t.branches) == 1 && t.branches[0].vote == txn.VoteDelegated
+	return t.state == txn.Preparing && len(t.branches) == 1 && t.branches[0].vote >= txn.VoteDelegated
 }
 
 // count says how many transactions there are of each sort.
@@ -168,8 +168,11 @@ func (m *model) count() Counts {
 		switch {
 		case t.state.Finished():
 			c.Finished++
-		case t.state.Decided() || t.delegated():
+		case t.state.Decided():
 			c.Undone++
+		case t.delegated():
+			c.Open++
+			c.Delegated++
 		default:
 			c.Open++
 		}
@@ -266,6 +269,8 @@ func (m *model) apply(c Command) Code {
 		})
 	case Vote:
 		return m.on(c.ID, func(t *modelTx) Code { return m.vote(c, t) })
+	case EndedByHand:
+		return m.on(c.ID, func(t *modelTx) Code { return m.endedByHand(c, t) })
 	case Delegate:
 		return m.on(c.ID, func(t *modelTx) Code { return m.delegate(c, t) })
 	case Resolve:
@@ -355,6 +360,15 @@ func (m *model) enlist(t *modelTx, b Branch) Code {
 	case b.Session != "" && b.Session != t.branches[i].place:
 		if t.branches[i].vote != 0 {
 			return Conflict
+		}
+		if x := t.branches[i]; x.place != "" {
+			if slices.Contains(x.gone, b.Session) {
+				return Replaced
+			}
+			if len(x.gone) == maxReplaced {
+				return TooMany
+			}
+			x.gone = append(x.gone, x.place)
 		}
 		t.branches[i].place = b.Session
 	}

@@ -22,25 +22,45 @@ func (m *Machine) Next() (survival.Tick, bool) { return m.deadlines.Next() }
 // entry has drained yet: one more entry, empty if need be, is wanted.
 func (m *Machine) Due() bool { return m.deadlines.Due() || m.sessions.draining != 0 }
 
-// Groups gives the survival-index groups in ascending order of expiry, with the
-// number of their transactions.
-func (m *Machine) Groups() iter.Seq2[survival.Tick, int] { return m.deadlines.Groups() }
+// Groups gives the survival-index groups that end at from or later, in ascending order
+// of expiry, with the number of their transactions.
+func (m *Machine) Groups(from survival.Tick) iter.Seq2[survival.Tick, int] {
+	return m.deadlines.Groups(from)
+}
 
 // Counts says how many transactions there are of each sort, and how many
-// decisions there have been. A delegated transaction is undone, not open.
+// decisions there have been.
 type Counts struct {
-	Open, Undone, Finished, Hazards int
-	Committed, RolledBack, TimedOut uint64
-	Sessions                        int    // clients' sessions that are open
-	SessionsExpired                 uint64 // that went silent, ever
+	Open            int // undecided, the delegated ones included
+	Delegated       int // undecided: the decision is left to their only branch
+	Undone          int // decided, and not every branch has acknowledged
+	Finished        int
+	Hazards         int // finished or not
+	Committed       uint64
+	RolledBack      ByCause
+	Sessions        int    // clients' sessions that are open
+	SessionsExpired uint64 // that went silent, ever
+}
+
+// ByCause counts the decisions to roll back, by [txn.Cause]. At zero are those of
+// which an earlier release has not kept the cause.
+type ByCause [txn.CauseOperator + 1]uint64
+
+// Sum is the number of all decisions to roll back.
+func (c ByCause) Sum() (n uint64) {
+	for _, v := range c {
+		n += v
+	}
+	return n
 }
 
 // Counts costs nothing, whatever is open.
 func (m *Machine) Counts() Counts {
-	open := m.deadlines.Len()
+	open := m.deadlines.Len() + m.delegated
 	return Counts{
-		Open: open, Undone: m.undone, Finished: m.txs.len() - open - m.undone + m.kept.ring.Len(), Hazards: m.hazards,
-		Committed: m.committed, RolledBack: m.rolled, TimedOut: m.timedOut,
+		Open: open, Delegated: m.delegated, Undone: m.undone,
+		Finished: m.txs.len() - open - m.undone + m.kept.ring.Len(), Hazards: m.hazards,
+		Committed: m.committed, RolledBack: m.rolled,
 		Sessions: m.sessions.open, SessionsExpired: m.sessions.expired,
 	}
 }
@@ -87,14 +107,14 @@ func (m *Machine) Lookup(id txn.ID) (txn.Outcome, bool) {
 	if i, ok := m.index[id]; ok {
 		r := m.txs.at(i)
 		state, cause := m.effective(r)
-		return txn.Outcome{State: state, Cause: cause, Hazard: r.hazard}, true
+		return txn.Outcome{State: state, Cause: cause, Hazard: r.hazard, EndedByHand: r.is(endedByHand)}, true
 	}
 	o, _, ok := m.kept.ring.Get(id)
 	if !ok {
 		return txn.Outcome{}, false
 	}
 	c := o.closing()
-	return txn.Outcome{State: c.state, Cause: c.cause}, true
+	return txn.Outcome{State: c.state, Cause: c.cause, EndedByHand: c.flags&endedByHand != 0}, true
 }
 
 func (m *Machine) effective(r *record) (txn.State, txn.Cause) {
@@ -125,77 +145,6 @@ func (m *Machine) Get(id txn.ID) (t Transaction, ok bool) {
 
 func (m *Machine) image() image {
 	return image{txs: m.txs.pages, branches: m.branches.pages, cells: m.texts.pages, participants: m.parts.shown}
-}
-
-// Cursor is where a [Machine.Scan] goes on. The zero Cursor is the start, and the end.
-type Cursor struct {
-	slot  uint32
-	in    *arena        // nil: in the records, which come before the outcomes on the belt
-	end   survival.Tick // of the arena
-	place uint64        // in it
-}
-
-// Scan gives transactions for which match holds, beginning at a cursor, until
-// limit of them have been looked at. next is where to go on. In between the
-// machine may apply entries: a transaction that is there all the time is met
-// once, unless it moves. One that finishes, or whose hazard is forgotten, may be met
-// again, later and as it is then; one that gets a late hazard may be missed. The
-// pointer given to match is used again.
-func (m *Machine) Scan(from Cursor, limit int, match func(Brief) bool) (found []Transaction, next Cursor) {
-	if from.in == nil {
-		i := max(from.slot, 1)
-		for ; i < m.txs.used && limit > 0; i++ {
-			limit--
-			found = m.scanRecord(found, i, match)
-		}
-		if i < m.txs.used {
-			return found, Cursor{slot: i}
-		}
-	}
-	return m.scanKept(found, from, limit, match)
-}
-
-func (m *Machine) scanRecord(found []Transaction, i uint32, match func(Brief) bool) []Transaction {
-	r := m.txs.at(i)
-	if r.id.IsZero() {
-		return found
-	}
-	state, cause := m.effective(r)
-	if !match(Brief{ID: r.id, State: state, Hazard: r.hazard, Expiry: r.expiry, Began: r.began, DecidedTick: r.at, Delegated: r.is(delegated)}) {
-		return found
-	}
-	v := m.image()
-	var t Transaction
-	v.spread(i, &t)
-	t.State, t.Cause = state, cause
-	return append(found, t)
-}
-
-func (m *Machine) scanKept(found []Transaction, from Cursor, limit int, match func(Brief) bool) ([]Transaction, Cursor) {
-	v := m.image()
-	for end, c := range m.kept.ring.Containers() {
-		if end < from.end {
-			continue
-		}
-		at := Cursor{in: c.(*arena), end: end}
-		if at.in == from.in {
-			at.place = from.place // a place means nothing in another arena, though that may end at the same time
-		}
-		for s := range walk(at.in.chunks, at.place) {
-			if limit == 0 {
-				return found, at
-			}
-			limit--
-			at.place = s.next
-			if s.removed || !match(s.outcome.brief(s.id)) {
-				continue
-			}
-			var t Transaction
-			v.spreadOutcome(s.id, s.outcome, &t)
-			found = append(found, t)
-		}
-	}
-	return found, Cursor{}
 }
 
 // Brief is what can be asked of a transaction cheaply.

@@ -49,7 +49,7 @@ func TestOpenAndOldest(t *testing.T) {
 	if n := m.Open("nobody"); n != 0 {
 		t.Errorf("%d open at nobody", n)
 	}
-	found, _ := m.Scan(Cursor{}, 100, func(b Brief) bool { return b.DecidedTick == 40 })
+	found, _ := m.ScanKept(Cursor{}, 100, Range{}, func(b Brief) bool { return b.DecidedTick == 40 })
 	if len(found) != 1 || found[0].ID != ids[3] {
 		t.Errorf("decided at tick 40: %+v", found)
 	}

@@ -46,6 +46,7 @@ const (
 	moved                         // a branch was enlisted again from another session
 	inSession                     // begun in a client's session
 	inList                        // undecided, and in the list of its session
+	endedByHand                   // a branch was ended by statements of the application's own
 )
 
 func (r *record) is(f flags) bool { return r.flags&f != 0 }
@@ -56,6 +57,7 @@ type branch struct {
 	participant uint32
 	payload     text
 	session     text
+	replaced    text // sessions that gave way to it
 	detail      text
 	vote        txn.Vote
 	state       txn.BranchState
@@ -112,6 +114,7 @@ func (v *image) spreadBranch(b *branch) TransactionBranch {
 		Participant: v.participants[b.participant].Name,
 		Payload:     appendText(nil, &v.cells, b.payload),
 		Session:     string(appendText(nil, &v.cells, b.session)),
+		Replaced:    splitTexts(appendText(nil, &v.cells, b.replaced)),
 		Vote:        b.vote, State: b.state, Hazard: b.hazard,
 		Detail: string(appendText(nil, &v.cells, b.detail)),
 	}

@@ -25,8 +25,11 @@ func (r Result) Refusal(op string, id txn.ID) *txn.Error {
 		e.Err, e.Detail = txn.ErrNotFound, "participant is not registered"
 	case NoBranch:
 		e.Err, e.Detail = txn.ErrNotFound, fmt.Sprintf("no branch %v", r.Branch)
-	case Decided:
+	case Decided, OK: // the latter of a rollback that finds a branch ended by hand
 		e.Detail, e.Err = r.decided(op)
+		if !r.State.Commits() {
+			e.Hazard = r.Hazard
+		}
 	case Undecided:
 		e.Err, e.Detail = txn.ErrConflict, r.undecided(op)
 	case Unfinished:
@@ -49,6 +52,10 @@ func (r Result) Refusal(op string, id txn.ID) *txn.Error {
 		e.Err, e.Detail = txn.ErrConflict, "nothing is in doubt here: every branch that is meant has ended as decided, or its end is proved; see: txmgr doubt explain "+id.String()
 	case Held:
 		e.Err, e.Detail = txn.ErrUnavailable, RestoredDetail
+	case Forgotten:
+		e.Err, e.Mark, e.Detail = txn.ErrForgotten, r.Mark, "the id is older than what the coordinator surely remembers: its transaction may have been committed or rolled back, and nothing was begun now. Look at your data; for new work take a new id, with mark "+r.Mark.String()
+	case Replaced:
+		e.Err, e.Detail = txn.ErrConflict, fmt.Sprintf("another session was enlisted for branch %v since: this one is not part of it any more", r.Branch)
 	case NoToken:
 		e.Err, e.Detail = txn.ErrNotFound, "no such token; see: txmgr token list"
 	case NoSession:
@@ -63,6 +70,11 @@ func (r Result) Refusal(op string, id txn.ID) *txn.Error {
 		e.Err, e.Detail = txn.ErrInvalid, "malformed"
 	}
 	return e
+}
+
+// Refusal is the error of a call that has waited, and finds the transaction rolled back.
+func (t *Transaction) Refusal(op string) error {
+	return Result{Code: Decided, State: t.State, Cause: t.Cause, Hazard: t.everHazard(), EndedByHand: t.EndedByHand()}.Refusal(op, t.ID)
 }
 
 // sessionOver says how a session ended, and what now.
@@ -80,12 +92,16 @@ func (r Result) undecided(op string) string {
 	return fmt.Sprintf("transaction is %v: it has to be decided first", r.State)
 }
 
-// decided: a commit that meets a rollback is surely not applied; every
-// other call comes too late, or contradicts the decision.
+// decided: a commit that meets a rollback is surely not applied, unless a branch ended
+// otherwise; every other call comes too late, or contradicts the decision.
 func (r Result) decided(op string) (detail string, err error) {
 	switch {
 	case op == OpResolve:
 		return fmt.Sprintf("it was decided to commit meanwhile (%v): nothing was recorded; look again: txmgr doubt explain", r.State), txn.ErrConflict
+	case !r.State.Commits() && r.State.Decided() && r.EndedByHand:
+		return "the transaction is rolled back, but what that branch did, or what came after its end, may be committed", txn.ErrEndedByHand
+	case !r.State.Commits() && r.State.Decided() && r.Hazard != 0:
+		return "the transaction is rolled back, but a branch was committed nevertheless, or may have been", txn.ErrHazard
 	case !r.State.Commits() && r.State.Decided() && op != "rollback":
 		return "nothing was, or will be, applied", txn.ErrRolledBack
 	case op == "rollback":
@@ -127,6 +143,10 @@ func (r Result) ExplainEnlist(err error, participant string) error {
 		e.Detail = NotRegistered(participant)
 	case Conflict:
 		e.Detail = fmt.Sprintf("participant %q has branch %v with another payload", participant, r.Branch)
+	case TooMany:
+		if r.Branch > 0 {
+			e.Detail = fmt.Sprintf("branch %v at %q was given another session %d times, the most that are allowed", r.Branch, participant, maxReplaced)
+		}
 	}
 	return e
 }

@@ -45,7 +45,20 @@ func (g *registry) show() {
 	}
 }
 
-func (m *Machine) addParticipant(p txn.Participant) Result {
+// registerParticipant audits who it was and what has changed.
+func (m *Machine) registerParticipant(c RegisterParticipant) Result {
+	if !validNote(c.By, c.Reason) {
+		return Result{Code: Malformed}
+	}
+	var old map[string]string
+	if n, known := m.parts.find(c.Participant.Name); known {
+		old = m.parts.list[n].Settings
+	}
+	subject := c.Participant.Name + ": " + settingChanges(c.Participant.Kind, old, c.Participant.Settings)
+	return m.addParticipant(c.Participant, AuditRecord{Action: ActionAddParticipant, Subject: subject, By: c.By, Reason: c.Reason})
+}
+
+func (m *Machine) addParticipant(p txn.Participant, a AuditRecord) Result {
 	if p.Check() != nil {
 		return Result{Code: Malformed}
 	}
@@ -67,7 +80,7 @@ func (m *Machine) addParticipant(p txn.Participant) Result {
 		m.parts.list = append(m.parts.list, listed{Registration: Registration{Participant: p}})
 	}
 	m.parts.show()
-	m.note(AuditRecord{Action: ActionAddParticipant, Subject: p.Name})
+	m.note(a)
 	return Result{}
 }
 
@@ -76,8 +89,12 @@ func (g *Registration) same(p *txn.Participant) bool {
 	return !g.Removed && g.Kind == p.Kind && g.CoordinatorPrepares == p.CoordinatorPrepares && maps.Equal(g.Settings, p.Settings)
 }
 
-func (m *Machine) removeParticipant(name string) Result {
-	n, ok := m.parts.find(name)
+// removeParticipant also carries out what earlier releases wrote, with nobody's name.
+func (m *Machine) removeParticipant(c UnregisterParticipant) Result {
+	if !validNote(c.By, c.Reason) {
+		return Result{Code: Malformed}
+	}
+	n, ok := m.parts.find(c.Name)
 	if !ok {
 		return Result{Code: NoParticipant}
 	}
@@ -86,6 +103,6 @@ func (m *Machine) removeParticipant(name string) Result {
 	}
 	m.parts.list[n].Removed = true
 	m.parts.show()
-	m.note(AuditRecord{Action: ActionRemoveParticipant, Subject: name})
+	m.note(AuditRecord{Action: ActionRemoveParticipant, Subject: c.Name, By: c.By, Reason: c.Reason})
 	return Result{}
 }

@@ -46,7 +46,7 @@ func (m *Machine) resolveBranches(i uint32, c *Resolve) Result {
 	for k := r.first; k != 0 && !r.closed(); id++ {
 		b := m.branches.at(k)
 		if (c.Branch == 0 || c.Branch == id) && (!b.state.Finished() || b.hazard == txn.HazardUnknown) {
-			m.resolveBranch(m.txs.edit(i), m.branches.edit(k), c)
+			m.resolveBranch(m.txs.edit(i), m.branches.edit(k), id, c)
 			some = true
 		}
 		k = b.next
@@ -59,22 +59,21 @@ func (m *Machine) resolveBranches(i uint32, c *Resolve) Result {
 	return m.answer(i, OK)
 }
 
-func (m *Machine) resolveBranch(r *record, b *branch, c *Resolve) {
+func (m *Machine) resolveBranch(r *record, b *branch, id txn.BranchID, c *Resolve) {
 	m.clearHazard(b)
 	if c.Ending == r.ending() {
 		m.endBranch(r, b, c.Ending)
 		return
 	}
-	b.hazard = txn.HazardRolledBack
+	hazard := txn.HazardRolledBack
 	if c.Ending == txn.BranchCommitted {
-		b.hazard = txn.HazardCommitted
+		hazard = txn.HazardCommitted
 	}
 	by := c.By
 	if by == "" {
 		by = "an operator"
 	}
-	b.detail = putText(&m.texts, "said by "+by+": "+c.Reason)
-	m.endBranch(r, b, txn.BranchHazard)
+	m.endInHazard(r, b, Hazard{Branch: id, Hazard: hazard, Detail: "said by " + by + ": " + c.Reason})
 }
 
 func (m *Machine) noteResolve(c *Resolve) {

@@ -56,10 +56,10 @@ func TestNothingIsTakenBehindTheEndOfASession(t *testing.T) {
 		m.Apply(Entry{Tick: 7})
 	}
 	o, _ = m.Lookup(last)
-	if m.Due() || o.State != txn.RollingBack || o.Cause != txn.CauseSessionExpired || m.Counts().TimedOut != 0 {
-		t.Errorf("drained: %v, %v, due %v, %d timed out", o.State, o.Cause, m.Due(), m.Counts().TimedOut)
+	if m.Due() || o.State != txn.RollingBack || o.Cause != txn.CauseSessionExpired || m.Counts().RolledBack[txn.CauseTimeout] != 0 {
+		t.Errorf("drained: %v, %v, due %v, %d timed out", o.State, o.Cause, m.Due(), m.Counts().RolledBack[txn.CauseTimeout])
 	}
-	if c := m.Counts(); c.Committed != 1 || c.RolledBack != 2*DrainBatch || c.Sessions != 0 || c.SessionsExpired != 1 {
+	if c := m.Counts(); c.Committed != 1 || c.RolledBack != (ByCause{txn.CauseSessionExpired: 2 * DrainBatch}) || c.Sessions != 0 || c.SessionsExpired != 1 {
 		t.Errorf("counts %+v", c)
 	}
 	if err := m.Check(); err != nil {
@@ -225,5 +225,43 @@ func TestRestoreRefusesSessionsThatCannotBe(t *testing.T) {
 	}
 	if err := restore(single(&one)); err == nil {
 		t.Error("an undecided transaction was restored without its session")
+	}
+}
+
+// TestEndedSessionIsRememberedForTheRetention: until as many ticks have passed as outcomes are kept, and no longer.
+func TestEndedSessionIsRememberedForTheRetention(t *testing.T) {
+	m := bootstrapped(t)
+	const end = 2
+	m.Apply(Entry{Tick: 1, Commands: []Command{OpenSession{ID: sessionID(1), TTL: time.Second}}})
+	m.Apply(Entry{Tick: end, Commands: []Command{silence}})
+	retention := survival.Tick(m.boot.Retention / m.boot.Interval)
+	if m.Apply(Entry{Tick: end + retention - 1}); m.Alive(sessionID(1)).Code != SessionOver {
+		t.Errorf("one tick before the end of the retention: %s", codeNames[m.Alive(sessionID(1)).Code])
+	}
+	if m.Apply(Entry{Tick: end + retention}); m.Alive(sessionID(1)).Code != NoSession {
+		t.Errorf("at the end of the retention: %s", codeNames[m.Alive(sessionID(1)).Code])
+	}
+}
+
+// TestSessionThatIsDrainedIsNotForgotten: it is remembered until the last of its transactions is rolled back, also when
+// the retention has passed since its end.
+func TestSessionThatIsDrainedIsNotForgotten(t *testing.T) {
+	m := bootstrapped(t, "bank")
+	retention := survival.Tick(m.boot.Retention / m.boot.Interval)
+	all := guests(m, 2*DrainBatch+100, retention+1000)
+	m.Apply(Entry{Tick: 2, Commands: []Command{silence}})
+	m.Apply(Entry{Tick: 2 + retention})
+	if code := m.Alive(sessionID(1)).Code; !m.Due() || code != SessionOver {
+		t.Fatalf("transactions are left: %v, and the session answers %s", m.Due(), codeNames[code])
+	}
+	if err := m.Check(); err != nil {
+		t.Fatal(err)
+	}
+	if work := m.Apply(Entry{Tick: 2 + retention}).Work; len(work) != 100 || work[99] != all[len(all)-1] {
+		t.Errorf("the next entry moved %d; want the last 100", len(work))
+	}
+	m.Apply(Entry{Tick: 2 + retention})
+	if code := m.Alive(sessionID(1)).Code; m.Due() || code != NoSession {
+		t.Errorf("transactions are left: %v, and the session answers %s", m.Due(), codeNames[code])
 	}
 }

@@ -44,7 +44,7 @@ func (m *Machine) Snapshot() *Snapshot {
 func (m *Machine) header() Header {
 	return Header{
 		Bootstrap: m.boot, Tick: m.tick, Seq: m.seq,
-		Committed: m.committed, RolledBack: m.rolled, TimedOut: m.timedOut,
+		Committed: m.committed, RolledBack: m.rolled,
 		Participants: m.parts.shown, Audit: m.trail.all(), Incarnation: m.incarnation, Held: m.held, Resumed: m.resumed,
 		Members: m.nodes.members, Removed: m.nodes.removed.all(), Tokens: m.tokens.all(),
 		SessionsExpired: m.sessions.expired, Sessions: m.sessions.slab.len(),
@@ -72,7 +72,7 @@ func (s *Snapshot) Transactions() iter.Seq[*Transaction] {
 				return
 			}
 		}
-		for o := range walk(s.kept, 0) {
+		for o := range walk(s.kept) {
 			if o.removed {
 				continue
 			}
@@ -93,7 +93,7 @@ func (s *Snapshot) Release() { s.free() }
 func Restore(h Header, sessions iter.Seq2[*Session, error], txs iter.Seq2[*Transaction, error]) (*Machine, error) {
 	m := New()
 	m.boot, m.tick, m.seq = h.Bootstrap, h.Tick, h.Seq
-	m.committed, m.rolled, m.timedOut = h.Committed, h.RolledBack, h.TimedOut
+	m.committed, m.rolled = h.Committed, h.RolledBack
 	for i, g := range h.Participants {
 		if _, twice := m.parts.byName[g.Name]; twice {
 			return nil, fmt.Errorf("restore: participant %q twice", g.Name)
@@ -212,11 +212,17 @@ func (m *Machine) restoreBranch(r *record, t *TransactionBranch) error {
 	if !ok || t.State < txn.BranchEnlisted || t.State > txn.BranchHazard {
 		return fmt.Errorf("branch at unknown participant %q, or in state %v", t.Participant, t.State)
 	}
-	if t.Vote > txn.VoteDelegated || t.Vote == txn.VoteDelegated && r.timed() {
+	if t.Vote > txn.VoteEndedByHand || t.Vote >= txn.VoteDelegated && r.timed() {
 		return fmt.Errorf("branch with vote %v in state %v", t.Vote, r.state)
 	}
+	if len(t.Replaced) > maxReplaced {
+		return fmt.Errorf("branch with %d sessions that were replaced; at most %d", len(t.Replaced), maxReplaced)
+	}
+	if t.Vote == txn.VoteEndedByHand {
+		r.flags |= endedByHand
+	}
 	m.appendBranch(r, branch{
-		participant: p, vote: t.Vote, state: t.State, hazard: t.Hazard,
+		replaced: putText(&m.texts, joinTexts(nil, t.Replaced)), participant: p, vote: t.Vote, state: t.State, hazard: t.Hazard,
 		payload: putText(&m.texts, t.Payload), session: putText(&m.texts, t.Session), detail: putText(&m.texts, t.Detail),
 	})
 	if !t.State.Finished() {
@@ -249,6 +255,8 @@ func (m *Machine) link() {
 		case r.timed():
 			r.deadline = m.deadlines.Add(uint64(i), r.expiry)
 			m.joinSession(i)
+		case r.is(delegated):
+			m.delegated++
 		case !r.state.Finished():
 			m.undone++
 		}

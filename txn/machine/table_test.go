@@ -33,6 +33,7 @@ var (
 	no2      = txn.BranchVote{Branch: 2, Vote: txn.VoteNo}
 	sole     = Begin{ID: one, Name: "n", Timeout: time.Second, Survival: 11, Expiry: 10, Branches: []Branch{{Participant: "bank"}}}
 	delegate = Delegate{one, 1}
+	typed1   = EndedByHand{ID: one, Branch: 1, Reason: "COMMIT was typed"}
 )
 
 func acks(s txn.BranchState) Done {
@@ -72,6 +73,9 @@ var worlds = []world{
 	{name: "delegated, committed", make: []Command{sole, delegate, ack1(txn.BranchCommitted)}},
 	{name: "delegated, rolled-back", make: []Command{sole, delegate, ack1(txn.BranchRolledBack)}},
 	{name: "delegated, unknown", make: []Command{sole, delegate, Hazard{ID: one, Branch: 1, Hazard: txn.HazardUnknown}}},
+	{name: "rolling-back, b1 ended by hand", make: []Command{begin, typed1}},
+	{name: "rolled-back, b1 ended by hand", make: []Command{begin, typed1, acks(txn.BranchRolledBack)}},
+	{name: "delegated, ended by hand", make: []Command{sole, delegate, typed1}},
 	{name: "held, unknown", held: true},
 	{name: "held, active", make: []Command{begin}, held: true},
 	{name: "held, committing", make: []Command{begin, commit}, held: true},
@@ -86,10 +90,10 @@ var commands = []struct {
 }{
 	{"begin again", begin},
 	{"begin other", otherBegin},
-	{"enlist new", Enlist{one, Branch{Participant: "stock"}}},
-	{"enlist again", Enlist{one, Branch{Participant: "bank"}}},
-	{"enlist other", Enlist{one, Branch{Participant: "bank", Payload: []byte("x")}}},
-	{"enlist nowhere", Enlist{one, Branch{Participant: "nobody"}}},
+	{"enlist new", Enlist{ID: one, Branch: Branch{Participant: "stock"}}},
+	{"enlist again", Enlist{ID: one, Branch: Branch{Participant: "bank"}}},
+	{"enlist other", Enlist{ID: one, Branch: Branch{Participant: "bank", Payload: []byte("x")}}},
+	{"enlist nowhere", Enlist{ID: one, Branch: Branch{Participant: "nobody"}}},
 	{"commit", commit},
 	{"commit some", Commit{ID: one, Votes: []txn.BranchVote{yes1}}},
 	{"commit none", Commit{ID: one}},
@@ -109,7 +113,7 @@ var commands = []struct {
 	{"hazard b9", Hazard{ID: one, Branch: 9, Hazard: txn.HazardUnknown}},
 	{"forget", Forget{ID: one, Reason: "seen"}},
 	{"begin sole", sole},
-	{"enlist session", Enlist{one, Branch{Participant: "bank", Session: "s2"}}},
+	{"enlist session", Enlist{ID: one, Branch: Branch{Participant: "bank", Session: "s2"}}},
 	{"vote b1", Vote{ID: one, Votes: []txn.BranchVote{yes1}}},
 	{"vote b2", Vote{ID: one, Votes: []txn.BranchVote{yes2}}},
 	{"vote b1 read-only", Vote{ID: one, Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VoteReadOnly}}}},
@@ -119,6 +123,11 @@ var commands = []struct {
 	{"vote b1 delegated", Vote{ID: one, Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VoteDelegated}}}},
 	{"vote nothing", Vote{ID: one}},
 	{"vote long reason", Vote{ID: one, Reason: strings.Repeat("r", txn.MaxReason+1)}},
+	{"vote b1 ended by hand", Vote{ID: one, Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VoteEndedByHand}}}},
+	{"b1 ended by hand", typed1},
+	{"b2 ended by hand", EndedByHand{ID: one, Branch: 2, Reason: "END"}},
+	{"b9 ended by hand", EndedByHand{ID: one, Branch: 9}},
+	{"by hand, long reason", EndedByHand{ID: one, Branch: 1, Reason: strings.Repeat("r", txn.MaxReason+1)}},
 	{"delegate b1", delegate},
 	{"delegate b9", Delegate{one, 9}},
 	{"done nothing", Done{ID: one}},
@@ -171,7 +180,7 @@ func restoredHeld(t interface{ Fatal(...any) }, m *Machine) *Machine {
 	return r
 }
 
-var codeNames = []string{"ok", "not-bootstrapped", "not-found", "no-participant", "no-branch", "decided", "undecided", "conflict", "missing-vote", "bad-vote", "bad-ack", "too-many", "in-use", "malformed", "unfinished", "delegated", "not-in-doubt", "not-sole", "held", "no-token", "no-session", "session-over"}
+var codeNames = []string{"ok", "not-bootstrapped", "not-found", "no-participant", "no-branch", "decided", "undecided", "conflict", "missing-vote", "bad-vote", "bad-ack", "too-many", "in-use", "malformed", "unfinished", "delegated", "not-in-doubt", "not-sole", "held", "no-token", "no-session", "session-over", "forgotten", "replaced"}
 
 func TestTransitionTable(t *testing.T) {
 	var got strings.Builder
@@ -203,7 +212,11 @@ func place(m *Machine, res Result) string {
 		return "-"
 	}
 	s := o.State.String()
-	for _, more := range []string{o.Cause.String(), o.Hazard.String()} {
+	byHand := ""
+	if o.EndedByHand {
+		byHand = "by hand"
+	}
+	for _, more := range []string{o.Cause.String(), o.Hazard.String(), byHand} {
 		if more != "" {
 			s += ", " + more
 		}

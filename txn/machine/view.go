@@ -42,7 +42,9 @@ type Transaction struct {
 // Delegated reports whether the decision was left to the transaction's only
 // branch and has not come yet.
 func (t *Transaction) Delegated() bool {
-	return t.State == txn.Preparing && len(t.Branches) == 1 && t.Branches[0].Vote == txn.VoteDelegated
+	// An only branch that was ended by hand decides unless the decision is delegated to it.
+	return t.State == txn.Preparing && len(t.Branches) == 1 &&
+		(t.Branches[0].Vote == txn.VoteDelegated || t.Branches[0].Vote == txn.VoteEndedByHand)
 }
 
 // TransactionBranch is one branch of a [Transaction].
@@ -50,6 +52,7 @@ type TransactionBranch struct {
 	Participant string
 	Payload     []byte
 	Session     string
+	Replaced    []string // sessions that gave way to Session
 	Vote        txn.Vote
 	State       txn.BranchState
 	Hazard      txn.Hazard
@@ -61,9 +64,8 @@ type Header struct {
 	Bootstrap    Bootstrap
 	Tick         survival.Tick
 	Seq          uint64
-	Committed    uint64 // decisions since bootstrap
-	RolledBack   uint64
-	TimedOut     uint64
+	Committed    uint64  // decisions since bootstrap
+	RolledBack   ByCause // likewise
 	Participants []Registration
 	Audit        []AuditRecord // oldest first; not to be changed
 	// Incarnation counts how often the state was restored from a backup. Held says

@@ -41,7 +41,9 @@
 // # Invariants
 //
 //  1. A request without [txn.HeaderID], or with a phase of the coordinator's own call
-//     to a participant (Txmgr-Phase), reaches the handler untouched.
+//     to a participant (Txmgr-Phase), reaches the handler untouched, and so does its
+//     answer: web.Handler can be served behind a [Middleware]. Of all other answers
+//     the header Txmgr-Outcome is the middleware's own; what the handler sets is removed.
 //  2. No byte of a successful answer leaves before the votes are in.
 //  3. Whatever ends a request, its sessions are prepared, rolled back, or released to
 //     the coordinator; after its votes they follow the decision in the background.

@@ -141,7 +141,9 @@ func (m *Manager) phaseLocked(t *machine.Transaction, k place, graceful bool) (p
 	b := &t.Branches[k.branch-1]
 	switch {
 	case b.State.Finished():
-	case t.State == txn.Preparing && b.Vote == txn.VoteDelegated:
+	case t.Delegated() && b.Vote == txn.VoteEndedByHand:
+		return "settle", 0
+	case t.Delegated():
 		return "settle", m.until(t.Expiry)
 	case t.State == txn.Preparing && b.Vote == 0:
 		return "prepare", 0
@@ -166,6 +168,8 @@ func (m *Manager) report(c Call, f finding) bool {
 	}
 	var command machine.Command
 	switch {
+	case c.Phase == "prepare" && f.vote == txn.VoteEndedByHand:
+		command = machine.EndedByHand{ID: c.ID, Branch: c.Branch, Reason: f.reason}
 	case c.Phase == "prepare":
 		command = machine.Vote{ID: c.ID, Votes: []txn.BranchVote{{Branch: c.Branch, Vote: f.vote}}, Reason: f.reason}
 	case c.Phase == "commit" && f.end != txn.BranchCommitted: // nobody had prepared it

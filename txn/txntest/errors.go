@@ -12,7 +12,7 @@ import (
 // somebody has said so.
 func (m *Manager) withReason(err error) error {
 	var e *txn.Error
-	if !errors.As(err, &e) || e.Err != txn.ErrRolledBack || e.Cause == txn.CauseTimeout {
+	if !errors.As(err, &e) || e.Err != txn.ErrRolledBack && e.Err != txn.ErrEndedByHand || e.Cause == txn.CauseTimeout {
 		return err
 	}
 	m.mu.Lock()
@@ -21,6 +21,14 @@ func (m *Manager) withReason(err error) error {
 		e.Detail = t.Reason + "; " + e.Detail
 	}
 	return err
+}
+
+// refusal is the error of a call that has waited, and finds the transaction rolled back.
+func (m *Manager) refusal(op string, id txn.ID) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t, _ := m.machine.Get(id)
+	return t.Refusal(op)
 }
 
 func tooLong(op string, id txn.ID, bytes int) error {
@@ -32,5 +40,5 @@ func over(op string, id txn.ID) error {
 }
 
 func outcomeOf(r machine.Result) txn.Outcome {
-	return txn.Outcome{State: r.State, Cause: r.Cause, Hazard: r.Hazard}
+	return txn.Outcome{State: r.State, Cause: r.Cause, Hazard: r.Hazard, EndedByHand: r.EndedByHand}
 }

@@ -26,6 +26,7 @@ const (
 	retain     = 1_000_000
 	listed     = 1000    // sessions, in a list without a limit
 	maxListed  = 100_000 // in any
+	clockSlack = time.Minute
 )
 
 // Manager is a coordinator in memory. Make one with [New]. It is a [txn.Manager],
@@ -95,8 +96,9 @@ func (m *Manager) Fail(call string, next ...Fault) {
 // Begin implements [txn.Manager]. A participant that is not known is registered, as
 // one whose branches the application prepares.
 func (m *Manager) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
-	if o.ID.IsZero() {
-		o.ID = newID()
+	made := o.ID.IsZero()
+	if made {
+		o.ID, o.Mark = newID(), txn.Mark{}
 	}
 	if o.Timeout == 0 {
 		o.Timeout = txn.DefaultTimeout
@@ -111,7 +113,10 @@ func (m *Manager) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
 		if err != nil {
 			return b, txn.Wrap("begin", o.ID, err)
 		}
-		c := machine.Begin{ID: o.ID, Name: o.Name, Timeout: o.Timeout, Survival: k, Expiry: expiry, Labels: labels(o.Labels), Session: o.Session}
+		if !made && o.Mark.IsZero() {
+			o.Mark = m.machine.MarkOf(o.ID, m.machine.Tick(), time.Now(), clockSlack)
+		}
+		c := machine.Begin{ID: o.ID, Name: o.Name, Timeout: o.Timeout, Survival: k, Expiry: expiry, Labels: labels(o.Labels), Session: o.Session, Mark: o.Mark}
 		for _, e := range o.Branches {
 			m.registerLocked(e.Participant, false)
 			c.Branches = append(c.Branches, machine.Branch(e))
@@ -124,7 +129,7 @@ func (m *Manager) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
 		if !known {
 			m.begun = append(m.begun, o.ID)
 		}
-		b = txn.Begun{ID: o.ID, Timeout: res.Timeout, SurvivalIndex: res.Survival, ExpiryTick: uint64(res.Expiry)}
+		b = txn.Begun{ID: o.ID, Timeout: res.Timeout, SurvivalIndex: res.Survival, ExpiryTick: uint64(res.Expiry), Mark: res.Mark}
 		for i, e := range o.Branches {
 			n := txn.BranchID(i + 1)
 			b.Branches = append(b.Branches, txn.Branch{ID: n, Participant: e.Participant, XID: txn.XID(cluster, o.ID, n)})
@@ -169,12 +174,16 @@ func (m *Manager) Enlist(ctx context.Context, id txn.ID, e txn.Enlistment) (txn.
 // it waits, at most until the transaction's deadline.
 func (m *Manager) Commit(ctx context.Context, id txn.ID, c txn.Commitment) (txn.Outcome, error) {
 	return through(ctx, m, "commit", id, func() (txn.Outcome, error) {
-		out, err := m.call("commit", id, machine.Commit{ID: id, Votes: c.Votes, OwnPhaseTwo: c.OwnPhaseTwo})
+		votes, out, err := m.endedByHand("commit", id, c.Votes, "")
+		if err != nil {
+			return out, err
+		}
+		out, err = m.call("commit", id, machine.Commit{ID: id, Votes: votes, OwnPhaseTwo: c.OwnPhaseTwo})
 		if err != nil || out.State != txn.Preparing {
 			return out, m.withReason(err)
 		}
 		info, err := m.await(ctx, "commit", id, txn.State.Decided)
-		out = txn.Outcome{State: info.State, Cause: info.Cause, Hazard: info.Hazard}
+		out = txn.Outcome{State: info.State, Cause: info.Cause, Hazard: info.Hazard, EndedByHand: info.EndedByHand()}
 		switch {
 		case err != nil && ctx.Err() == nil:
 			return out, &txn.Error{Op: "commit", ID: id, State: out.State, Err: txn.ErrInDoubt, Detail: "the coordinator is stopping"}
@@ -183,7 +192,7 @@ func (m *Manager) Commit(ctx context.Context, id txn.ID, c txn.Commitment) (txn.
 			e.State = out.State
 			return out, e
 		case !out.State.Commits():
-			return out, m.withReason(machine.Result{Code: machine.Decided, State: out.State, Cause: out.Cause}.Refusal("commit", id))
+			return out, m.withReason(m.refusal("commit", id))
 		}
 		return out, nil
 	})
@@ -195,8 +204,16 @@ func (m *Manager) Vote(ctx context.Context, id txn.ID, b txn.Ballot) (txn.Outcom
 		if len(b.Reason) > txn.MaxReason {
 			return txn.Outcome{}, tooLong("vote", id, len(b.Reason))
 		}
-		out, err := m.call("vote", id, machine.Vote{ID: id, Votes: b.Votes, OwnPhaseTwo: b.OwnPhaseTwo, Reason: b.Reason})
-		return out, m.withReason(err)
+		votes, out, err := m.endedByHand("vote", id, b.Votes, b.Reason)
+		told := len(votes) < len(b.Votes)
+		if err != nil || told && len(votes) == 0 {
+			return out, err
+		}
+		out, err = m.call("vote", id, machine.Vote{ID: id, Votes: votes, OwnPhaseTwo: b.OwnPhaseTwo, Reason: b.Reason})
+		if told && out.EndedByHand {
+			return out, nil // as the caller has said; the other votes make no difference
+		}
+		return out, m.withReason(marked("vote", id, out, err))
 	})
 }
 
@@ -214,7 +231,8 @@ func (m *Manager) Rollback(ctx context.Context, id txn.ID, reason string) (txn.O
 		if len(reason) > txn.MaxReason {
 			return txn.Outcome{}, tooLong("rollback", id, len(reason))
 		}
-		return m.call("rollback", id, machine.Rollback{ID: id, Cause: txn.CauseClient, Reason: reason})
+		out, err := m.call("rollback", id, machine.Rollback{ID: id, Cause: txn.CauseClient, Reason: reason})
+		return out, m.withReason(marked("rollback", id, out, err))
 	})
 }
 

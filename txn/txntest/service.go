@@ -21,7 +21,8 @@ type Call struct {
 // roll it back.
 //
 // The vote counts in the phase prepare alone, and has to be [txn.VotePrepared],
-// [txn.VoteReadOnly] or [txn.VoteNo], whose reason the error is. Any other error
+// [txn.VoteReadOnly], or [txn.VoteNo] or [txn.VoteEndedByHand], whose reason the error
+// is. Any other error
 // means that it is not known what happened: the call is repeated, a prepare until
 // the transaction's deadline. serve has to be safe for concurrent use.
 func (m *Manager) Service(name string, serve func(ctx context.Context, c Call) (txn.Vote, error)) {
@@ -36,7 +37,7 @@ func (service) graceful() bool { return false }
 func (serve service) call(ctx context.Context, c Call) (f finding, err error) {
 	f.vote, err = serve(ctx, c)
 	switch {
-	case c.Phase == "prepare" && f.vote == txn.VoteNo:
+	case c.Phase == "prepare" && (f.vote == txn.VoteNo || f.vote == txn.VoteEndedByHand):
 		if err != nil {
 			f.reason = clip(err.Error())
 		}

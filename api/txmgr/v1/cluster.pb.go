@@ -7,11 +7,12 @@
 package txmgrv1
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 )
 
 const (
@@ -70,8 +71,10 @@ type StatusResponse struct {
 	Tick     uint64 `protobuf:"varint,8,opt,name=tick,proto3" json:"tick,omitempty"`
 	Interval string `protobuf:"bytes,9,opt,name=interval,proto3" json:"interval,omitempty"`
 	Uptime   string `protobuf:"bytes,10,opt,name=uptime,proto3" json:"uptime,omitempty"`
-	// Undecided transactions.
+	// Undecided transactions, the delegated ones included.
 	Open int64 `protobuf:"varint,11,opt,name=open,proto3" json:"open,omitempty"`
+	// Undecided transactions whose decision is left to their only branch.
+	Delegated int64 `protobuf:"varint,30,opt,name=delegated,proto3" json:"delegated,omitempty"`
 	// Decided, phase two not over.
 	Undone int64 `protobuf:"varint,12,opt,name=undone,proto3" json:"undone,omitempty"`
 	// Kept outcomes.
@@ -82,6 +85,10 @@ type StatusResponse struct {
 	Committed  uint64 `protobuf:"varint,15,opt,name=committed,proto3" json:"committed,omitempty"`
 	RolledBack uint64 `protobuf:"varint,16,opt,name=rolled_back,proto3" json:"rolled_back,omitempty"`
 	TimedOut   uint64 `protobuf:"varint,17,opt,name=timed_out,proto3" json:"timed_out,omitempty"`
+	// Decisions to roll back by cause: client, timeout, vote-no, session-expired and
+	// operator. Their sum is less than rolled_back by those that were made before the
+	// cause was counted.
+	RolledBackBy map[string]uint64 `protobuf:"bytes,31,rep,name=rolled_back_by,proto3" json:"rolled_back_by,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// Clients' sessions that are open, and how many ever expired.
 	Sessions        int64  `protobuf:"varint,28,opt,name=sessions,proto3" json:"sessions,omitempty"`
 	SessionsExpired uint64 `protobuf:"varint,29,opt,name=sessions_expired,proto3" json:"sessions_expired,omitempty"`
@@ -212,6 +219,13 @@ func (x *StatusResponse) GetOpen() int64 {
 	return 0
 }
 
+func (x *StatusResponse) GetDelegated() int64 {
+	if x != nil {
+		return x.Delegated
+	}
+	return 0
+}
+
 func (x *StatusResponse) GetUndone() int64 {
 	if x != nil {
 		return x.Undone
@@ -252,6 +266,13 @@ func (x *StatusResponse) GetTimedOut() uint64 {
 		return x.TimedOut
 	}
 	return 0
+}
+
+func (x *StatusResponse) GetRolledBackBy() map[string]uint64 {
+	if x != nil {
+		return x.RolledBackBy
+	}
+	return nil
 }
 
 func (x *StatusResponse) GetSessions() int64 {
@@ -1238,7 +1259,7 @@ var File_txmgr_v1_cluster_proto protoreflect.FileDescriptor
 const file_txmgr_v1_cluster_proto_rawDesc = "" +
 	"\n" +
 	"\x16txmgr/v1/cluster.proto\x12\btxmgr.v1\x1a\x1atxmgr/v1/participant.proto\"\x0f\n" +
-	"\rStatusRequest\"\xec\x06\n" +
+	"\rStatusRequest\"\x9f\b\n" +
 	"\x0eStatusResponse\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x16\n" +
@@ -1251,13 +1272,15 @@ const file_txmgr_v1_cluster_proto_rawDesc = "" +
 	"\binterval\x18\t \x01(\tR\binterval\x12\x16\n" +
 	"\x06uptime\x18\n" +
 	" \x01(\tR\x06uptime\x12\x12\n" +
-	"\x04open\x18\v \x01(\x03R\x04open\x12\x16\n" +
+	"\x04open\x18\v \x01(\x03R\x04open\x12\x1c\n" +
+	"\tdelegated\x18\x1e \x01(\x03R\tdelegated\x12\x16\n" +
 	"\x06undone\x18\f \x01(\x03R\x06undone\x12\x1a\n" +
 	"\bfinished\x18\r \x01(\x03R\bfinished\x12\x18\n" +
 	"\ahazards\x18\x0e \x01(\x03R\ahazards\x12\x1c\n" +
 	"\tcommitted\x18\x0f \x01(\x04R\tcommitted\x12 \n" +
 	"\vrolled_back\x18\x10 \x01(\x04R\vrolled_back\x12\x1c\n" +
-	"\ttimed_out\x18\x11 \x01(\x04R\ttimed_out\x12\x1a\n" +
+	"\ttimed_out\x18\x11 \x01(\x04R\ttimed_out\x12R\n" +
+	"\x0erolled_back_by\x18\x1f \x03(\v2*.txmgr.v1.StatusResponse.RolledBackByEntryR\x0erolled_back_by\x12\x1a\n" +
 	"\bsessions\x18\x1c \x01(\x03R\bsessions\x12*\n" +
 	"\x10sessions_expired\x18\x1d \x01(\x04R\x10sessions_expired\x12\x1a\n" +
 	"\bcommands\x18\x12 \x01(\x04R\bcommands\x12\x18\n" +
@@ -1269,7 +1292,10 @@ const file_txmgr_v1_cluster_proto_rawDesc = "" +
 	"\x04held\x18\x19 \x01(\bR\x04held\x12\x1d\n" +
 	"\awaiting\x18\x1a \x01(\tH\x00R\awaiting\x88\x01\x01\x12*\n" +
 	"\amembers\x18\x1b \x03(\v2\x10.txmgr.v1.MemberR\amembers\x12?\n" +
-	"\fparticipants\x18\x17 \x03(\v2\x1b.txmgr.v1.ParticipantStatusR\fparticipantsB\n" +
+	"\fparticipants\x18\x17 \x03(\v2\x1b.txmgr.v1.ParticipantStatusR\fparticipants\x1a?\n" +
+	"\x11RolledBackByEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01B\n" +
 	"\n" +
 	"\b_waiting\"\xdc\x01\n" +
 	"\x06Member\x12\x0e\n" +
@@ -1348,54 +1374,59 @@ func file_txmgr_v1_cluster_proto_rawDescGZIP() []byte {
 	return file_txmgr_v1_cluster_proto_rawDescData
 }
 
-var file_txmgr_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
-var file_txmgr_v1_cluster_proto_goTypes = []any{
-	(*StatusRequest)(nil),          // 0: txmgr.v1.StatusRequest
-	(*StatusResponse)(nil),         // 1: txmgr.v1.StatusResponse
-	(*Member)(nil),                 // 2: txmgr.v1.Member
-	(*JoinRequest)(nil),            // 3: txmgr.v1.JoinRequest
-	(*RemoveMemberRequest)(nil),    // 4: txmgr.v1.RemoveMemberRequest
-	(*RemoveMemberResponse)(nil),   // 5: txmgr.v1.RemoveMemberResponse
-	(*TransferLeaderRequest)(nil),  // 6: txmgr.v1.TransferLeaderRequest
-	(*TransferLeaderResponse)(nil), // 7: txmgr.v1.TransferLeaderResponse
-	(*LeaveRequest)(nil),           // 8: txmgr.v1.LeaveRequest
-	(*LeaveResponse)(nil),          // 9: txmgr.v1.LeaveResponse
-	(*SnapshotRequest)(nil),        // 10: txmgr.v1.SnapshotRequest
-	(*SnapshotChunk)(nil),          // 11: txmgr.v1.SnapshotChunk
-	(*Backup)(nil),                 // 12: txmgr.v1.Backup
-	(*ResumeRequest)(nil),          // 13: txmgr.v1.ResumeRequest
-	(*ResumeResponse)(nil),         // 14: txmgr.v1.ResumeResponse
-	(*DoctorRequest)(nil),          // 15: txmgr.v1.DoctorRequest
-	(*DoctorResponse)(nil),         // 16: txmgr.v1.DoctorResponse
-	(*Diagnosis)(nil),              // 17: txmgr.v1.Diagnosis
-	(*ParticipantStatus)(nil),      // 18: txmgr.v1.ParticipantStatus
-}
+var (
+	file_txmgr_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+	file_txmgr_v1_cluster_proto_goTypes  = []any{
+		(*StatusRequest)(nil),          // 0: txmgr.v1.StatusRequest
+		(*StatusResponse)(nil),         // 1: txmgr.v1.StatusResponse
+		(*Member)(nil),                 // 2: txmgr.v1.Member
+		(*JoinRequest)(nil),            // 3: txmgr.v1.JoinRequest
+		(*RemoveMemberRequest)(nil),    // 4: txmgr.v1.RemoveMemberRequest
+		(*RemoveMemberResponse)(nil),   // 5: txmgr.v1.RemoveMemberResponse
+		(*TransferLeaderRequest)(nil),  // 6: txmgr.v1.TransferLeaderRequest
+		(*TransferLeaderResponse)(nil), // 7: txmgr.v1.TransferLeaderResponse
+		(*LeaveRequest)(nil),           // 8: txmgr.v1.LeaveRequest
+		(*LeaveResponse)(nil),          // 9: txmgr.v1.LeaveResponse
+		(*SnapshotRequest)(nil),        // 10: txmgr.v1.SnapshotRequest
+		(*SnapshotChunk)(nil),          // 11: txmgr.v1.SnapshotChunk
+		(*Backup)(nil),                 // 12: txmgr.v1.Backup
+		(*ResumeRequest)(nil),          // 13: txmgr.v1.ResumeRequest
+		(*ResumeResponse)(nil),         // 14: txmgr.v1.ResumeResponse
+		(*DoctorRequest)(nil),          // 15: txmgr.v1.DoctorRequest
+		(*DoctorResponse)(nil),         // 16: txmgr.v1.DoctorResponse
+		(*Diagnosis)(nil),              // 17: txmgr.v1.Diagnosis
+		nil,                            // 18: txmgr.v1.StatusResponse.RolledBackByEntry
+		(*ParticipantStatus)(nil),      // 19: txmgr.v1.ParticipantStatus
+	}
+)
+
 var file_txmgr_v1_cluster_proto_depIdxs = []int32{
-	2,  // 0: txmgr.v1.StatusResponse.members:type_name -> txmgr.v1.Member
-	18, // 1: txmgr.v1.StatusResponse.participants:type_name -> txmgr.v1.ParticipantStatus
-	12, // 2: txmgr.v1.SnapshotChunk.backup:type_name -> txmgr.v1.Backup
-	17, // 3: txmgr.v1.DoctorResponse.diagnoses:type_name -> txmgr.v1.Diagnosis
-	0,  // 4: txmgr.v1.ClusterService.Status:input_type -> txmgr.v1.StatusRequest
-	15, // 5: txmgr.v1.ClusterService.Doctor:input_type -> txmgr.v1.DoctorRequest
-	3,  // 6: txmgr.v1.ClusterService.Join:input_type -> txmgr.v1.JoinRequest
-	4,  // 7: txmgr.v1.ClusterService.Remove:input_type -> txmgr.v1.RemoveMemberRequest
-	6,  // 8: txmgr.v1.ClusterService.TransferLeader:input_type -> txmgr.v1.TransferLeaderRequest
-	8,  // 9: txmgr.v1.ClusterService.Leave:input_type -> txmgr.v1.LeaveRequest
-	10, // 10: txmgr.v1.ClusterService.Snapshot:input_type -> txmgr.v1.SnapshotRequest
-	13, // 11: txmgr.v1.ClusterService.Resume:input_type -> txmgr.v1.ResumeRequest
-	1,  // 12: txmgr.v1.ClusterService.Status:output_type -> txmgr.v1.StatusResponse
-	16, // 13: txmgr.v1.ClusterService.Doctor:output_type -> txmgr.v1.DoctorResponse
-	2,  // 14: txmgr.v1.ClusterService.Join:output_type -> txmgr.v1.Member
-	5,  // 15: txmgr.v1.ClusterService.Remove:output_type -> txmgr.v1.RemoveMemberResponse
-	7,  // 16: txmgr.v1.ClusterService.TransferLeader:output_type -> txmgr.v1.TransferLeaderResponse
-	9,  // 17: txmgr.v1.ClusterService.Leave:output_type -> txmgr.v1.LeaveResponse
-	11, // 18: txmgr.v1.ClusterService.Snapshot:output_type -> txmgr.v1.SnapshotChunk
-	14, // 19: txmgr.v1.ClusterService.Resume:output_type -> txmgr.v1.ResumeResponse
-	12, // [12:20] is the sub-list for method output_type
-	4,  // [4:12] is the sub-list for method input_type
-	4,  // [4:4] is the sub-list for extension type_name
-	4,  // [4:4] is the sub-list for extension extendee
-	0,  // [0:4] is the sub-list for field type_name
+	18, // 0: txmgr.v1.StatusResponse.rolled_back_by:type_name -> txmgr.v1.StatusResponse.RolledBackByEntry
+	2,  // 1: txmgr.v1.StatusResponse.members:type_name -> txmgr.v1.Member
+	19, // 2: txmgr.v1.StatusResponse.participants:type_name -> txmgr.v1.ParticipantStatus
+	12, // 3: txmgr.v1.SnapshotChunk.backup:type_name -> txmgr.v1.Backup
+	17, // 4: txmgr.v1.DoctorResponse.diagnoses:type_name -> txmgr.v1.Diagnosis
+	0,  // 5: txmgr.v1.ClusterService.Status:input_type -> txmgr.v1.StatusRequest
+	15, // 6: txmgr.v1.ClusterService.Doctor:input_type -> txmgr.v1.DoctorRequest
+	3,  // 7: txmgr.v1.ClusterService.Join:input_type -> txmgr.v1.JoinRequest
+	4,  // 8: txmgr.v1.ClusterService.Remove:input_type -> txmgr.v1.RemoveMemberRequest
+	6,  // 9: txmgr.v1.ClusterService.TransferLeader:input_type -> txmgr.v1.TransferLeaderRequest
+	8,  // 10: txmgr.v1.ClusterService.Leave:input_type -> txmgr.v1.LeaveRequest
+	10, // 11: txmgr.v1.ClusterService.Snapshot:input_type -> txmgr.v1.SnapshotRequest
+	13, // 12: txmgr.v1.ClusterService.Resume:input_type -> txmgr.v1.ResumeRequest
+	1,  // 13: txmgr.v1.ClusterService.Status:output_type -> txmgr.v1.StatusResponse
+	16, // 14: txmgr.v1.ClusterService.Doctor:output_type -> txmgr.v1.DoctorResponse
+	2,  // 15: txmgr.v1.ClusterService.Join:output_type -> txmgr.v1.Member
+	5,  // 16: txmgr.v1.ClusterService.Remove:output_type -> txmgr.v1.RemoveMemberResponse
+	7,  // 17: txmgr.v1.ClusterService.TransferLeader:output_type -> txmgr.v1.TransferLeaderResponse
+	9,  // 18: txmgr.v1.ClusterService.Leave:output_type -> txmgr.v1.LeaveResponse
+	11, // 19: txmgr.v1.ClusterService.Snapshot:output_type -> txmgr.v1.SnapshotChunk
+	14, // 20: txmgr.v1.ClusterService.Resume:output_type -> txmgr.v1.ResumeResponse
+	13, // [13:21] is the sub-list for method output_type
+	5,  // [5:13] is the sub-list for method input_type
+	5,  // [5:5] is the sub-list for extension type_name
+	5,  // [5:5] is the sub-list for extension extendee
+	0,  // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_txmgr_v1_cluster_proto_init() }
@@ -1412,7 +1443,7 @@ func file_txmgr_v1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_txmgr_v1_cluster_proto_rawDesc), len(file_txmgr_v1_cluster_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

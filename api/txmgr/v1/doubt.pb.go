@@ -7,11 +7,12 @@
 package txmgrv1
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 )
 
 const (
@@ -1552,31 +1553,34 @@ func file_txmgr_v1_doubt_proto_rawDescGZIP() []byte {
 	return file_txmgr_v1_doubt_proto_rawDescData
 }
 
-var file_txmgr_v1_doubt_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
-var file_txmgr_v1_doubt_proto_goTypes = []any{
-	(*ScanRequest)(nil),        // 0: txmgr.v1.ScanRequest
-	(*ScanResponse)(nil),       // 1: txmgr.v1.ScanResponse
-	(*Finding)(nil),            // 2: txmgr.v1.Finding
-	(*ListDoubtsRequest)(nil),  // 3: txmgr.v1.ListDoubtsRequest
-	(*ListDoubtsResponse)(nil), // 4: txmgr.v1.ListDoubtsResponse
-	(*Doubt)(nil),              // 5: txmgr.v1.Doubt
-	(*ExplainRequest)(nil),     // 6: txmgr.v1.ExplainRequest
-	(*Explanation)(nil),        // 7: txmgr.v1.Explanation
-	(*BranchInquiry)(nil),      // 8: txmgr.v1.BranchInquiry
-	(*Attempt)(nil),            // 9: txmgr.v1.Attempt
-	(*Choice)(nil),             // 10: txmgr.v1.Choice
-	(*RetryRequest)(nil),       // 11: txmgr.v1.RetryRequest
-	(*RetryResponse)(nil),      // 12: txmgr.v1.RetryResponse
-	(*ResolveRequest)(nil),     // 13: txmgr.v1.ResolveRequest
-	(*ForgetRequest)(nil),      // 14: txmgr.v1.ForgetRequest
-	(*AuditRequest)(nil),       // 15: txmgr.v1.AuditRequest
-	(*AuditResponse)(nil),      // 16: txmgr.v1.AuditResponse
-	(*AuditRecord)(nil),        // 17: txmgr.v1.AuditRecord
-	nil,                        // 18: txmgr.v1.Doubt.LabelsEntry
-	(*BranchInfo)(nil),         // 19: txmgr.v1.BranchInfo
-	(*Transaction)(nil),        // 20: txmgr.v1.Transaction
-	(*Outcome)(nil),            // 21: txmgr.v1.Outcome
-}
+var (
+	file_txmgr_v1_doubt_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+	file_txmgr_v1_doubt_proto_goTypes  = []any{
+		(*ScanRequest)(nil),        // 0: txmgr.v1.ScanRequest
+		(*ScanResponse)(nil),       // 1: txmgr.v1.ScanResponse
+		(*Finding)(nil),            // 2: txmgr.v1.Finding
+		(*ListDoubtsRequest)(nil),  // 3: txmgr.v1.ListDoubtsRequest
+		(*ListDoubtsResponse)(nil), // 4: txmgr.v1.ListDoubtsResponse
+		(*Doubt)(nil),              // 5: txmgr.v1.Doubt
+		(*ExplainRequest)(nil),     // 6: txmgr.v1.ExplainRequest
+		(*Explanation)(nil),        // 7: txmgr.v1.Explanation
+		(*BranchInquiry)(nil),      // 8: txmgr.v1.BranchInquiry
+		(*Attempt)(nil),            // 9: txmgr.v1.Attempt
+		(*Choice)(nil),             // 10: txmgr.v1.Choice
+		(*RetryRequest)(nil),       // 11: txmgr.v1.RetryRequest
+		(*RetryResponse)(nil),      // 12: txmgr.v1.RetryResponse
+		(*ResolveRequest)(nil),     // 13: txmgr.v1.ResolveRequest
+		(*ForgetRequest)(nil),      // 14: txmgr.v1.ForgetRequest
+		(*AuditRequest)(nil),       // 15: txmgr.v1.AuditRequest
+		(*AuditResponse)(nil),      // 16: txmgr.v1.AuditResponse
+		(*AuditRecord)(nil),        // 17: txmgr.v1.AuditRecord
+		nil,                        // 18: txmgr.v1.Doubt.LabelsEntry
+		(*BranchInfo)(nil),         // 19: txmgr.v1.BranchInfo
+		(*Transaction)(nil),        // 20: txmgr.v1.Transaction
+		(*Outcome)(nil),            // 21: txmgr.v1.Outcome
+	}
+)
+
 var file_txmgr_v1_doubt_proto_depIdxs = []int32{
 	2,  // 0: txmgr.v1.ScanResponse.findings:type_name -> txmgr.v1.Finding
 	5,  // 1: txmgr.v1.ListDoubtsResponse.doubts:type_name -> txmgr.v1.Doubt

@@ -7,11 +7,12 @@
 package txmgrv1
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 )
 
 const (
@@ -45,7 +46,9 @@ type Failure struct {
 	// The errors of the Go SDK that this is, for example "not-active".
 	Kinds []string `protobuf:"bytes,9,rep,name=kinds,proto3" json:"kinds,omitempty"`
 	// Do not try again before this much time has passed.
-	RetryAfter    string `protobuf:"bytes,10,opt,name=retry_after,proto3" json:"retry_after,omitempty"`
+	RetryAfter string `protobuf:"bytes,10,opt,name=retry_after,proto3" json:"retry_after,omitempty"`
+	// Of the kind "forgotten": the mark to make a new id with.
+	Mark          *string `protobuf:"bytes,11,opt,name=mark,proto3,oneof" json:"mark,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -150,11 +153,18 @@ func (x *Failure) GetRetryAfter() string {
 	return ""
 }
 
+func (x *Failure) GetMark() string {
+	if x != nil && x.Mark != nil {
+		return *x.Mark
+	}
+	return ""
+}
+
 var File_txmgr_v1_failure_proto protoreflect.FileDescriptor
 
 const file_txmgr_v1_failure_proto_rawDesc = "" +
 	"\n" +
-	"\x16txmgr/v1/failure.proto\x12\btxmgr.v1\"\xe7\x01\n" +
+	"\x16txmgr/v1/failure.proto\x12\btxmgr.v1\"\x89\x02\n" +
 	"\aFailure\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x0e\n" +
@@ -166,7 +176,9 @@ const file_txmgr_v1_failure_proto_rawDesc = "" +
 	"\x06detail\x18\b \x01(\tR\x06detail\x12\x14\n" +
 	"\x05kinds\x18\t \x03(\tR\x05kinds\x12 \n" +
 	"\vretry_after\x18\n" +
-	" \x01(\tR\vretry_afterB-Z+github.com/txmgr/txmgr/api/txmgr/v1;txmgrv1b\x06proto3"
+	" \x01(\tR\vretry_after\x12\x17\n" +
+	"\x04mark\x18\v \x01(\tH\x00R\x04mark\x88\x01\x01B\a\n" +
+	"\x05_markB-Z+github.com/txmgr/txmgr/api/txmgr/v1;txmgrv1b\x06proto3"
 
 var (
 	file_txmgr_v1_failure_proto_rawDescOnce sync.Once
@@ -180,10 +192,13 @@ func file_txmgr_v1_failure_proto_rawDescGZIP() []byte {
 	return file_txmgr_v1_failure_proto_rawDescData
 }
 
-var file_txmgr_v1_failure_proto_msgTypes = make([]protoimpl.MessageInfo, 1)
-var file_txmgr_v1_failure_proto_goTypes = []any{
-	(*Failure)(nil), // 0: txmgr.v1.Failure
-}
+var (
+	file_txmgr_v1_failure_proto_msgTypes = make([]protoimpl.MessageInfo, 1)
+	file_txmgr_v1_failure_proto_goTypes  = []any{
+		(*Failure)(nil), // 0: txmgr.v1.Failure
+	}
+)
+
 var file_txmgr_v1_failure_proto_depIdxs = []int32{
 	0, // [0:0] is the sub-list for method output_type
 	0, // [0:0] is the sub-list for method input_type
@@ -197,6 +212,7 @@ func file_txmgr_v1_failure_proto_init() {
 	if File_txmgr_v1_failure_proto != nil {
 		return
 	}
+	file_txmgr_v1_failure_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -7,11 +7,12 @@
 package txmgrv1
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 )
 
 const (
@@ -218,8 +219,8 @@ type BranchInfo struct {
 	Participant string                 `protobuf:"bytes,2,opt,name=participant,proto3" json:"participant,omitempty"`
 	Kind        string                 `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
 	Xid         string                 `protobuf:"bytes,4,opt,name=xid,proto3" json:"xid,omitempty"`
-	// none, prepared, read-only, no, or delegated: no vote, the branch decides by
-	// its own end.
+	// none, prepared, read-only, no, delegated: no vote, the branch decides by its
+	// own end, or ended-by-hand: statements of the application's own have ended it.
 	Vote string `protobuf:"bytes,5,opt,name=vote,proto3" json:"vote,omitempty"`
 	// enlisted, prepared, committed, rolled-back or hazard.
 	State string `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"`
@@ -409,12 +410,15 @@ func file_txmgr_v1_info_proto_rawDescGZIP() []byte {
 	return file_txmgr_v1_info_proto_rawDescData
 }
 
-var file_txmgr_v1_info_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
-var file_txmgr_v1_info_proto_goTypes = []any{
-	(*Transaction)(nil), // 0: txmgr.v1.Transaction
-	(*BranchInfo)(nil),  // 1: txmgr.v1.BranchInfo
-	nil,                 // 2: txmgr.v1.Transaction.LabelsEntry
-}
+var (
+	file_txmgr_v1_info_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+	file_txmgr_v1_info_proto_goTypes  = []any{
+		(*Transaction)(nil), // 0: txmgr.v1.Transaction
+		(*BranchInfo)(nil),  // 1: txmgr.v1.BranchInfo
+		nil,                 // 2: txmgr.v1.Transaction.LabelsEntry
+	}
+)
+
 var file_txmgr_v1_info_proto_depIdxs = []int32{
 	2, // 0: txmgr.v1.Transaction.labels:type_name -> txmgr.v1.Transaction.LabelsEntry
 	1, // 1: txmgr.v1.Transaction.branches:type_name -> txmgr.v1.BranchInfo

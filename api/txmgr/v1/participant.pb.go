@@ -7,11 +7,12 @@
 package txmgrv1
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 )
 
 const (
@@ -21,8 +22,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Participant is a registered resource.
-type Participant struct {
+// AddRequest is the registration of a resource.
+type AddRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Kind  string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
@@ -31,24 +32,29 @@ type Participant struct {
 	// The coordinator asks the participant for its vote; otherwise the
 	// application prepares and tells the vote at commit.
 	CoordinatorPrepares bool `protobuf:"varint,4,opt,name=coordinator_prepares,proto3" json:"coordinator_prepares,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// Who says so. At most 128 bytes. With authentication it is the token's name,
+	// whatever is said here.
+	By string `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`
+	// Why, for the audit. At most 512 bytes.
+	Reason        string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Participant) Reset() {
-	*x = Participant{}
+func (x *AddRequest) Reset() {
+	*x = AddRequest{}
 	mi := &file_txmgr_v1_participant_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Participant) String() string {
+func (x *AddRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Participant) ProtoMessage() {}
+func (*AddRequest) ProtoMessage() {}
 
-func (x *Participant) ProtoReflect() protoreflect.Message {
+func (x *AddRequest) ProtoReflect() protoreflect.Message {
 	mi := &file_txmgr_v1_participant_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -60,37 +66,51 @@ func (x *Participant) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Participant.ProtoReflect.Descriptor instead.
-func (*Participant) Descriptor() ([]byte, []int) {
+// Deprecated: Use AddRequest.ProtoReflect.Descriptor instead.
+func (*AddRequest) Descriptor() ([]byte, []int) {
 	return file_txmgr_v1_participant_proto_rawDescGZIP(), []int{0}
 }
 
-func (x *Participant) GetName() string {
+func (x *AddRequest) GetName() string {
 	if x != nil {
 		return x.Name
 	}
 	return ""
 }
 
-func (x *Participant) GetKind() string {
+func (x *AddRequest) GetKind() string {
 	if x != nil {
 		return x.Kind
 	}
 	return ""
 }
 
-func (x *Participant) GetSettings() map[string]string {
+func (x *AddRequest) GetSettings() map[string]string {
 	if x != nil {
 		return x.Settings
 	}
 	return nil
 }
 
-func (x *Participant) GetCoordinatorPrepares() bool {
+func (x *AddRequest) GetCoordinatorPrepares() bool {
 	if x != nil {
 		return x.CoordinatorPrepares
 	}
 	return false
+}
+
+func (x *AddRequest) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *AddRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
 }
 
 type AddResponse struct {
@@ -811,8 +831,11 @@ func (*TestResponse) Descriptor() ([]byte, []int) {
 }
 
 type RemoveRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// As in AddRequest.
+	By            string `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -850,6 +873,20 @@ func (*RemoveRequest) Descriptor() ([]byte, []int) {
 func (x *RemoveRequest) GetName() string {
 	if x != nil {
 		return x.Name
+	}
+	return ""
+}
+
+func (x *RemoveRequest) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *RemoveRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
 	}
 	return ""
 }
@@ -894,12 +931,15 @@ var File_txmgr_v1_participant_proto protoreflect.FileDescriptor
 
 const file_txmgr_v1_participant_proto_rawDesc = "" +
 	"\n" +
-	"\x1atxmgr/v1/participant.proto\x12\btxmgr.v1\"\xe7\x01\n" +
-	"\vParticipant\x12\x12\n" +
+	"\x1atxmgr/v1/participant.proto\x12\btxmgr.v1\"\x8d\x02\n" +
+	"\n" +
+	"AddRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
-	"\x04kind\x18\x02 \x01(\tR\x04kind\x12?\n" +
-	"\bsettings\x18\x03 \x03(\v2#.txmgr.v1.Participant.SettingsEntryR\bsettings\x122\n" +
-	"\x14coordinator_prepares\x18\x04 \x01(\bR\x14coordinator_prepares\x1a;\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12>\n" +
+	"\bsettings\x18\x03 \x03(\v2\".txmgr.v1.AddRequest.SettingsEntryR\bsettings\x122\n" +
+	"\x14coordinator_prepares\x18\x04 \x01(\bR\x14coordinator_prepares\x12\x0e\n" +
+	"\x02by\x18\x05 \x01(\tR\x02by\x12\x16\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\x1a;\n" +
 	"\rSettingsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\r\n" +
@@ -969,12 +1009,14 @@ const file_txmgr_v1_participant_proto_rawDesc = "" +
 	" \x01(\x03R\x06queued\"!\n" +
 	"\vTestRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x0e\n" +
-	"\fTestResponse\"#\n" +
+	"\fTestResponse\"K\n" +
 	"\rRemoveRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\x10\n" +
-	"\x0eRemoveResponse2\xd0\x02\n" +
-	"\x12ParticipantService\x123\n" +
-	"\x03Add\x12\x15.txmgr.v1.Participant\x1a\x15.txmgr.v1.AddResponse\x12R\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
+	"\x02by\x18\x02 \x01(\tR\x02by\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x10\n" +
+	"\x0eRemoveResponse2\xcf\x02\n" +
+	"\x12ParticipantService\x122\n" +
+	"\x03Add\x12\x14.txmgr.v1.AddRequest\x1a\x15.txmgr.v1.AddResponse\x12R\n" +
 	"\x04List\x12!.txmgr.v1.ListParticipantsRequest\x1a\".txmgr.v1.ListParticipantsResponse\"\x03\x90\x02\x01\x125\n" +
 	"\x04Test\x12\x15.txmgr.v1.TestRequest\x1a\x16.txmgr.v1.TestResponse\x12=\n" +
 	"\x05Pools\x12\x16.txmgr.v1.PoolsRequest\x1a\x17.txmgr.v1.PoolsResponse\"\x03\x90\x02\x01\x12;\n" +
@@ -992,32 +1034,35 @@ func file_txmgr_v1_participant_proto_rawDescGZIP() []byte {
 	return file_txmgr_v1_participant_proto_rawDescData
 }
 
-var file_txmgr_v1_participant_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
-var file_txmgr_v1_participant_proto_goTypes = []any{
-	(*Participant)(nil),              // 0: txmgr.v1.Participant
-	(*AddResponse)(nil),              // 1: txmgr.v1.AddResponse
-	(*ListParticipantsRequest)(nil),  // 2: txmgr.v1.ListParticipantsRequest
-	(*ListParticipantsResponse)(nil), // 3: txmgr.v1.ListParticipantsResponse
-	(*ParticipantStatus)(nil),        // 4: txmgr.v1.ParticipantStatus
-	(*PoolsRequest)(nil),             // 5: txmgr.v1.PoolsRequest
-	(*PoolsResponse)(nil),            // 6: txmgr.v1.PoolsResponse
-	(*Pool)(nil),                     // 7: txmgr.v1.Pool
-	(*PoolDecision)(nil),             // 8: txmgr.v1.PoolDecision
-	(*TestRequest)(nil),              // 9: txmgr.v1.TestRequest
-	(*TestResponse)(nil),             // 10: txmgr.v1.TestResponse
-	(*RemoveRequest)(nil),            // 11: txmgr.v1.RemoveRequest
-	(*RemoveResponse)(nil),           // 12: txmgr.v1.RemoveResponse
-	nil,                              // 13: txmgr.v1.Participant.SettingsEntry
-	nil,                              // 14: txmgr.v1.ParticipantStatus.SettingsEntry
-}
+var (
+	file_txmgr_v1_participant_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+	file_txmgr_v1_participant_proto_goTypes  = []any{
+		(*AddRequest)(nil),               // 0: txmgr.v1.AddRequest
+		(*AddResponse)(nil),              // 1: txmgr.v1.AddResponse
+		(*ListParticipantsRequest)(nil),  // 2: txmgr.v1.ListParticipantsRequest
+		(*ListParticipantsResponse)(nil), // 3: txmgr.v1.ListParticipantsResponse
+		(*ParticipantStatus)(nil),        // 4: txmgr.v1.ParticipantStatus
+		(*PoolsRequest)(nil),             // 5: txmgr.v1.PoolsRequest
+		(*PoolsResponse)(nil),            // 6: txmgr.v1.PoolsResponse
+		(*Pool)(nil),                     // 7: txmgr.v1.Pool
+		(*PoolDecision)(nil),             // 8: txmgr.v1.PoolDecision
+		(*TestRequest)(nil),              // 9: txmgr.v1.TestRequest
+		(*TestResponse)(nil),             // 10: txmgr.v1.TestResponse
+		(*RemoveRequest)(nil),            // 11: txmgr.v1.RemoveRequest
+		(*RemoveResponse)(nil),           // 12: txmgr.v1.RemoveResponse
+		nil,                              // 13: txmgr.v1.AddRequest.SettingsEntry
+		nil,                              // 14: txmgr.v1.ParticipantStatus.SettingsEntry
+	}
+)
+
 var file_txmgr_v1_participant_proto_depIdxs = []int32{
-	13, // 0: txmgr.v1.Participant.settings:type_name -> txmgr.v1.Participant.SettingsEntry
+	13, // 0: txmgr.v1.AddRequest.settings:type_name -> txmgr.v1.AddRequest.SettingsEntry
 	4,  // 1: txmgr.v1.ListParticipantsResponse.participants:type_name -> txmgr.v1.ParticipantStatus
 	14, // 2: txmgr.v1.ParticipantStatus.settings:type_name -> txmgr.v1.ParticipantStatus.SettingsEntry
 	8,  // 3: txmgr.v1.ParticipantStatus.decision:type_name -> txmgr.v1.PoolDecision
 	7,  // 4: txmgr.v1.PoolsResponse.pools:type_name -> txmgr.v1.Pool
 	8,  // 5: txmgr.v1.Pool.decisions:type_name -> txmgr.v1.PoolDecision
-	0,  // 6: txmgr.v1.ParticipantService.Add:input_type -> txmgr.v1.Participant
+	0,  // 6: txmgr.v1.ParticipantService.Add:input_type -> txmgr.v1.AddRequest
 	2,  // 7: txmgr.v1.ParticipantService.List:input_type -> txmgr.v1.ListParticipantsRequest
 	9,  // 8: txmgr.v1.ParticipantService.Test:input_type -> txmgr.v1.TestRequest
 	5,  // 9: txmgr.v1.ParticipantService.Pools:input_type -> txmgr.v1.PoolsRequest

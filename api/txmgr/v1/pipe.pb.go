@@ -7,11 +7,12 @@
 package txmgrv1
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 )
 
 const (
@@ -288,7 +289,10 @@ type BeginCall struct {
 	Labels   map[string]string      `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	Branches []*EnlistCall          `protobuf:"bytes,4,rep,name=branches,proto3" json:"branches,omitempty"`
 	// The client's session, 16 bytes; empty for none.
-	Session       []byte `protobuf:"bytes,5,opt,name=session,proto3" json:"session,omitempty"`
+	Session []byte `protobuf:"bytes,5,opt,name=session,proto3" json:"session,omitempty"`
+	// The mark of the id; both zero for none.
+	MarkLife      uint64 `protobuf:"varint,6,opt,name=mark_life,json=markLife,proto3" json:"mark_life,omitempty"`
+	MarkTick      uint64 `protobuf:"varint,7,opt,name=mark_tick,json=markTick,proto3" json:"mark_tick,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -356,6 +360,20 @@ func (x *BeginCall) GetSession() []byte {
 		return x.Session
 	}
 	return nil
+}
+
+func (x *BeginCall) GetMarkLife() uint64 {
+	if x != nil {
+		return x.MarkLife
+	}
+	return 0
+}
+
+func (x *BeginCall) GetMarkTick() uint64 {
+	if x != nil {
+		return x.MarkTick
+	}
+	return 0
 }
 
 type EnlistCall struct {
@@ -1060,6 +1078,9 @@ type BeginReply struct {
 	SurvivalIndex uint64         `protobuf:"varint,3,opt,name=survival_index,json=survivalIndex,proto3" json:"survival_index,omitempty"`
 	ExpiryTick    uint64         `protobuf:"varint,4,opt,name=expiry_tick,json=expiryTick,proto3" json:"expiry_tick,omitempty"`
 	Branches      []*EnlistReply `protobuf:"bytes,5,rep,name=branches,proto3" json:"branches,omitempty"`
+	// For ids that are made from now on.
+	MarkLife      uint64 `protobuf:"varint,6,opt,name=mark_life,json=markLife,proto3" json:"mark_life,omitempty"`
+	MarkTick      uint64 `protobuf:"varint,7,opt,name=mark_tick,json=markTick,proto3" json:"mark_tick,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1129,6 +1150,20 @@ func (x *BeginReply) GetBranches() []*EnlistReply {
 	return nil
 }
 
+func (x *BeginReply) GetMarkLife() uint64 {
+	if x != nil {
+		return x.MarkLife
+	}
+	return 0
+}
+
+func (x *BeginReply) GetMarkTick() uint64 {
+	if x != nil {
+		return x.MarkTick
+	}
+	return 0
+}
+
 type EnlistReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1190,10 +1225,12 @@ func (x *EnlistReply) GetXid() string {
 }
 
 type OutcomeReply struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	State         uint32                 `protobuf:"varint,1,opt,name=state,proto3" json:"state,omitempty"`
-	Cause         uint32                 `protobuf:"varint,2,opt,name=cause,proto3" json:"cause,omitempty"`
-	Hazard        uint32                 `protobuf:"varint,3,opt,name=hazard,proto3" json:"hazard,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	State  uint32                 `protobuf:"varint,1,opt,name=state,proto3" json:"state,omitempty"`
+	Cause  uint32                 `protobuf:"varint,2,opt,name=cause,proto3" json:"cause,omitempty"`
+	Hazard uint32                 `protobuf:"varint,3,opt,name=hazard,proto3" json:"hazard,omitempty"`
+	// As in Outcome.
+	EndedByHand   bool `protobuf:"varint,4,opt,name=ended_by_hand,json=endedByHand,proto3" json:"ended_by_hand,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1247,6 +1284,13 @@ func (x *OutcomeReply) GetHazard() uint32 {
 		return x.Hazard
 	}
 	return 0
+}
+
+func (x *OutcomeReply) GetEndedByHand() bool {
+	if x != nil {
+		return x.EndedByHand
+	}
+	return false
 }
 
 type DoneReply struct {
@@ -1305,13 +1349,15 @@ const file_txmgr_v1_pipe_proto_rawDesc = "" +
 	"\x04vote\x18\n" +
 	" \x01(\v2\x12.txmgr.v1.VoteCallH\x00R\x04vote\x124\n" +
 	"\bdelegate\x18\v \x01(\v2\x16.txmgr.v1.DelegateCallH\x00R\bdelegateB\x06\n" +
-	"\x04call\"\xf9\x01\n" +
+	"\x04call\"\xb3\x02\n" +
 	"\tBeginCall\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\atimeout\x18\x02 \x01(\x03R\atimeout\x127\n" +
 	"\x06labels\x18\x03 \x03(\v2\x1f.txmgr.v1.BeginCall.LabelsEntryR\x06labels\x120\n" +
 	"\bbranches\x18\x04 \x03(\v2\x14.txmgr.v1.EnlistCallR\bbranches\x12\x18\n" +
-	"\asession\x18\x05 \x01(\fR\asession\x1a9\n" +
+	"\asession\x18\x05 \x01(\fR\asession\x12\x1b\n" +
+	"\tmark_life\x18\x06 \x01(\x04R\bmarkLife\x12\x1b\n" +
+	"\tmark_tick\x18\a \x01(\x04R\bmarkTick\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"b\n" +
@@ -1356,7 +1402,7 @@ const file_txmgr_v1_pipe_proto_rawDesc = "" +
 	"\x04done\x18\x05 \x01(\v2\x13.txmgr.v1.DoneReplyH\x00R\x04done\x12)\n" +
 	"\x03get\x18\x06 \x01(\v2\x15.txmgr.v1.TransactionH\x00R\x03get\x12-\n" +
 	"\afailure\x18\a \x01(\v2\x11.txmgr.v1.FailureH\x00R\afailureB\b\n" +
-	"\x06result\"\xb1\x01\n" +
+	"\x06result\"\xeb\x01\n" +
 	"\n" +
 	"BeginReply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x18\n" +
@@ -1364,15 +1410,18 @@ const file_txmgr_v1_pipe_proto_rawDesc = "" +
 	"\x0esurvival_index\x18\x03 \x01(\x04R\rsurvivalIndex\x12\x1f\n" +
 	"\vexpiry_tick\x18\x04 \x01(\x04R\n" +
 	"expiryTick\x121\n" +
-	"\bbranches\x18\x05 \x03(\v2\x15.txmgr.v1.EnlistReplyR\bbranches\"Q\n" +
+	"\bbranches\x18\x05 \x03(\v2\x15.txmgr.v1.EnlistReplyR\bbranches\x12\x1b\n" +
+	"\tmark_life\x18\x06 \x01(\x04R\bmarkLife\x12\x1b\n" +
+	"\tmark_tick\x18\a \x01(\x04R\bmarkTick\"Q\n" +
 	"\vEnlistReply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12 \n" +
 	"\vparticipant\x18\x02 \x01(\tR\vparticipant\x12\x10\n" +
-	"\x03xid\x18\x03 \x01(\tR\x03xid\"R\n" +
+	"\x03xid\x18\x03 \x01(\tR\x03xid\"v\n" +
 	"\fOutcomeReply\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\rR\x05state\x12\x14\n" +
 	"\x05cause\x18\x02 \x01(\rR\x05cause\x12\x16\n" +
-	"\x06hazard\x18\x03 \x01(\rR\x06hazard\"\v\n" +
+	"\x06hazard\x18\x03 \x01(\rR\x06hazard\x12\"\n" +
+	"\rended_by_hand\x18\x04 \x01(\bR\vendedByHand\"\v\n" +
 	"\tDoneReplyB-Z+github.com/txmgr/txmgr/api/txmgr/v1;txmgrv1b\x06proto3"
 
 var (
@@ -1387,31 +1436,34 @@ func file_txmgr_v1_pipe_proto_rawDescGZIP() []byte {
 	return file_txmgr_v1_pipe_proto_rawDescData
 }
 
-var file_txmgr_v1_pipe_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
-var file_txmgr_v1_pipe_proto_goTypes = []any{
-	(*Batch)(nil),        // 0: txmgr.v1.Batch
-	(*Command)(nil),      // 1: txmgr.v1.Command
-	(*BeginCall)(nil),    // 2: txmgr.v1.BeginCall
-	(*EnlistCall)(nil),   // 3: txmgr.v1.EnlistCall
-	(*CommitCall)(nil),   // 4: txmgr.v1.CommitCall
-	(*BranchVote)(nil),   // 5: txmgr.v1.BranchVote
-	(*VoteCall)(nil),     // 6: txmgr.v1.VoteCall
-	(*DelegateCall)(nil), // 7: txmgr.v1.DelegateCall
-	(*RollbackCall)(nil), // 8: txmgr.v1.RollbackCall
-	(*ExtendCall)(nil),   // 9: txmgr.v1.ExtendCall
-	(*DoneCall)(nil),     // 10: txmgr.v1.DoneCall
-	(*BranchAck)(nil),    // 11: txmgr.v1.BranchAck
-	(*GetCall)(nil),      // 12: txmgr.v1.GetCall
-	(*ReplyBatch)(nil),   // 13: txmgr.v1.ReplyBatch
-	(*Reply)(nil),        // 14: txmgr.v1.Reply
-	(*BeginReply)(nil),   // 15: txmgr.v1.BeginReply
-	(*EnlistReply)(nil),  // 16: txmgr.v1.EnlistReply
-	(*OutcomeReply)(nil), // 17: txmgr.v1.OutcomeReply
-	(*DoneReply)(nil),    // 18: txmgr.v1.DoneReply
-	nil,                  // 19: txmgr.v1.BeginCall.LabelsEntry
-	(*Transaction)(nil),  // 20: txmgr.v1.Transaction
-	(*Failure)(nil),      // 21: txmgr.v1.Failure
-}
+var (
+	file_txmgr_v1_pipe_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+	file_txmgr_v1_pipe_proto_goTypes  = []any{
+		(*Batch)(nil),        // 0: txmgr.v1.Batch
+		(*Command)(nil),      // 1: txmgr.v1.Command
+		(*BeginCall)(nil),    // 2: txmgr.v1.BeginCall
+		(*EnlistCall)(nil),   // 3: txmgr.v1.EnlistCall
+		(*CommitCall)(nil),   // 4: txmgr.v1.CommitCall
+		(*BranchVote)(nil),   // 5: txmgr.v1.BranchVote
+		(*VoteCall)(nil),     // 6: txmgr.v1.VoteCall
+		(*DelegateCall)(nil), // 7: txmgr.v1.DelegateCall
+		(*RollbackCall)(nil), // 8: txmgr.v1.RollbackCall
+		(*ExtendCall)(nil),   // 9: txmgr.v1.ExtendCall
+		(*DoneCall)(nil),     // 10: txmgr.v1.DoneCall
+		(*BranchAck)(nil),    // 11: txmgr.v1.BranchAck
+		(*GetCall)(nil),      // 12: txmgr.v1.GetCall
+		(*ReplyBatch)(nil),   // 13: txmgr.v1.ReplyBatch
+		(*Reply)(nil),        // 14: txmgr.v1.Reply
+		(*BeginReply)(nil),   // 15: txmgr.v1.BeginReply
+		(*EnlistReply)(nil),  // 16: txmgr.v1.EnlistReply
+		(*OutcomeReply)(nil), // 17: txmgr.v1.OutcomeReply
+		(*DoneReply)(nil),    // 18: txmgr.v1.DoneReply
+		nil,                  // 19: txmgr.v1.BeginCall.LabelsEntry
+		(*Transaction)(nil),  // 20: txmgr.v1.Transaction
+		(*Failure)(nil),      // 21: txmgr.v1.Failure
+	}
+)
+
 var file_txmgr_v1_pipe_proto_depIdxs = []int32{
 	1,  // 0: txmgr.v1.Batch.commands:type_name -> txmgr.v1.Command
 	2,  // 1: txmgr.v1.Command.begin:type_name -> txmgr.v1.BeginCall

@@ -7,11 +7,12 @@
 package txmgrv1
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 )
 
 const (
@@ -455,16 +456,19 @@ func file_txmgr_v1_session_proto_rawDescGZIP() []byte {
 	return file_txmgr_v1_session_proto_rawDescData
 }
 
-var file_txmgr_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
-var file_txmgr_v1_session_proto_goTypes = []any{
-	(*Session)(nil),              // 0: txmgr.v1.Session
-	(*OpenSessionRequest)(nil),   // 1: txmgr.v1.OpenSessionRequest
-	(*KeepAliveRequest)(nil),     // 2: txmgr.v1.KeepAliveRequest
-	(*CloseSessionRequest)(nil),  // 3: txmgr.v1.CloseSessionRequest
-	(*CloseSessionResponse)(nil), // 4: txmgr.v1.CloseSessionResponse
-	(*ListSessionsRequest)(nil),  // 5: txmgr.v1.ListSessionsRequest
-	(*ListSessionsResponse)(nil), // 6: txmgr.v1.ListSessionsResponse
-}
+var (
+	file_txmgr_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+	file_txmgr_v1_session_proto_goTypes  = []any{
+		(*Session)(nil),              // 0: txmgr.v1.Session
+		(*OpenSessionRequest)(nil),   // 1: txmgr.v1.OpenSessionRequest
+		(*KeepAliveRequest)(nil),     // 2: txmgr.v1.KeepAliveRequest
+		(*CloseSessionRequest)(nil),  // 3: txmgr.v1.CloseSessionRequest
+		(*CloseSessionResponse)(nil), // 4: txmgr.v1.CloseSessionResponse
+		(*ListSessionsRequest)(nil),  // 5: txmgr.v1.ListSessionsRequest
+		(*ListSessionsResponse)(nil), // 6: txmgr.v1.ListSessionsResponse
+	}
+)
+
 var file_txmgr_v1_session_proto_depIdxs = []int32{
 	0, // 0: txmgr.v1.ListSessionsResponse.sessions:type_name -> txmgr.v1.Session
 	1, // 1: txmgr.v1.SessionService.Open:input_type -> txmgr.v1.OpenSessionRequest

@@ -7,11 +7,12 @@
 package txmgrv1
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 )
 
 const (
@@ -22,7 +23,12 @@ const (
 )
 
 type GroupsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only the groups that end at this tick or later; that of an answer's next goes on
+	// behind the answer.
+	From uint64 `protobuf:"varint,1,opt,name=from,proto3" json:"from,omitempty"`
+	// At most this many. 0 means 1,000, and 10,000 is the most.
+	Limit         int32 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -57,6 +63,20 @@ func (*GroupsRequest) Descriptor() ([]byte, []int) {
 	return file_txmgr_v1_timeout_proto_rawDescGZIP(), []int{0}
 }
 
+func (x *GroupsRequest) GetFrom() uint64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *GroupsRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
 type GroupsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The invocations so far.
@@ -64,7 +84,9 @@ type GroupsResponse struct {
 	// Between two invocations.
 	Interval string `protobuf:"bytes,2,opt,name=interval,proto3" json:"interval,omitempty"`
 	// Soonest first.
-	Groups        []*Group `protobuf:"bytes,3,rep,name=groups,proto3" json:"groups,omitempty"`
+	Groups []*Group `protobuf:"bytes,3,rep,name=groups,proto3" json:"groups,omitempty"`
+	// The tick of the first group that did not fit; 0 when all did.
+	Next          uint64 `protobuf:"varint,4,opt,name=next,proto3" json:"next,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -118,6 +140,13 @@ func (x *GroupsResponse) GetGroups() []*Group {
 		return x.Groups
 	}
 	return nil
+}
+
+func (x *GroupsResponse) GetNext() uint64 {
+	if x != nil {
+		return x.Next
+	}
+	return 0
 }
 
 // Group is all the transactions that the same invocation ends.
@@ -193,12 +222,15 @@ var File_txmgr_v1_timeout_proto protoreflect.FileDescriptor
 
 const file_txmgr_v1_timeout_proto_rawDesc = "" +
 	"\n" +
-	"\x16txmgr/v1/timeout.proto\x12\btxmgr.v1\"\x0f\n" +
-	"\rGroupsRequest\"i\n" +
+	"\x16txmgr/v1/timeout.proto\x12\btxmgr.v1\"9\n" +
+	"\rGroupsRequest\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\x04R\x04from\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\x05R\x05limit\"}\n" +
 	"\x0eGroupsResponse\x12\x12\n" +
 	"\x04tick\x18\x01 \x01(\x04R\x04tick\x12\x1a\n" +
 	"\binterval\x18\x02 \x01(\tR\binterval\x12'\n" +
-	"\x06groups\x18\x03 \x03(\v2\x0f.txmgr.v1.GroupR\x06groups\"\xa3\x01\n" +
+	"\x06groups\x18\x03 \x03(\v2\x0f.txmgr.v1.GroupR\x06groups\x12\x12\n" +
+	"\x04next\x18\x04 \x01(\x04R\x04next\"\xa3\x01\n" +
 	"\x05Group\x12 \n" +
 	"\vexpiry_tick\x18\x01 \x01(\x04R\vexpiry_tick\x124\n" +
 	"\x15remaining_invocations\x18\x02 \x01(\x04R\x15remaining_invocations\x12\x1e\n" +
@@ -221,12 +253,15 @@ func file_txmgr_v1_timeout_proto_rawDescGZIP() []byte {
 	return file_txmgr_v1_timeout_proto_rawDescData
 }
 
-var file_txmgr_v1_timeout_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
-var file_txmgr_v1_timeout_proto_goTypes = []any{
-	(*GroupsRequest)(nil),  // 0: txmgr.v1.GroupsRequest
-	(*GroupsResponse)(nil), // 1: txmgr.v1.GroupsResponse
-	(*Group)(nil),          // 2: txmgr.v1.Group
-}
+var (
+	file_txmgr_v1_timeout_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+	file_txmgr_v1_timeout_proto_goTypes  = []any{
+		(*GroupsRequest)(nil),  // 0: txmgr.v1.GroupsRequest
+		(*GroupsResponse)(nil), // 1: txmgr.v1.GroupsResponse
+		(*Group)(nil),          // 2: txmgr.v1.Group
+	}
+)
+
 var file_txmgr_v1_timeout_proto_depIdxs = []int32{
 	2, // 0: txmgr.v1.GroupsResponse.groups:type_name -> txmgr.v1.Group
 	0, // 1: txmgr.v1.TimeoutService.Groups:input_type -> txmgr.v1.GroupsRequest

@@ -7,11 +7,12 @@
 package txmgrv1
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 )
 
 const (
@@ -482,16 +483,19 @@ func file_txmgr_v1_token_proto_rawDescGZIP() []byte {
 	return file_txmgr_v1_token_proto_rawDescData
 }
 
-var file_txmgr_v1_token_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
-var file_txmgr_v1_token_proto_goTypes = []any{
-	(*Token)(nil),               // 0: txmgr.v1.Token
-	(*CreateTokenRequest)(nil),  // 1: txmgr.v1.CreateTokenRequest
-	(*CreateTokenResponse)(nil), // 2: txmgr.v1.CreateTokenResponse
-	(*ListTokensRequest)(nil),   // 3: txmgr.v1.ListTokensRequest
-	(*ListTokensResponse)(nil),  // 4: txmgr.v1.ListTokensResponse
-	(*RevokeTokenRequest)(nil),  // 5: txmgr.v1.RevokeTokenRequest
-	(*RevokeTokenResponse)(nil), // 6: txmgr.v1.RevokeTokenResponse
-}
+var (
+	file_txmgr_v1_token_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+	file_txmgr_v1_token_proto_goTypes  = []any{
+		(*Token)(nil),               // 0: txmgr.v1.Token
+		(*CreateTokenRequest)(nil),  // 1: txmgr.v1.CreateTokenRequest
+		(*CreateTokenResponse)(nil), // 2: txmgr.v1.CreateTokenResponse
+		(*ListTokensRequest)(nil),   // 3: txmgr.v1.ListTokensRequest
+		(*ListTokensResponse)(nil),  // 4: txmgr.v1.ListTokensResponse
+		(*RevokeTokenRequest)(nil),  // 5: txmgr.v1.RevokeTokenRequest
+		(*RevokeTokenResponse)(nil), // 6: txmgr.v1.RevokeTokenResponse
+	}
+)
+
 var file_txmgr_v1_token_proto_depIdxs = []int32{
 	0, // 0: txmgr.v1.CreateTokenResponse.token:type_name -> txmgr.v1.Token
 	0, // 1: txmgr.v1.ListTokensResponse.tokens:type_name -> txmgr.v1.Token

@@ -7,11 +7,12 @@
 package txmgrv1
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 )
 
 const (
@@ -24,7 +25,9 @@ const (
 // BeginRequest: every field may be left out.
 type BeginRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Made by the coordinator when empty. Give one to be able to repeat the call.
+	// Made by the coordinator when empty. Give one to be able to repeat the call: it
+	// is answered as before, or, when the outcome may have been forgotten since, with
+	// the kind "forgotten", and never begins anew.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// For people. At most 128 bytes.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
@@ -36,7 +39,11 @@ type BeginRequest struct {
 	Branches []*Enlistment `protobuf:"bytes,5,rep,name=branches,proto3" json:"branches,omitempty"`
 	// The client's session that the transaction is part of, if any; see
 	// SessionService.
-	Session       string `protobuf:"bytes,6,opt,name=session,proto3" json:"session,omitempty"`
+	Session string `protobuf:"bytes,6,opt,name=session,proto3" json:"session,omitempty"`
+	// The mark that was known when the id was made, from the answer to an earlier
+	// begin. It belongs to the id: the same in every begin of it. Empty: not known;
+	// then the time in the id counts, which may be wrong by a minute.
+	Mark          string `protobuf:"bytes,7,opt,name=mark,proto3" json:"mark,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -109,6 +116,13 @@ func (x *BeginRequest) GetBranches() []*Enlistment {
 func (x *BeginRequest) GetSession() string {
 	if x != nil {
 		return x.Session
+	}
+	return ""
+}
+
+func (x *BeginRequest) GetMark() string {
+	if x != nil {
+		return x.Mark
 	}
 	return ""
 }
@@ -186,7 +200,9 @@ type BeginResponse struct {
 	// The invocation that ends it.
 	ExpiryTick uint64 `protobuf:"varint,4,opt,name=expiry_tick,proto3" json:"expiry_tick,omitempty"`
 	// In the order of BeginRequest.branches.
-	Branches      []*Branch `protobuf:"bytes,5,rep,name=branches,proto3" json:"branches,omitempty"`
+	Branches []*Branch `protobuf:"bytes,5,rep,name=branches,proto3" json:"branches,omitempty"`
+	// To be given with ids that are made from now on.
+	Mark          string `protobuf:"bytes,6,opt,name=mark,proto3" json:"mark,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -254,6 +270,13 @@ func (x *BeginResponse) GetBranches() []*Branch {
 		return x.Branches
 	}
 	return nil
+}
+
+func (x *BeginResponse) GetMark() string {
+	if x != nil {
+		return x.Mark
+	}
+	return ""
 }
 
 // Branch is what an enlistment gives back.
@@ -451,7 +474,8 @@ func (x *CommitRequest) GetOwnPhaseTwo() bool {
 type Vote struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Branch string                 `protobuf:"bytes,1,opt,name=branch,proto3" json:"branch,omitempty"`
-	// prepared, read-only or no.
+	// prepared, read-only, no, or ended-by-hand: statements of the application's own
+	// have ended the branch.
 	Vote          string `protobuf:"bytes,2,opt,name=vote,proto3" json:"vote,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -738,7 +762,10 @@ type Outcome struct {
 	Cause string `protobuf:"bytes,2,opt,name=cause,proto3" json:"cause,omitempty"`
 	// Set when a branch ended, or may have ended, otherwise than decided:
 	// committed, rolled-back, mixed, unknown.
-	Hazard        string `protobuf:"bytes,3,opt,name=hazard,proto3" json:"hazard,omitempty"`
+	Hazard string `protobuf:"bytes,3,opt,name=hazard,proto3" json:"hazard,omitempty"`
+	// Statements of the application's own ended a branch: when the transaction is
+	// rolled back, something of it may be applied nevertheless. Left out when not.
+	EndedByHand   *bool `protobuf:"varint,4,opt,name=ended_by_hand,proto3,oneof" json:"ended_by_hand,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -792,6 +819,13 @@ func (x *Outcome) GetHazard() string {
 		return x.Hazard
 	}
 	return ""
+}
+
+func (x *Outcome) GetEndedByHand() bool {
+	if x != nil && x.EndedByHand != nil {
+		return *x.EndedByHand
+	}
+	return false
 }
 
 type DoneRequest struct {
@@ -989,14 +1023,19 @@ type Filter struct {
 	Participant string `protobuf:"bytes,2,opt,name=participant,proto3" json:"participant,omitempty"`
 	// Began at least this long ago.
 	OlderThan string `protobuf:"bytes,3,opt,name=older_than,proto3" json:"older_than,omitempty"`
-	// Undecided and at most this far from its deadline.
+	// Undecided and at most this far from its deadline; not those whose decision is
+	// delegated, which a deadline does not end.
 	ExpiresWithin string `protobuf:"bytes,4,opt,name=expires_within,proto3" json:"expires_within,omitempty"`
 	// Has all of these.
 	Labels map[string]string `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The id begins so.
 	Prefix string `protobuf:"bytes,6,opt,name=prefix,proto3" json:"prefix,omitempty"`
-	// At most this many; 0 means 1,000.
-	Limit         int32 `protobuf:"varint,7,opt,name=limit,proto3" json:"limit,omitempty"`
+	// At most this many, the newest ones: those with the highest ids. 0 means 1,000, and
+	// 100,000 is the most.
+	Limit int32 `protobuf:"varint,7,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Only those whose id is before this one, which need not exist: the id of the first
+	// one of a list gives the list before that.
+	Before        string `protobuf:"bytes,8,opt,name=before,proto3" json:"before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1078,6 +1117,13 @@ func (x *Filter) GetLimit() int32 {
 		return x.Limit
 	}
 	return 0
+}
+
+func (x *Filter) GetBefore() string {
+	if x != nil {
+		return x.Before
+	}
+	return ""
 }
 
 type ListResponse struct {
@@ -1284,14 +1330,15 @@ var File_txmgr_v1_transaction_proto protoreflect.FileDescriptor
 
 const file_txmgr_v1_transaction_proto_rawDesc = "" +
 	"\n" +
-	"\x1atxmgr/v1/transaction.proto\x12\btxmgr.v1\x1a\x13txmgr/v1/info.proto\x1a\x13txmgr/v1/pipe.proto\"\x8f\x02\n" +
+	"\x1atxmgr/v1/transaction.proto\x12\btxmgr.v1\x1a\x13txmgr/v1/info.proto\x1a\x13txmgr/v1/pipe.proto\"\xa3\x02\n" +
 	"\fBeginRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
 	"\atimeout\x18\x03 \x01(\tR\atimeout\x12:\n" +
 	"\x06labels\x18\x04 \x03(\v2\".txmgr.v1.BeginRequest.LabelsEntryR\x06labels\x120\n" +
 	"\bbranches\x18\x05 \x03(\v2\x14.txmgr.v1.EnlistmentR\bbranches\x12\x18\n" +
-	"\asession\x18\x06 \x01(\tR\asession\x1a9\n" +
+	"\asession\x18\x06 \x01(\tR\asession\x12\x12\n" +
+	"\x04mark\x18\a \x01(\tR\x04mark\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"b\n" +
@@ -1299,13 +1346,14 @@ const file_txmgr_v1_transaction_proto_rawDesc = "" +
 	"Enlistment\x12 \n" +
 	"\vparticipant\x18\x01 \x01(\tR\vparticipant\x12\x18\n" +
 	"\apayload\x18\x02 \x01(\fR\apayload\x12\x18\n" +
-	"\asession\x18\x03 \x01(\tR\asession\"\xb1\x01\n" +
+	"\asession\x18\x03 \x01(\tR\asession\"\xc5\x01\n" +
 	"\rBeginResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\atimeout\x18\x02 \x01(\tR\atimeout\x12&\n" +
 	"\x0esurvival_index\x18\x03 \x01(\x04R\x0esurvival_index\x12 \n" +
 	"\vexpiry_tick\x18\x04 \x01(\x04R\vexpiry_tick\x12,\n" +
-	"\bbranches\x18\x05 \x03(\v2\x10.txmgr.v1.BranchR\bbranches\"L\n" +
+	"\bbranches\x18\x05 \x03(\v2\x10.txmgr.v1.BranchR\bbranches\x12\x12\n" +
+	"\x04mark\x18\x06 \x01(\tR\x04mark\"L\n" +
 	"\x06Branch\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
 	"\vparticipant\x18\x02 \x01(\tR\vparticipant\x12\x10\n" +
@@ -1335,11 +1383,13 @@ const file_txmgr_v1_transaction_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"9\n" +
 	"\rExtendRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
-	"\atimeout\x18\x02 \x01(\tR\atimeout\"M\n" +
+	"\atimeout\x18\x02 \x01(\tR\atimeout\"\x8a\x01\n" +
 	"\aOutcome\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
 	"\x05cause\x18\x02 \x01(\tR\x05cause\x12\x16\n" +
-	"\x06hazard\x18\x03 \x01(\tR\x06hazard\"@\n" +
+	"\x06hazard\x18\x03 \x01(\tR\x06hazard\x12)\n" +
+	"\rended_by_hand\x18\x04 \x01(\bH\x00R\rended_by_hand\x88\x01\x01B\x10\n" +
+	"\x0e_ended_by_hand\"@\n" +
 	"\vDoneRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
 	"\x04acks\x18\x02 \x03(\v2\r.txmgr.v1.AckR\x04acks\"3\n" +
@@ -1349,7 +1399,7 @@ const file_txmgr_v1_transaction_proto_rawDesc = "" +
 	"\fDoneResponse\"\x1c\n" +
 	"\n" +
 	"GetRequest\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"\xa9\x02\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\xc1\x02\n" +
 	"\x06Filter\x12\x16\n" +
 	"\x06states\x18\x01 \x03(\tR\x06states\x12 \n" +
 	"\vparticipant\x18\x02 \x01(\tR\vparticipant\x12\x1e\n" +
@@ -1359,7 +1409,8 @@ const file_txmgr_v1_transaction_proto_rawDesc = "" +
 	"\x0eexpires_within\x18\x04 \x01(\tR\x0eexpires_within\x124\n" +
 	"\x06labels\x18\x05 \x03(\v2\x1c.txmgr.v1.Filter.LabelsEntryR\x06labels\x12\x16\n" +
 	"\x06prefix\x18\x06 \x01(\tR\x06prefix\x12\x14\n" +
-	"\x05limit\x18\a \x01(\x05R\x05limit\x1a9\n" +
+	"\x05limit\x18\a \x01(\x05R\x05limit\x12\x16\n" +
+	"\x06before\x18\b \x01(\tR\x06before\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"I\n" +
@@ -1404,34 +1455,37 @@ func file_txmgr_v1_transaction_proto_rawDescGZIP() []byte {
 	return file_txmgr_v1_transaction_proto_rawDescData
 }
 
-var file_txmgr_v1_transaction_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
-var file_txmgr_v1_transaction_proto_goTypes = []any{
-	(*BeginRequest)(nil),    // 0: txmgr.v1.BeginRequest
-	(*Enlistment)(nil),      // 1: txmgr.v1.Enlistment
-	(*BeginResponse)(nil),   // 2: txmgr.v1.BeginResponse
-	(*Branch)(nil),          // 3: txmgr.v1.Branch
-	(*EnlistRequest)(nil),   // 4: txmgr.v1.EnlistRequest
-	(*CommitRequest)(nil),   // 5: txmgr.v1.CommitRequest
-	(*Vote)(nil),            // 6: txmgr.v1.Vote
-	(*VoteRequest)(nil),     // 7: txmgr.v1.VoteRequest
-	(*DelegateRequest)(nil), // 8: txmgr.v1.DelegateRequest
-	(*RollbackRequest)(nil), // 9: txmgr.v1.RollbackRequest
-	(*ExtendRequest)(nil),   // 10: txmgr.v1.ExtendRequest
-	(*Outcome)(nil),         // 11: txmgr.v1.Outcome
-	(*DoneRequest)(nil),     // 12: txmgr.v1.DoneRequest
-	(*Ack)(nil),             // 13: txmgr.v1.Ack
-	(*DoneResponse)(nil),    // 14: txmgr.v1.DoneResponse
-	(*GetRequest)(nil),      // 15: txmgr.v1.GetRequest
-	(*Filter)(nil),          // 16: txmgr.v1.Filter
-	(*ListResponse)(nil),    // 17: txmgr.v1.ListResponse
-	(*WaitRequest)(nil),     // 18: txmgr.v1.WaitRequest
-	(*Event)(nil),           // 19: txmgr.v1.Event
-	nil,                     // 20: txmgr.v1.BeginRequest.LabelsEntry
-	nil,                     // 21: txmgr.v1.Filter.LabelsEntry
-	(*Transaction)(nil),     // 22: txmgr.v1.Transaction
-	(*Batch)(nil),           // 23: txmgr.v1.Batch
-	(*ReplyBatch)(nil),      // 24: txmgr.v1.ReplyBatch
-}
+var (
+	file_txmgr_v1_transaction_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+	file_txmgr_v1_transaction_proto_goTypes  = []any{
+		(*BeginRequest)(nil),    // 0: txmgr.v1.BeginRequest
+		(*Enlistment)(nil),      // 1: txmgr.v1.Enlistment
+		(*BeginResponse)(nil),   // 2: txmgr.v1.BeginResponse
+		(*Branch)(nil),          // 3: txmgr.v1.Branch
+		(*EnlistRequest)(nil),   // 4: txmgr.v1.EnlistRequest
+		(*CommitRequest)(nil),   // 5: txmgr.v1.CommitRequest
+		(*Vote)(nil),            // 6: txmgr.v1.Vote
+		(*VoteRequest)(nil),     // 7: txmgr.v1.VoteRequest
+		(*DelegateRequest)(nil), // 8: txmgr.v1.DelegateRequest
+		(*RollbackRequest)(nil), // 9: txmgr.v1.RollbackRequest
+		(*ExtendRequest)(nil),   // 10: txmgr.v1.ExtendRequest
+		(*Outcome)(nil),         // 11: txmgr.v1.Outcome
+		(*DoneRequest)(nil),     // 12: txmgr.v1.DoneRequest
+		(*Ack)(nil),             // 13: txmgr.v1.Ack
+		(*DoneResponse)(nil),    // 14: txmgr.v1.DoneResponse
+		(*GetRequest)(nil),      // 15: txmgr.v1.GetRequest
+		(*Filter)(nil),          // 16: txmgr.v1.Filter
+		(*ListResponse)(nil),    // 17: txmgr.v1.ListResponse
+		(*WaitRequest)(nil),     // 18: txmgr.v1.WaitRequest
+		(*Event)(nil),           // 19: txmgr.v1.Event
+		nil,                     // 20: txmgr.v1.BeginRequest.LabelsEntry
+		nil,                     // 21: txmgr.v1.Filter.LabelsEntry
+		(*Transaction)(nil),     // 22: txmgr.v1.Transaction
+		(*Batch)(nil),           // 23: txmgr.v1.Batch
+		(*ReplyBatch)(nil),      // 24: txmgr.v1.ReplyBatch
+	}
+)
+
 var file_txmgr_v1_transaction_proto_depIdxs = []int32{
 	20, // 0: txmgr.v1.BeginRequest.labels:type_name -> txmgr.v1.BeginRequest.LabelsEntry
 	1,  // 1: txmgr.v1.BeginRequest.branches:type_name -> txmgr.v1.Enlistment
@@ -1481,6 +1535,7 @@ func file_txmgr_v1_transaction_proto_init() {
 	}
 	file_txmgr_v1_info_proto_init()
 	file_txmgr_v1_pipe_proto_init()
+	file_txmgr_v1_transaction_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -5,12 +5,13 @@
 package txmgrv1connect
 
 import (
-	connect "connectrpc.com/connect"
 	context "context"
 	errors "errors"
-	v1 "github.com/txmgr/txmgr/api/txmgr/v1"
 	http "net/http"
 	strings "strings"
+
+	connect "connectrpc.com/connect"
+	v1 "github.com/txmgr/txmgr/api/txmgr/v1"
 )
 
 // This is a compile-time assertion to ensure that this generated file and the connect package are

@@ -5,12 +5,13 @@
 package txmgrv1connect
 
 import (
-	connect "connectrpc.com/connect"
 	context "context"
 	errors "errors"
-	v1 "github.com/txmgr/txmgr/api/txmgr/v1"
 	http "net/http"
 	strings "strings"
+
+	connect "connectrpc.com/connect"
+	v1 "github.com/txmgr/txmgr/api/txmgr/v1"
 )
 
 // This is a compile-time assertion to ensure that this generated file and the connect package are
@@ -51,7 +52,7 @@ const (
 type ParticipantServiceClient interface {
 	// Add registers a participant, or changes the settings of a known one of the
 	// same kind.
-	Add(context.Context, *v1.Participant) (*v1.AddResponse, error)
+	Add(context.Context, *v1.AddRequest) (*v1.AddResponse, error)
 	// List shows all participants and their health as this node sees it.
 	List(context.Context, *v1.ListParticipantsRequest) (*v1.ListParticipantsResponse, error)
 	// Test asks the participant whether it can take part: reachable, configured
@@ -76,7 +77,7 @@ func NewParticipantServiceClient(httpClient connect.HTTPClient, baseURL string, 
 	baseURL = strings.TrimRight(baseURL, "/")
 	participantServiceMethods := v1.File_txmgr_v1_participant_proto.Services().ByName("ParticipantService").Methods()
 	return &participantServiceClient{
-		add: connect.NewClient[v1.Participant, v1.AddResponse](
+		add: connect.NewClient[v1.AddRequest, v1.AddResponse](
 			httpClient,
 			baseURL+ParticipantServiceAddProcedure,
 			connect.WithSchema(participantServiceMethods.ByName("Add")),
@@ -113,7 +114,7 @@ func NewParticipantServiceClient(httpClient connect.HTTPClient, baseURL string, 
 
 // participantServiceClient implements ParticipantServiceClient.
 type participantServiceClient struct {
-	add    *connect.Client[v1.Participant, v1.AddResponse]
+	add    *connect.Client[v1.AddRequest, v1.AddResponse]
 	list   *connect.Client[v1.ListParticipantsRequest, v1.ListParticipantsResponse]
 	test   *connect.Client[v1.TestRequest, v1.TestResponse]
 	pools  *connect.Client[v1.PoolsRequest, v1.PoolsResponse]
@@ -121,7 +122,7 @@ type participantServiceClient struct {
 }
 
 // Add calls txmgr.v1.ParticipantService.Add.
-func (c *participantServiceClient) Add(ctx context.Context, req *v1.Participant) (*v1.AddResponse, error) {
+func (c *participantServiceClient) Add(ctx context.Context, req *v1.AddRequest) (*v1.AddResponse, error) {
 	response, err := c.add.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
@@ -169,7 +170,7 @@ func (c *participantServiceClient) Remove(ctx context.Context, req *v1.RemoveReq
 type ParticipantServiceHandler interface {
 	// Add registers a participant, or changes the settings of a known one of the
 	// same kind.
-	Add(context.Context, *v1.Participant) (*v1.AddResponse, error)
+	Add(context.Context, *v1.AddRequest) (*v1.AddResponse, error)
 	// List shows all participants and their health as this node sees it.
 	List(context.Context, *v1.ListParticipantsRequest) (*v1.ListParticipantsResponse, error)
 	// Test asks the participant whether it can take part: reachable, configured
@@ -243,7 +244,7 @@ func NewParticipantServiceHandler(svc ParticipantServiceHandler, opts ...connect
 // UnimplementedParticipantServiceHandler returns CodeUnimplemented from all methods.
 type UnimplementedParticipantServiceHandler struct{}
 
-func (UnimplementedParticipantServiceHandler) Add(context.Context, *v1.Participant) (*v1.AddResponse, error) {
+func (UnimplementedParticipantServiceHandler) Add(context.Context, *v1.AddRequest) (*v1.AddResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("txmgr.v1.ParticipantService.Add is not implemented"))
 }
 

@@ -5,12 +5,13 @@
 package txmgrv1connect
 
 import (
-	connect "connectrpc.com/connect"
 	context "context"
 	errors "errors"
-	v1 "github.com/txmgr/txmgr/api/txmgr/v1"
 	http "net/http"
 	strings "strings"
+
+	connect "connectrpc.com/connect"
+	v1 "github.com/txmgr/txmgr/api/txmgr/v1"
 )
 
 // This is a compile-time assertion to ensure that this generated file and the connect package are
@@ -81,7 +82,9 @@ type TransactionServiceClient interface {
 	Rollback(context.Context, *v1.RollbackRequest) (*v1.Outcome, error)
 	// Vote hands in the votes of some branches; the rest comes with Commit. A no
 	// decides to roll back. The last vote that a preparing transaction misses
-	// decides too.
+	// decides too. Ended-by-hand decides as a no does, and is taken after a rollback
+	// was decided, too: from then on every call is answered so that would be told
+	// that nothing was applied.
 	Vote(context.Context, *v1.VoteRequest) (*v1.Outcome, error)
 	// Delegate leaves the decision to the transaction's only branch, which the
 	// application is about to commit in one phase. From then on nobody else
@@ -339,7 +342,9 @@ type TransactionServiceHandler interface {
 	Rollback(context.Context, *v1.RollbackRequest) (*v1.Outcome, error)
 	// Vote hands in the votes of some branches; the rest comes with Commit. A no
 	// decides to roll back. The last vote that a preparing transaction misses
-	// decides too.
+	// decides too. Ended-by-hand decides as a no does, and is taken after a rollback
+	// was decided, too: from then on every call is answered so that would be told
+	// that nothing was applied.
 	Vote(context.Context, *v1.VoteRequest) (*v1.Outcome, error)
 	// Delegate leaves the decision to the transaction's only branch, which the
 	// application is about to commit in one phase. From then on nobody else

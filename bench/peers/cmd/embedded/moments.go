@@ -79,7 +79,7 @@ func (w *worker) group(ctx context.Context, count, branches int, lead time.Durat
 	if err := w.begin(ctx, count-1, branches, func(int) time.Duration { return time.Until(deadline) }); err != nil {
 		return nil, fmt.Errorf("a longer -lead may help: %w", err)
 	}
-	g, err := w.node.Groups(ctx)
+	g, err := w.node.Groups(ctx, txn.GroupRange{})
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (w *worker) aim(ctx context.Context, branches int, lead time.Duration) (exp
 	if err != nil {
 		return 0, at, 0, err
 	}
-	g, err := w.node.Groups(ctx)
+	g, err := w.node.Groups(ctx, txn.GroupRange{})
 	if err != nil {
 		return 0, at, 0, err
 	}

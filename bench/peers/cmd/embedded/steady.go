@@ -135,7 +135,7 @@ func (w *worker) memory() (*memory, error) {
 }
 
 func (w *worker) idle(ctx context.Context, span time.Duration) (*idle, error) {
-	groups, err := w.node.Groups(ctx)
+	groups, err := w.node.Groups(ctx, txn.GroupRange{})
 	if err != nil {
 		return nil, err
 	}

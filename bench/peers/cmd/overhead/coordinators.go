@@ -30,7 +30,7 @@ const (
 // manager is a coordinator, as this program needs it.
 type manager interface {
 	txn.Manager
-	AddParticipant(ctx context.Context, p txn.Participant) error
+	AddParticipant(ctx context.Context, p txn.Participant, by, reason string) error
 	Status(ctx context.Context) (txn.Status, error)
 	Close() error
 }
@@ -38,8 +38,8 @@ type manager interface {
 // register makes the databases known to a coordinator.
 func register(ctx context.Context, m manager, p *pools) error {
 	return errors.Join(
-		m.AddParticipant(ctx, txn.Participant{Name: bankName, Kind: postgres.Kind, Settings: map[string]string{"dsn": p.pgDSN}}),
-		m.AddParticipant(ctx, txn.Participant{Name: stockName, Kind: mariadb.Kind, Settings: map[string]string{"dsn": p.myDSN}}),
+		m.AddParticipant(ctx, txn.Participant{Name: bankName, Kind: postgres.Kind, Settings: map[string]string{"dsn": p.pgDSN}}, "", ""),
+		m.AddParticipant(ctx, txn.Participant{Name: stockName, Kind: mariadb.Kind, Settings: map[string]string{"dsn": p.myDSN}}, "", ""),
 	)
 }
 

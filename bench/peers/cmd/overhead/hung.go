@@ -125,9 +125,9 @@ func (b *brink) run(ctx context.Context) (e expiration, err error) {
 		return e, err
 	}
 	defer func() { err = errors.Join(err, b.server.Close()) }()
-	err = b.server.AddParticipant(ctx, txn.Participant{Name: bankName, Kind: postgres.Kind, Settings: map[string]string{"dsn": b.pg.DSN(bankName)}})
+	err = b.server.AddParticipant(ctx, txn.Participant{Name: bankName, Kind: postgres.Kind, Settings: map[string]string{"dsn": b.pg.DSN(bankName)}}, "", "")
 	if err == nil && (b.Others > 0 || b.Same) {
-		err = b.server.AddParticipant(ctx, txn.Participant{Name: deafName, Kind: mariadb.Kind, Settings: map[string]string{"dsn": b.deaf.dsn()}})
+		err = b.server.AddParticipant(ctx, txn.Participant{Name: deafName, Kind: mariadb.Kind, Settings: map[string]string{"dsn": b.deaf.dsn()}}, "", "")
 	}
 	if err != nil {
 		return e, err

@@ -23,7 +23,7 @@ func (w *worker) group(ctx context.Context, count int, lead time.Duration) (*Gro
 		return nil, err
 	}
 	filling := time.Since(began)
-	g, err := w.node.Groups(ctx)
+	g, err := w.node.Groups(ctx, txn.GroupRange{})
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func (w *worker) aim(ctx context.Context, lead time.Duration) (b txn.Begun, at t
 		return b, at, 0, err
 	}
 	now := time.Now() // before it is asked: what is measured from here is rather too long
-	g, err := w.node.Groups(ctx)
+	g, err := w.node.Groups(ctx, txn.GroupRange{})
 	if err != nil {
 		return b, at, 0, err
 	}

@@ -6,8 +6,10 @@
 //
 // # Invariants
 //
-//  1. Nothing that is there is ever changed. A run that was interrupted is completed
-//     by the next one, and a later run adds what it names and is missing.
+//  1. Nothing that is there is ever changed, except that nodes of a run are added to the
+//     addresses in the environment of clients that were made before. A run that was
+//     interrupted is completed by the next one, and a later run adds what it names and is
+//     missing.
 //  2. Keys and tokens are made with mode 0600, in directories of mode 0700, and are
 //     never printed.
 //  3. The directory of a node is all that its machine needs: it can be copied there.

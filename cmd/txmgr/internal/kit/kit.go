@@ -27,6 +27,8 @@ type File struct {
 	Path string `json:"path"`
 	What string `json:"what"`
 	Made bool   `json:"made"` // otherwise it was there
+	// Changed says that it was there, and nodes were added to it.
+	Changed bool `json:"changed"`
 }
 
 // MaxNodes is the most nodes of a plan.
@@ -63,7 +65,7 @@ func Make(p Plan) ([]File, error) {
 			return k.files, fmt.Errorf("client %s: %w", c, err)
 		}
 	}
-	return k.files, nil
+	return k.files, k.extend()
 }
 
 func (p Plan) check() error {
@@ -176,7 +178,7 @@ func (k *kit) write(path, what string, data []byte, mode fs.FileMode) error {
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if errors.Is(err, fs.ErrExist) {
-		k.files = append(k.files, File{path, what, false})
+		k.files = append(k.files, File{Path: path, What: what})
 		return nil
 	}
 	if err != nil {
@@ -186,7 +188,7 @@ func (k *kit) write(path, what string, data []byte, mode fs.FileMode) error {
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return errors.Join(err, os.Remove(path))
 	}
-	k.files = append(k.files, File{path, what, true})
+	k.files = append(k.files, File{Path: path, What: what, Made: true})
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package output
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,6 +54,9 @@ func Explain(err error) *Failure {
 		f.State = whereabouts(e)
 	}
 	f.Next = advice(f.Code, e)
+	if e != nil && !e.ID.IsZero() && (errors.Is(err, txn.ErrHazard) || errors.Is(err, txn.ErrEndedByHand)) {
+		f.Next = "look at the data before doing it again: txmgr doubt explain " + e.ID.String()
+	}
 	if said := (*txn.Error)(nil); f.Code == txn.CodeUnavailable && e != nil && errors.As(e.Err, &said) {
 		f.Next = "try again; see who leads: txmgr cluster status" // a node has answered
 	}
@@ -81,7 +85,7 @@ func split(e *txn.Error) (what, cause string) {
 		txn.CauseOperator:       "an operator rolled it back",
 	}[e.Cause]
 	switch {
-	case why == "":
+	case why == "", e.Cause == txn.CauseVoteNo && errors.Is(e, txn.ErrEndedByHand):
 		return what, detail
 	case detail == "":
 		return what, why
@@ -92,6 +96,12 @@ func split(e *txn.Error) (what, cause string) {
 func whereabouts(e *txn.Error) string {
 	if e.State == 0 {
 		return ""
+	}
+	if e.Hazard != 0 {
+		return fmt.Sprintf("%v, hazard %v: %s", e.State, e.Hazard, Meaning(e.State, e.Hazard))
+	}
+	if errors.Is(e, txn.ErrEndedByHand) {
+		return e.State.String() + ": the other branches are rolled back, or will be"
 	}
 	if e.State.Finished() && !errors.Is(e, txn.ErrRolledBack) {
 		return e.State.String() // whether every branch ended so, the error does not know
@@ -109,6 +119,19 @@ func Meaning(s txn.State, h txn.Hazard) string {
 		return "decided, but it is not known how a branch ended"
 	}
 	return "decided, but a branch ended otherwise"
+}
+
+// InfoMeaning is [Meaning] of a transaction, which may have a branch that statements of the
+// application's own have ended.
+func InfoMeaning(i txn.Info) string {
+	if i.EndedByHand() && i.Hazard == 0 && i.State.Decided() && !i.State.Commits() {
+		return "decided to roll back, but statements of the application's own ended a branch: what came after that may be committed"
+	}
+	hazard := i.Hazard
+	for _, b := range i.Branches {
+		hazard = cmp.Or(hazard, b.Hazard) // that a person has forgotten it does not change the data
+	}
+	return Meaning(i.State, hazard)
 }
 
 // StateMeaning says what a state means to somebody who waits for it.
@@ -130,6 +153,9 @@ func StateMeaning(s txn.State) string {
 	return "unknown"
 }
 
+// Unreachable is what to do when no coordinator gave an answer.
+const Unreachable = "check the address, --address or TXMGR_ADDR, and that a server runs there"
+
 // advice says what to do about an error of which only the code is known.
 func advice(code txn.Code, e *txn.Error) string {
 	id := "TX"
@@ -149,7 +175,7 @@ func advice(code txn.Code, e *txn.Error) string {
 	case txn.CodeTimedOut:
 		return "it goes on: txmgr wait " + id
 	case txn.CodeUnavailable:
-		return "--address or TXMGR_ADDR names the coordinator; txmgr dev starts one"
+		return Unreachable
 	case txn.CodeDenied:
 		return "--token-file or TXMGR_TOKEN says who you are; ask whoever runs the coordinator for a token"
 	}

@@ -185,6 +185,13 @@ func TestFailures(t *testing.T) {
 			"error: commit tx_01k9x3v7h2m8qf4r6t0bz5n1de: outcome in doubt\n cause: unavailable\n" +
 				" next:  ask again: txmgr inspect tx_01k9x3v7h2m8qf4r6t0bz5n1de\n",
 		},
+		{
+			"ended by hand", &txn.Error{Op: "commit", ID: id, State: txn.RolledBack, Cause: txn.CauseClient, Hazard: txn.HazardCommitted, Err: txn.ErrEndedByHand}, 4,
+			"error: commit tx_01k9x3v7h2m8qf4r6t0bz5n1de: branch was, or may have been, ended by statements of the application's own\n" +
+				" cause: the application rolled it back\n" +
+				" state: rolled-back, hazard committed: decided, but a branch ended otherwise\n" +
+				" next:  look at the data before doing it again: txmgr doubt explain tx_01k9x3v7h2m8qf4r6t0bz5n1de\n",
+		},
 		{"ready made", fmt.Errorf("about to: %w", output.Usage("do it so", "not %q", "so")), 2, "error: not \"so\"\n next:  do it so\n"},
 		{"hostile", errors.New("a\x1b[2Jb\n next:  lie"), 1, "error: a\\x1b[2Jb\n        next:  lie\n"},
 		{"interrupted", fmt.Errorf("wait: %w", context.Canceled), 130, "error: interrupted\n"},
@@ -288,6 +295,29 @@ func TestMeaningWithAHazard(t *testing.T) {
 	for h, want := range map[txn.Hazard]string{0: "applied on every", txn.HazardUnknown: "not known", txn.HazardMixed: "otherwise"} {
 		if got := output.Meaning(txn.Committed, h); !strings.Contains(got, want) {
 			t.Errorf("committed with hazard %q: %q", h, got)
+		}
+	}
+}
+
+// TestMeaningOfABranchEndedByHand: it is not said that nothing was applied, unless that is
+// known; a commit is a commit.
+func TestMeaningOfABranchEndedByHand(t *testing.T) {
+	info := txn.Info{Branches: []txn.BranchInfo{{Vote: txn.VotePrepared}, {Vote: txn.VoteEndedByHand}}}
+	for _, s := range []txn.State{txn.RollingBack, txn.RolledBack} {
+		info.State = s
+		if got := output.InfoMeaning(info); !strings.Contains(got, "may be committed") {
+			t.Errorf("%v: %s", s, got)
+		}
+	}
+	info.Hazard = txn.HazardMixed
+	if got, want := output.InfoMeaning(info), output.Meaning(txn.RolledBack, txn.HazardMixed); got != want {
+		t.Errorf("with a hazard: %s; want %s", got, want)
+	}
+	info.Hazard = 0
+	for _, s := range []txn.State{txn.Preparing, txn.Committed} {
+		info.State = s
+		if got, want := output.InfoMeaning(info), output.StateMeaning(s); got != want {
+			t.Errorf("%v: %s; want %s", s, got, want)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func (t *tour) open(ctx context.Context) error {
 			return fmt.Errorf("make the accounts of %s: %w", db.name(), err)
 		}
 		p := db.registration()
-		if err := t.m.AddParticipant(ctx, p); err != nil {
+		if err := t.m.AddParticipant(ctx, p, "", ""); err != nil {
 			return err
 		}
 		if err := t.m.TestParticipant(ctx, p.Name); err != nil {
@@ -45,7 +45,7 @@ func (t *tour) open(ctx context.Context) error {
 	}
 	p := t.service.registration()
 	t.summary.Databases = append(t.summary.Databases, Database{Name: p.Name, Kind: p.Kind, What: t.service.what()})
-	if err := t.m.AddParticipant(ctx, p); err != nil {
+	if err := t.m.AddParticipant(ctx, p, "", ""); err != nil {
 		return err
 	}
 	return t.m.TestParticipant(ctx, p.Name)

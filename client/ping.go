@@ -1,0 +1,41 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Ping reports whether a coordinator answers this client: it asks each address once, in
+// turn, and returns nil at the first answer. A program that calls it at its start learns
+// of a wrong address, scheme, certificate or token at once, where other calls would be
+// tried again until their context ends. That a cluster has a leader it does not say.
+//
+// [txn.ErrUnavailable]: no address gave an answer; the error says what became of each.
+// [txn.ErrDenied]: this client is not admitted.
+func (c *Client) Ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.RequestTimeout)
+	defer cancel()
+	var failed []error
+	for range c.endpoints {
+		trying, cancel := c.share(ctx)
+		e, n := c.at()
+		_, err := e.cluster.Status(trying, &txmgrv1.StatusRequest{})
+		cancel()
+		switch err = lost(e.base, false, err); {
+		case err == nil:
+			c.reached.CompareAndSwap(false, true)
+			return nil
+		case c.ctx.Err() != nil:
+			return newError("ping", txn.ID{}, errClosed)
+		case !isLost(err) && !errors.Is(err, txn.ErrUnavailable):
+			return final("ping", txn.ID{}, err)
+		}
+		failed = append(failed, err)
+		c.leave(n)
+	}
+	return newError("ping", txn.ID{}, fmt.Errorf("%w: %w", txn.ErrUnavailable, errors.Join(failed...)))
+}

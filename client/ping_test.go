@@ -1,0 +1,73 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/server/servertest"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Ping says at the start of a program what is wrong with how it reaches the coordinator.
+func TestPing(t *testing.T) {
+	fake := servertest.New()
+	fake.SetLeader("", false) // no leader is no wrong address
+	here, gone, also := serve(t, fake), "http://"+freePort(t), "http://"+freePort(t)
+	if err := open(t, client.Config{Address: gone + "," + here}).Ping(t.Context()); err != nil {
+		t.Errorf("the second address: %v", err)
+	}
+	ctx := soon(t, time.Minute)
+	err := open(t, client.Config{Address: gone + "," + also}).Ping(ctx)
+	if !errors.Is(err, txn.ErrUnavailable) || !strings.Contains(err.Error(), gone+": connection refused") || !strings.Contains(err.Error(), also+": connection refused") || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("no server listens: %v", err)
+	}
+	web := httptest.NewServer(http.NotFoundHandler())
+	defer web.Close()
+	if err := open(t, client.Config{Address: web.URL}).Ping(t.Context()); err == nil || !strings.Contains(err.Error(), "did not answer as a txmgr server") {
+		t.Errorf("another server: %v", err)
+	}
+	c := open(t, client.Config{Address: here})
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := c.Ping(t.Context()); !errors.Is(err, txn.ErrUnavailable) || !strings.Contains(err.Error(), "closed") {
+		t.Errorf("closed: %v", err)
+	}
+}
+
+// With FailFast a call tries every address once, and waits for none to start.
+func TestFailFastWithSeveralAddresses(t *testing.T) {
+	ways(t, func(t *testing.T, cfg client.Config) {
+		cfg.FailFast = true
+		cfg.Address = "http://" + freePort(t) + ",http://" + freePort(t)
+		_, err := open(t, cfg).Begin(soon(t, time.Minute), txn.Options{})
+		if !errors.Is(err, txn.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "connection refused") {
+			t.Errorf("no server listens: %v", err)
+		}
+		cfg.Address += "," + serve(t, servertest.New())
+		if _, err := open(t, cfg).Begin(t.Context(), txn.Options{}); err != nil {
+			t.Errorf("the last address: %v", err)
+		}
+	})
+}
+
+// Status of a cluster is not that of a node which knows no leader, when another one does.
+func TestStatusOfANodeThatKnowsNoLeader(t *testing.T) {
+	starting, leads := servertest.New(), servertest.New()
+	starting.SetLeader("", false)
+	alone := serve(t, starting)
+	s, err := open(t, client.Config{Address: alone + "," + serve(t, leads)}).Status(t.Context())
+	if err != nil || !s.Leader {
+		t.Errorf("the leader is %q, %v", s.LeaderID, err)
+	}
+	s, err = open(t, client.Config{Address: alone + ",http://" + freePort(t)}).Status(soon(t, time.Minute))
+	if err != nil || s.Leader || s.Node == "" {
+		t.Errorf("without another one: %+v, %v", s, err)
+	}
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"net"
+	"os"
+	"strconv"
+
+	"github.com/txmgr/txmgr/node"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Where a value is from that nothing sets.
+const (
+	fromDefault   = "default"
+	fromDirectory = "default of a new data directory"
+	fromNothing   = "not set"
+)
+
+// unset is the value that a flag has in effect when nothing sets it, and where that is
+// from; value is the flag's own.
+func (o *serverOptions) unset(flag, value string) (effective, from string) {
+	switch flag {
+	case "interval":
+		return node.DefaultInterval.String(), fromDirectory
+	case "retention":
+		return node.DefaultRetention.String(), fromDirectory
+	case "default-timeout":
+		return txn.DefaultTimeout.String(), fromDefault
+	case "max-timeout":
+		return node.DefaultMaxTimeout.String(), fromDefault
+	case "sweep-interval":
+		return node.DefaultSweepEvery.String(), fromDefault
+	case "snapshot-bytes":
+		return strconv.Itoa(node.DefaultSnapshotBytes), fromDefault
+	case "log-format":
+		return "text", fromDefault
+	case "tls-ca":
+		if o.tlsClientCA != "" {
+			return o.tlsClientCA, "tls_client_ca"
+		}
+	case "raft-listen", "advertise", "api-advertise", "name":
+		return o.unsetOfCluster(flag)
+	case "bootstrap-expect":
+		value = ""
+	}
+	if value == "" {
+		return "", fromNothing
+	}
+	return value, fromDefault
+}
+
+// unsetOfCluster is unset for what a server says of itself to other nodes, if it is not
+// alone.
+func (o *serverOptions) unsetOfCluster(flag string) (effective, from string) {
+	if o.alone() {
+		return "", fromNothing
+	}
+	listen := o.raftListen
+	if listen == "" {
+		listen = defaultRaft
+	}
+	switch flag {
+	case "raft-listen":
+		return listen, fromDefault
+	case "advertise":
+		return listen, "raft_listen"
+	case "name":
+		host, err := os.Hostname()
+		if err != nil {
+			return "", fromNothing
+		}
+		return host, "the name of the host"
+	}
+	api, err := net.ResolveTCPAddr("tcp", o.listen)
+	if err != nil {
+		return "", fromNothing
+	}
+	c, err := o.cluster(api, o.scheme(), o.insecure)
+	if err != nil {
+		return "", fromNothing // config validate says what is wrong
+	}
+	return c.API, "listen"
+}

@@ -1,0 +1,199 @@
+package archtest
+
+import (
+	"fmt"
+	"go/ast"
+	"slices"
+	"strings"
+
+	"github.com/txmgr/txmgr/internal/gosrc"
+)
+
+// changing are the methods of the machine that a reader must not call.
+var changing = []string{"Apply", "Snapshot", "Hash"}
+
+// checkView holds the functions that are passed to FSM.View to reading the machine. They run under the machine's lock, so
+// one that leads back to View, or waits for anything else that does, stops the log for ever. Inside the function only
+// these are called: methods of its parameter that read, methods of what the function declares itself, and functions
+// of packages that are not handed the receiver of the method around it.
+func checkView(t *gosrc.Tree) []string {
+	var findings []string
+	for _, p := range t.Packages {
+		if forTests(p.Dir) || strings.HasPrefix(p.Dir, "internal/") {
+			continue
+		}
+		for _, f := range code(p) {
+			for _, d := range f.AST.Decls {
+				fn, ok := d.(*ast.FuncDecl)
+				if !ok || fn.Body == nil {
+					continue
+				}
+				ast.Inspect(fn.Body, func(n ast.Node) bool {
+					call, ok := n.(*ast.CallExpr)
+					if !ok || len(call.Args) != 1 || !calls(call, "View", "view") {
+						return true
+					}
+					lit, literal := call.Args[0].(*ast.FuncLit)
+					if literal && machineReader(lit) {
+						findings = append(findings, readsOnly(t, f, fn, lit)...)
+						return false
+					}
+					if !literal && strings.HasSuffix(written(call.Fun), "fsm.View") {
+						findings = append(findings, t.Pos(call)+": View is given a function literal, so that it can be seen that it only reads")
+					}
+					return true
+				})
+			}
+		}
+	}
+	return findings
+}
+
+// calls reports whether a call's function is a method, or field, of one of the names.
+func calls(c *ast.CallExpr, names ...string) bool {
+	sel, ok := c.Fun.(*ast.SelectorExpr)
+	return ok && slices.Contains(names, sel.Sel.Name)
+}
+
+// machineReader reports whether a function takes one machine, and nothing else.
+func machineReader(lit *ast.FuncLit) bool {
+	in := lit.Type.Params.List
+	if len(in) != 1 || len(in[0].Names) != 1 {
+		return false
+	}
+	star, ok := in[0].Type.(*ast.StarExpr)
+	if !ok {
+		return false
+	}
+	sel, ok := star.X.(*ast.SelectorExpr)
+	return ok && sel.Sel.Name == "Machine"
+}
+
+func readsOnly(t *gosrc.Tree, f *gosrc.File, fn *ast.FuncDecl, lit *ast.FuncLit) []string {
+	param, receiver := lit.Type.Params.List[0].Names[0].Name, ""
+	if fn.Recv != nil && len(fn.Recv.List[0].Names) == 1 {
+		receiver = fn.Recv.List[0].Names[0].Name
+	}
+	local := declared(lit)
+	var findings []string
+	bad := func(n ast.Node, what string) {
+		findings = append(findings, fmt.Sprintf("%s: %s inside View: only the machine is read there, since whatever leads back to View stops the log for ever", t.Pos(n), what))
+	}
+	ast.Inspect(lit.Body, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		for _, arg := range call.Args {
+			if receiver != "" && variable(arg) == receiver && !data(arg) {
+				bad(arg, receiver+" is handed on")
+			}
+		}
+		if id, ok := call.Fun.(*ast.Ident); ok {
+			// A function of the package has only what it is handed; a variable may lead anywhere.
+			if captured(id) && !local[id.Name] {
+				bad(call, id.Name+" is called")
+			}
+			return true
+		}
+		sel, ok := call.Fun.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		switch name := variable(sel); {
+		case name == param:
+			if slices.Contains(changing, sel.Sel.Name) {
+				bad(call, param+"."+sel.Sel.Name+" is called")
+			}
+		case name == "" || local[name] || !captured(sel):
+		default:
+			bad(call, name+"."+strings.TrimPrefix(written(sel), name+".")+" is called")
+		}
+		return true
+	})
+	return findings
+}
+
+// declared gives the names that a function literal declares.
+func declared(lit *ast.FuncLit) map[string]bool {
+	names := map[string]bool{}
+	ast.Inspect(lit, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			if n.Tok.String() == ":=" {
+				for _, e := range n.Lhs {
+					names[variable(e)] = true
+				}
+			}
+		case *ast.RangeStmt:
+			if n.Tok.String() == ":=" {
+				for _, e := range []ast.Expr{n.Key, n.Value} {
+					if e != nil {
+						names[variable(e)] = true
+					}
+				}
+			}
+		case *ast.ValueSpec:
+			for _, id := range n.Names {
+				names[id.Name] = true
+			}
+		case *ast.Field:
+			for _, id := range n.Names {
+				names[id.Name] = true
+			}
+		}
+		return true
+	})
+	return names
+}
+
+// variable is the name at the beginning of an expression such as a.b[c].d; empty when there is none.
+func variable(e ast.Expr) string {
+	if id := first(e); id != nil {
+		return id.Name
+	}
+	return ""
+}
+
+func first(e ast.Expr) *ast.Ident {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e
+	case *ast.SelectorExpr:
+		return first(e.X)
+	case *ast.IndexExpr:
+		return first(e.X)
+	case *ast.StarExpr:
+		return first(e.X)
+	case *ast.UnaryExpr:
+		return first(e.X)
+	case *ast.ParenExpr:
+		return first(e.X)
+	}
+	return nil
+}
+
+// data reports whether an expression reads a field of a field: n.conf.Limit, but neither n itself nor n.fsm.
+func data(e ast.Expr) bool {
+	outer, ok := e.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	_, ok = outer.X.(*ast.SelectorExpr)
+	return ok
+}
+
+// written is an expression such as a.b.c as it is written.
+func written(e ast.Expr) string {
+	if sel, ok := e.(*ast.SelectorExpr); ok {
+		return written(sel.X) + "." + sel.Sel.Name
+	}
+	return variable(e)
+}
+
+// captured reports whether an expression begins with a variable of the functions around it. Whatever else has a name there
+// is a package or a constant.
+func captured(e ast.Expr) bool {
+	id := first(e)
+	return id != nil && id.Obj != nil && id.Obj.Kind == ast.Var
+}

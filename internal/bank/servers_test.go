@@ -1,0 +1,95 @@
+package bank
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/txmgr/txmgr/internal/relay"
+	"github.com/txmgr/txmgr/internal/testdb"
+)
+
+// servers are a primary of PostgreSQL and its synchronous standby, behind one address
+// that leads to the primary.
+type servers struct {
+	front *relay.Relay
+
+	turn             sync.Mutex // held by whoever ends or starts one of them
+	primary, standby *testdb.Postgres
+	promotions       int
+}
+
+func startServers(ctx context.Context) (_ *servers, err error) {
+	s := &servers{}
+	if s.primary, err = testdb.StartPostgres(ctx, testdb.PostgresConfig{}); err != nil {
+		return nil, err
+	}
+	if s.front, err = relay.New("127.0.0.1:0", s.address()); err == nil {
+		err = s.addStandby(ctx)
+	}
+	return s, err
+}
+
+func (s *servers) address() string { return fmt.Sprintf("127.0.0.1:%d", s.primary.Port()) }
+
+// addStandby gives the primary a standby for which every prepare and commit waits.
+func (s *servers) addStandby(ctx context.Context) (err error) {
+	if s.standby, err = s.primary.Backup(ctx); err != nil {
+		return err
+	}
+	name := fmt.Sprintf("standby%d", s.promotions)
+	if err := s.standby.Follow(ctx, s.primary, name); err != nil {
+		return err
+	}
+	return s.primary.Synchronize(ctx, name)
+}
+
+func (s *servers) close() error {
+	var errs []error
+	if s.front != nil {
+		s.front.Close()
+	}
+	for _, one := range []*testdb.Postgres{s.primary, s.standby} {
+		if one != nil {
+			errs = append(errs, one.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// DSN says how to connect to a database of whichever is the primary.
+func (s *servers) DSN(database string) string {
+	return fmt.Sprintf("postgres://postgres@%s/%s?sslmode=disable", s.front.Address(), database)
+}
+
+// CreateDatabase makes an empty database.
+func (s *servers) CreateDatabase(ctx context.Context, name string) error {
+	return s.primary.CreateDatabase(ctx, name)
+}
+
+// restart kills the primary, which remains the primary.
+func (s *servers) restart(ctx context.Context, r *rand.Rand) (string, error) {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	return restartDatabase(ctx, s.primary, r)
+}
+
+// failOver kills the primary for good, and promotes the standby, which gets another.
+func (s *servers) failOver(ctx context.Context) (string, error) {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	if err := s.primary.Kill(ctx); err != nil {
+		return "", err
+	}
+	if err := s.standby.Promote(ctx); err != nil {
+		return "", err
+	}
+	old := s.primary
+	s.primary, s.standby = s.standby, nil
+	s.promotions++
+	s.front.Redirect(s.address())
+	s.front.Cut()
+	return fmt.Sprintf("timeline %d", s.promotions+1), errors.Join(old.Close(), s.addStandby(ctx))
+}

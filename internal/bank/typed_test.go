@@ -1,0 +1,214 @@
+package bank
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/txmgr/txmgr/participant/mariadb"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// A transfer of kindTyped ends one of its branches by SQL of its own, past what the SDK
+// refuses: on the connection itself in PostgreSQL, and by a block of statements on the
+// managed connection in MariaDB.
+const (
+	typedCommit   = "COMMIT"
+	typedRollback = "ROLLBACK" // and further work follows, which is committed at once
+)
+
+// drawTyped makes a transfer one of kindTyped.
+func drawTyped(r *rand.Rand, tr *transfer) {
+	var databases []string
+	for _, p := range tr.takesPart() {
+		if p != inVault {
+			databases = append(databases, p)
+		}
+	}
+	tr.TypedAt = databases[r.IntN(len(databases))]
+	tr.Typed = typedCommit
+	if r.IntN(2) == 0 {
+		tr.Typed = typedRollback
+		// No account of the legs is among these, so that the books tell one from the other.
+		free := slices.DeleteFunc(r.Perm(accounts), func(n int) bool {
+			return slices.ContainsFunc(tr.at(tr.TypedAt), func(l leg) bool { return l.Account == n+1 })
+		})
+		tr.Late = []leg{{tr.TypedAt, free[0] + 1, -1}, {tr.TypedAt, free[1] + 1, 1}}
+	}
+}
+
+// errTyped is what half of the transfers of kindTyped fail with after the statement.
+var errTyped = errors.New("the work went wrong after the typed statement")
+
+// typed ends the branch, and does the further work in a transaction of its own.
+func (t *teller) typed(ctx context.Context, tx *txn.Tx, tr *transfer, luck uint64) error {
+	var late []string
+	for _, l := range tr.Late {
+		late = append(late,
+			fmt.Sprintf("UPDATE account SET balance = balance + %d WHERE id = %d", l.Delta, l.Account),
+			fmt.Sprintf("INSERT INTO journal (tx, account, delta) VALUES ('%s', %d, %d)", tr.ID, l.Account, l.Delta))
+	}
+	err := t.typedSQL(ctx, tx, tr, late)
+	if err == nil && luck%2 == 0 {
+		err = errTyped
+	}
+	return err
+}
+
+func (t *teller) typedSQL(ctx context.Context, tx *txn.Tx, tr *transfer, late []string) error {
+	if tr.TypedAt == inBank {
+		own, err := t.bank.Tx(ctx, tx)
+		if err != nil {
+			return err
+		}
+		statements := []string{tr.Typed}
+		if len(late) > 0 {
+			statements = slices.Concat(statements, []string{"BEGIN"}, late, []string{"COMMIT"})
+		}
+		_, err = own.Conn().PgConn().Exec(ctx, strings.Join(statements, "; ")).ReadAll()
+		return err
+	}
+	info, err := t.m.Get(ctx, tx.ID())
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(info.Branches, func(b txn.BranchInfo) bool { return b.Participant == inSavings })
+	if at < 0 {
+		return fmt.Errorf("no branch of %s is on record", inSavings)
+	}
+	script, err := mariadb.ByHand(info.Branches[at].XID, "off")
+	if err != nil {
+		return err
+	}
+	statements := []string{script.Prepare[0], script.Commit + " ONE PHASE"} // XA END, XA COMMIT
+	if tr.Typed == typedRollback {
+		statements = slices.Concat([]string{script.Prepare[0], script.Rollback, "START TRANSACTION"}, late, []string{"COMMIT"})
+	}
+	conn, err := t.savings.Conn(ctx, tx)
+	if err != nil {
+		return err
+	}
+	_, err = conn.ExecContext(ctx, "BEGIN NOT ATOMIC "+strings.Join(statements, "; ")+"; END")
+	return err
+}
+
+// oneSided gives what the books have of a transfer's typed branch: its legs, which a
+// typed COMMIT committed, or what was done after a typed ROLLBACK.
+func (k *books) oneSided(e *entry) []leg {
+	if e.Kind != kindTyped {
+		return nil
+	}
+	return k.journal[e.ID.String()][e.TypedAt]
+}
+
+// judgeTyped says what is wrong with the books about a transfer of kindTyped. Its other
+// branches are rolled back in any case.
+func (k *books) judgeTyped(e *entry) string {
+	there, got := k.journal[e.ID.String()], k.oneSided(e)
+	want := e.at(e.TypedAt)
+	if e.Typed == typedRollback {
+		want = slices.Clone(e.Late)
+	}
+	byAccount := func(a, b leg) int { return a.Account - b.Account }
+	slices.SortFunc(want, byAccount)
+	slices.SortFunc(got, byAccount)
+	switch {
+	case len(got) > 0 && !slices.Equal(want, got):
+		return fmt.Sprintf("%s has %v, want %v or nothing", e.TypedAt, got, want)
+	case len(there) > 0 && len(got) == 0 || len(there) > 1:
+		return fmt.Sprintf("another branch than that at %s is there: %v", e.TypedAt, there)
+	case len(got) > 0 && e.outcome == saidOK && e.Typed == typedCommit && len(e.at(e.TypedAt)) == len(e.Legs) && len(e.takesPart()) == 1:
+		return "" // its only branch: the decision was delegated to it, and is to commit
+	case e.outcome == saidOK, e.outcome == saidOther, e.outcome == saidUnavailable && len(got) > 0:
+		return "no caller should be told that"
+	case e.outcome == saidRolledBack && len(got) > 0:
+		return fmt.Sprintf("it is there: %v", got)
+	}
+	return ""
+}
+
+// compareTyped says what is wrong with what the coordinator says of a transfer of
+// kindTyped, of which something is in the books or not.
+func compareTyped(e *entry, info txn.Info, there bool) string {
+	committed := there && e.Typed == typedCommit
+	delegated := info.State == txn.Committed && len(info.Branches) == 1 && info.Hazard == 0
+	switch {
+	case committed && delegated:
+		return ""
+	case info.State != txn.RolledBack && len(e.Legs) > 0:
+		return fmt.Sprintf("%v, in the books: %v", info.State, there)
+	case !committed && info.Hazard != 0:
+		return fmt.Sprintf("hazard %v, and no branch was committed: %+v", info.Hazard, info.Branches)
+	case committed && info.Hazard != hazardOfTyped(info):
+		return fmt.Sprintf("hazard %v, and the branch at %s was committed: %+v", info.Hazard, e.TypedAt, info.Branches)
+	}
+	for _, branch := range info.Branches {
+		exact := branch.Hazard == txn.HazardCommitted || crashed(branch)
+		if want := committed && branch.Participant == e.TypedAt; exact != want {
+			return fmt.Sprintf("hazard %v at %s: %+v", branch.Hazard, branch.Participant, info.Branches)
+		}
+	}
+	return ""
+}
+
+// crashed reports whether PostgreSQL could not tell any more how a branch had ended that never
+// voted, because it had crashed and recovered before it was asked.
+func crashed(b txn.BranchInfo) bool {
+	return b.Participant == inBank && b.Hazard == txn.HazardUnknown && strings.Contains(b.Detail, "the server has recovered from a crash")
+}
+
+// hazardOfTyped is the hazard of a transaction that was rolled back, all but the branch
+// that a typed COMMIT committed.
+func hazardOfTyped(info txn.Info) txn.Hazard {
+	switch {
+	case slices.ContainsFunc(info.Branches, crashed):
+		return txn.HazardUnknown
+	case slices.ContainsFunc(info.Branches, func(b txn.BranchInfo) bool { return b.State == txn.BranchRolledBack }):
+		return txn.HazardMixed
+	}
+	return txn.HazardCommitted
+}
+
+// expectTyped adds the hazards of branches that a typed COMMIT committed to those that
+// have to be found.
+func (b *bed) expectTyped() {
+	k, err := b.read()
+	if err != nil {
+		b.t.Errorf("reading the books: %v", err)
+		return
+	}
+	n := map[string]int{}
+	for _, e := range b.ledger.all() {
+		if e.Kind != kindTyped {
+			continue
+		}
+		there := len(k.oneSided(e)) > 0
+		if !there {
+			n["without effect"]++
+			continue
+		}
+		kind := e.TypedAt + ": " + e.Typed
+		n[kind]++
+		info, err := b.m.Get(b.t.Context(), e.ID)
+		if err != nil {
+			b.t.Errorf("%v: %v", e.ID, err)
+		} else if e.Typed == typedCommit && info.State == txn.RolledBack {
+			p := planted{kind: "typed at " + kind, id: e.ID, place: e.TypedAt, typed: true, done: true, want: hazardOfTyped(info)}
+			if p.want == txn.HazardUnknown {
+				n["of which the server had crashed"]++
+			}
+			b.plants.all = append(b.plants.all, p)
+		}
+	}
+	b.typed = n
+	for _, place := range places[:2] {
+		for _, what := range []string{typedCommit, typedRollback} {
+			if n[place+": "+what] == 0 {
+				b.t.Errorf("no %s typed at %s had an effect: %v", what, place, n)
+			}
+		}
+	}
+}

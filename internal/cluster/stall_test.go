@@ -1,0 +1,122 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/txmgr/txmgr/internal/rig"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// stalls are the places at which a goroutine of the leader halts. ends says that the process has to end for another node to
+// lead: the state is locked.
+var stalls = []struct {
+	step string
+	ends bool
+}{
+	{"machine apply", true},
+	{"read", true},
+	{"batch", false},
+}
+
+// TestStalledLeader: one goroutine of a leader halts for ever, in the middle of an entry, of a read of the state, or of what
+// sends entries to raft. raft's heartbeats go on. Another node leads, and writes are acknowledged again, within ten seconds
+// on a machine that is not busy. Nothing that was acknowledged is lost.
+func TestStalledLeader(t *testing.T) {
+	t.Parallel()
+	const bound = 20 * time.Second // of a busy machine; the log has the figures
+	b := newBed(t)
+	b.form()
+	l := b.load(patience)
+	for i, s := range stalls {
+		t.Run(s.step, func(t *testing.T) {
+			b := b.in(t)
+			victim := b.nodes[i%size]
+			file := filepath.Join(b.dir, "halt-"+victim.Name)
+			b.arm(victim, s.step+"@"+file)
+			b.must(os.WriteFile(file, nil, 0o600))
+			reader, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			go func() { _, _ = victim.m.Get(reader, rig.NewID()) }()
+			b.soon(patience, "the leader has halted", func(context.Context) error {
+				if !strings.Contains(victim.text(64<<10), "failpoint: halted at "+s.step) {
+					return errors.New("it goes on")
+				}
+				return nil
+			})
+			start := time.Now()
+			a, err := l.p.after(t.Context(), start)
+			b.must(err)
+			took := a.ended.Sub(start)
+			t.Logf("writes were acknowledged again %v after the leader had halted", took.Round(time.Millisecond))
+			if took > bound {
+				t.Errorf("it took %v, want %v at most", took, bound)
+			}
+			if leader, _ := b.leader(); leader == victim {
+				t.Errorf("%s, which makes no progress, leads", victim.Name)
+			}
+			b.must(os.Remove(file))
+			if s.ends {
+				state, err := victim.Ended(patience)
+				b.must(err)
+				if state.Success() {
+					t.Errorf("%s ended with %v, want a failure", victim.Name, state)
+				}
+				b.must(victim.Start(b.t.Context()))
+			}
+			if said := victim.text(64 << 10); !strings.Contains(said, "no progress for") {
+				t.Errorf("%s did not say why:\n%s", victim.Name, said)
+			}
+			b.whole()
+		})
+	}
+	l.check()
+}
+
+// TestHungParticipantIsNoStall: a database hangs while the coordinator asks it to commit. The leader goes on to lead, and to
+// serve others, for longer than it waits for progress of its own.
+func TestHungParticipantIsNoStall(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.form()
+	m := newMoney(b, workers)
+	l := b.load(patience)
+	leader, _ := b.leader()
+	before, err := leader.status(t.Context())
+	b.must(err)
+	release := m.relays[inBank].Hang()
+	freed := sync.OnceFunc(release)
+	defer freed()
+	tell := newTellers(m, b.dial(patience), &sleepers{t: t, c: b.m})
+	tr := &transfer{id: rig.NewID(), kind: kindPlain, from: 1, to: 51, amount: 1, timeout: time.Minute, byHand: true}
+	tell.all = append(tell.all, tr)
+	var moving sync.WaitGroup
+	moving.Go(func() { tell.try(tr) })
+	b.soon(patience, "the coordinator commits at the bank", func(ctx context.Context) error {
+		info, err := b.m.Get(ctx, tr.id)
+		if err == nil && info.State != txn.Committing {
+			err = errors.New(info.State.String())
+		}
+		return err
+	})
+	rig.Pause(t.Context(), 8*time.Second)
+	l.goesOn()
+	after, err := leader.status(t.Context())
+	b.must(err)
+	if !after.Leader || after.Term != before.Term {
+		t.Errorf("while a participant hung, the leader of term %d came to lead: %v, term %d", before.Term, after.Leader, after.Term)
+	}
+	if said := leader.text(64 << 10); strings.Contains(said, "no progress for") {
+		t.Errorf("a participant hung, and the leader took itself for stalled:\n%s", said)
+	}
+	freed()
+	moving.Wait()
+	tell.oneEnd(b, tr, "yes")
+	l.check()
+}

@@ -1,0 +1,168 @@
+package rig
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/txmgr/txmgr/internal/tail"
+)
+
+// Process is a program that can be killed, halted and started again. The exported
+// fields are set before the first start.
+type Process struct {
+	Name string
+	Path string
+	Args []string
+	// Env gives what is added to the environment, at each start. Nil: nothing.
+	Env func() []string
+	// Line is told each line of the standard output. Nil: they are dropped.
+	Line func(string)
+	// Output is written all that it says on standard error. Nil: only the end of that is kept.
+	Output io.Writer
+	// Ready returns nil when the program serves; it is asked again until [Patience] is
+	// over. Nil: nobody waits for that.
+	Ready func(context.Context) error
+	// Fail is told of an end that nobody asked for.
+	Fail func(format string, args ...any)
+
+	turn sync.Mutex // held by whoever starts, ends or halts it
+	run  *running   // guarded by turn; nil: down
+	said tail.Buffer
+	log  *os.File // nil: nobody wants it
+}
+
+// running is one life of a process.
+type running struct {
+	cmd    *exec.Cmd
+	wanted atomic.Bool   // its end is
+	gone   chan struct{} // closed when it has ended and its output is read
+}
+
+// over reports whether it has ended, and its output is read.
+func (r *running) over() bool {
+	select {
+	case <-r.gone:
+		return true
+	default:
+		return false
+	}
+}
+
+// Keep writes all that the process says to a file, too.
+func (p *Process) Keep(dir string) (err error) {
+	if dir == "" {
+		return nil
+	}
+	p.log, err = os.Create(filepath.Join(dir, p.Name+".log"))
+	return err
+}
+
+// Start starts it, if it is down, and returns when it is ready.
+func (p *Process) Start(ctx context.Context) error {
+	p.turn.Lock()
+	defer p.turn.Unlock()
+	return p.startLocked(ctx)
+}
+
+func (p *Process) startLocked(ctx context.Context) error {
+	if p.run != nil && !p.run.over() {
+		return nil
+	}
+	run := &running{cmd: exec.Command(p.Path, p.Args...), gone: make(chan struct{})}
+	if p.Env != nil {
+		run.cmd.Env = append(os.Environ(), p.Env()...)
+	}
+	run.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	says := []io.Writer{&p.said}
+	if p.log != nil {
+		says = append(says, p.log)
+	}
+	if p.Output != nil {
+		says = append(says, p.Output)
+	}
+	run.cmd.Stderr = io.MultiWriter(says...)
+	out, err := run.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := p.spawn(run, out); err != nil {
+		return fmt.Errorf("start %s: %w", p.Name, err)
+	}
+	if p.run = run; p.Ready == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	return Until(ctx, func() error {
+		if run.over() {
+			cancel()
+			return fmt.Errorf("%s ended (%v); %s", p.Name, run.cmd.ProcessState, &p.said)
+		}
+		return p.Ready(ctx)
+	})
+}
+
+// spawn starts it on a thread that is there until it has ended: to the end of that
+// thread the kernel ties the end of the process.
+func (p *Process) spawn(run *running, out io.Reader) error {
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := run.cmd.Start()
+		started <- err
+		if err != nil {
+			return
+		}
+		lines := bufio.NewScanner(out)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			if p.Line != nil {
+				p.Line(lines.Text())
+			}
+		}
+		err = errors.Join(lines.Err(), run.cmd.Wait())
+		if !run.wanted.Load() {
+			p.Fail("%s ended by itself (%v); %s", p.Name, err, &p.said)
+		}
+		close(run.gone)
+	}()
+	return <-started
+}
+
+// Kill ends it as kill -9 does, and returns when it is gone.
+func (p *Process) Kill() {
+	p.turn.Lock()
+	defer p.turn.Unlock()
+	p.killLocked()
+}
+
+func (p *Process) killLocked() {
+	if p.run == nil {
+		return
+	}
+	p.run.wanted.Store(true)
+	_ = syscall.Kill(-p.run.cmd.Process.Pid, syscall.SIGKILL) // it may have ended
+	<-p.run.gone
+	p.run = nil
+}
+
+// Restart kills it, and starts it again after some time.
+func (p *Process) Restart(ctx context.Context, down time.Duration) error {
+	p.turn.Lock()
+	defer p.turn.Unlock()
+	p.killLocked()
+	Pause(ctx, down)
+	return p.startLocked(ctx)
+}

@@ -1,0 +1,68 @@
+package rig
+
+import (
+	"context"
+	crand "crypto/rand"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Patience bounds every wait for something that should not take long. It is long
+// because a shared disk can stall; nothing is measured by it.
+const Patience = 60 * time.Second
+
+// Pause waits, and reports whether ctx is still going on.
+func Pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Until repeats try until it succeeds. The error is the last one of try, but not that
+// ctx has ended, if there was another one before.
+func Until(ctx context.Context, try func() error) (last error) {
+	for {
+		err := try()
+		if err == nil {
+			return nil
+		}
+		if last == nil || ctx.Err() == nil {
+			last = err
+		}
+		if !Pause(ctx, 50*time.Millisecond) {
+			return last
+		}
+	}
+}
+
+// NewID makes the id of a transaction.
+func NewID() txn.ID {
+	var chance [10]byte
+	_, _ = crand.Read(chance[:]) // never fails
+	return txn.NewID(time.Now(), chance)
+}
+
+// FreeAddress gives an address of this machine that nobody listens on, with a port
+// that no outgoing connection takes while its server is down.
+func FreeAddress() (string, error) {
+	var last error
+	for range 100 {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(20000+rand.IntN(12000)))
+		l, err := net.Listen("tcp", address)
+		if err == nil {
+			return address, l.Close()
+		}
+		last = err
+	}
+	return "", fmt.Errorf("no free port: %w", last)
+}

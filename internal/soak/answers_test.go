@@ -1,0 +1,143 @@
+package soak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// The calls that are no method of the client.
+const (
+	runs    = "txn.Run"
+	joins   = "txn.RunIn"
+	follows = "Tx.Follow"
+)
+
+// An error that a call may not answer at any time (see [mayAnswer]) needs a reason:
+//
+//   - own time over: the error names what ended the call's context (context.Canceled or
+//     DeadlineExceeded), and that has to be over indeed: up to a second sooner, since
+//     a try that would begin after the end is not made. The call is unavailable, or in
+//     doubt if it decides. The few calls that are not repeated hand on what the server
+//     said of its own end, which names nothing. That RequestTimeout is over is no reason: ten seconds are
+//     enough where nothing is disturbed.
+//   - disturbed: nodes fail, or elect. Calls may be unavailable or in doubt, also with
+//     time left: a stream breaks, a node knows of no leader. See [weather].
+const (
+	ownTime   = "own time over"
+	disturbed = "disturbed"
+)
+
+// late reports whether the end of its caller's time is the reason.
+func (a *answer) late() bool {
+	if a.over && slices.Contains(onceOnly, a.call) && a.is(txn.ErrUnavailable) {
+		return true
+	}
+	return a.over && a.is(context.Canceled, context.DeadlineExceeded, txn.ErrWaitTimeout) &&
+		(a.is(txn.ErrUnavailable, txn.ErrWaitTimeout) || a.unsure() || a.composed())
+}
+
+// onceOnly are the calls that the client does not repeat.
+var onceOnly = []string{"CreateToken", "TransferLeader", "Leave"}
+
+// unsure reports whether it is the doubt of a call that decides.
+func (a *answer) unsure() bool { return a.is(txn.ErrInDoubt) && decides(a.call) }
+
+// decides reports whether a call without an answer leaves its caller in doubt.
+func decides(call string) bool {
+	return slices.Contains([]string{"Commit", "Vote", "Delegate", runs, joins, follows}, call)
+}
+
+// answer is an error that a call has answered.
+type answer struct {
+	call     string
+	from, to time.Time
+	over     bool // the caller's time was
+	err      error
+}
+
+func (a *answer) is(any ...error) bool {
+	return slices.ContainsFunc(any, func(target error) bool { return errors.Is(a.err, target) })
+}
+
+// composed calls make several calls, and work in databases; they end with the error of
+// any.
+func (a *answer) composed() bool { return slices.Contains([]string{runs, joins, follows}, a.call) }
+
+// record is what is known of the calls of one kind.
+type record struct {
+	took    []time.Duration // of those that were answered
+	ok      int
+	refused int // as the call may be at any time
+	excused map[string]int
+}
+
+// recorder takes the time of every call, and keeps what answers need a reason.
+type recorder struct {
+	mu      sync.Mutex // guards all below
+	records map[string]*record
+	suspect []*answer // judged when it is known what happened meanwhile
+	served  func()    // is told that a write was acknowledged
+}
+
+func newRecorder() *recorder { return &recorder{records: map[string]*record{}, served: func() {}} }
+
+// call makes a call and takes note of its answer.
+func (r *recorder) call(name string, ctx context.Context, make func() error) error { //nolint:revive // the name comes first
+	from := time.Now()
+	err := make()
+	to := time.Now()
+	a := &answer{call: name, from: from, to: to, err: err}
+	if until, has := ctx.Deadline(); has {
+		a.over = !to.Before(until.Add(-time.Second))
+	}
+	a.over = a.over || ctx.Err() != nil
+	if err == nil && writes[name] {
+		r.served() // it has a lock of its own
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rec := r.records[name]
+	if rec == nil {
+		rec = &record{excused: map[string]int{}}
+		r.records[name] = rec
+	}
+	switch {
+	case err == nil:
+		rec.ok++
+		rec.took = append(rec.took, to.Sub(from))
+	case a.is(mayAnswer[name]...):
+		rec.refused++
+		rec.took = append(rec.took, to.Sub(from))
+	case a.late():
+		rec.excused[ownTime]++
+	default:
+		r.suspect = append(r.suspect, a)
+	}
+	return err
+}
+
+// judge gives the answers that nothing excuses.
+func (r *recorder) judge(w *weather) (unexpected []*answer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.suspect {
+		if w.disturbed(a.from, a.to) && (a.is(txn.ErrUnavailable) || a.unsure()) {
+			r.records[a.call].excused[disturbed]++
+			continue
+		}
+		r.records[a.call].excused["unexpected"]++
+		unexpected = append(unexpected, a)
+	}
+	r.suspect = nil
+	return unexpected
+}
+
+func (a *answer) String() string {
+	return fmt.Sprintf("%s at %s, after %v: %v", a.call, a.from.Format("15:04:05.000"), a.to.Sub(a.from).Round(time.Millisecond), a.err)
+}

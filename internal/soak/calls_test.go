@@ -1,0 +1,213 @@
+package soak
+
+import (
+	"context"
+	"io"
+	"math/rand/v2"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/internal/rig"
+	"github.com/txmgr/txmgr/participant/ledger"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// mayAnswer are the errors that a call may answer at any time, since others work on the
+// same transactions meanwhile: they end them, and what has ended is forgotten after
+// [retention]. A call that is not here may answer none. Those of the last group are made
+// to be refused: nothing is in doubt, or to be removed.
+var mayAnswer = map[string][]error{
+	"Begin":    {txn.ErrSessionExpired}, // in the session of a guest whose node is halted
+	"Enlist":   {txn.ErrNotActive, txn.ErrRolledBack, txn.ErrNotFound, txn.ErrConflict},
+	"Commit":   {txn.ErrRolledBack, txn.ErrNotActive, txn.ErrNotFound, txn.ErrConflict},
+	"Rollback": {txn.ErrConflict, txn.ErrNotFound},
+	"Vote":     {txn.ErrRolledBack, txn.ErrNotActive, txn.ErrNotFound, txn.ErrConflict},
+	"Delegate": {txn.ErrRolledBack, txn.ErrNotActive, txn.ErrNotFound, txn.ErrConflict},
+	"Extend":   {txn.ErrRolledBack, txn.ErrNotActive, txn.ErrNotFound, txn.ErrConflict},
+	"Get":      {txn.ErrNotFound},
+	"Wait":     {txn.ErrNotFound},
+	"Explain":  {txn.ErrNotFound},
+	"Attach":   {txn.ErrNotActive, txn.ErrRolledBack, txn.ErrNotFound},
+
+	"KeepAlive":    {txn.ErrNotFound},
+	"CloseSession": {txn.ErrNotFound},
+
+	"RemoveParticipant": {txn.ErrNotFound, txn.ErrConflict},
+	"RevokeToken":       {txn.ErrNotFound},
+
+	runs:  {txn.ErrRolledBack},
+	joins: {txn.ErrRolledBack, txn.ErrNotActive},
+
+	"Resolve": {txn.ErrConflict, txn.ErrNotFound},
+	"Forget":  {txn.ErrConflict, txn.ErrNotFound},
+	"Remove":  {txn.ErrNotFound},
+	"Leave":   {txn.ErrInvalid},
+	"Join":    {txn.ErrUnavailable, txn.ErrInvalid},
+}
+
+// writes are the calls whose answer shows that writes are served.
+var writes = map[string]bool{
+	"Begin": true, "Enlist": true, "Commit": true, "Vote": true, "Delegate": true, "Done": true,
+	"CreateSession": true, "OpenSession": true, "CreateToken": true,
+}
+
+// refusals are the calls that never succeed here.
+var refusals = []string{"Resolve", "Remove", "Leave", "Join"}
+
+// elsewhere are the calls that are made by others than [load.chores].
+var elsewhere = []string{"Delegate", "Done", "TransferLeader", "OpenSession", "Close", runs, joins, follows}
+
+// chore is a call that somebody makes at random.
+type chore struct {
+	name  string
+	share int // of a thousand or so
+	make  func(l *load, ctx context.Context, m *meter) error
+}
+
+// chores are all calls but those that are made elsewhere.
+func chores() []chore {
+	about := func(f func(ctx context.Context, m *meter, id txn.ID) error) func(*load, context.Context, *meter) error {
+		return func(l *load, ctx context.Context, m *meter) error { return f(ctx, m, l.someID()) }
+	}
+	ask := func(f func(ctx context.Context, m *meter) error) func(*load, context.Context, *meter) error {
+		return func(l *load, ctx context.Context, m *meter) error { return f(ctx, m) }
+	}
+	return []chore{
+		{"Begin", 160, (*load).begin},
+		{"Enlist", 60, (*load).enlist},
+		{"Vote", 40, (*load).vote},
+		{"Commit", 80, func(l *load, ctx context.Context, m *meter) error {
+			_, err := m.Client.Commit(ctx, l.someChore(), txn.Commitment{})
+			return err
+		}},
+		{"Rollback", 40, func(l *load, ctx context.Context, m *meter) error {
+			_, err := m.Client.Rollback(ctx, l.someChore(), "a chore")
+			return err
+		}},
+		{"Extend", 40, about(func(ctx context.Context, m *meter, id txn.ID) error {
+			_, err := m.Client.Extend(ctx, id, between(time.Second, 4*time.Second))
+			return err
+		})},
+		{"Get", 100, about(func(ctx context.Context, m *meter, id txn.ID) error {
+			if rand.IntN(3) == 0 {
+				ctx = txn.AllowStale(ctx)
+			}
+			_, err := m.Client.Get(ctx, id)
+			return err
+		})},
+		{"Wait", 60, about(func(ctx context.Context, m *meter, id txn.ID) error {
+			_, err := m.Client.Wait(ctx, id, oneOf(txn.DecidedGoal, txn.Finished))
+			return err
+		})},
+		{"Attach", 10, about(func(ctx context.Context, m *meter, id txn.ID) error {
+			_, err := m.Client.Attach(ctx, id)
+			return err
+		})},
+		{"List", 60, ask(list)},
+		{"Watch", 40, ask(watch)},
+		{"Groups", 20, ask(func(ctx context.Context, m *meter) error { _, err := m.Groups(ctx, txn.GroupRange{}); return err })},
+		{"Status", 30, ask(func(ctx context.Context, m *meter) error { _, err := m.Status(ctx); return err })},
+		{"Ping", 15, ask(func(ctx context.Context, m *meter) error { return m.Ping(ctx) })},
+		{"Participants", 20, ask(func(ctx context.Context, m *meter) error { _, err := m.Participants(ctx); return err })},
+		{"Pools", 10, ask(func(ctx context.Context, m *meter) error { _, err := m.Pools(ctx, oneOf("", inBank)); return err })},
+		{"Doubts", 10, ask(func(ctx context.Context, m *meter) error { _, err := m.Doubts(ctx); return err })},
+		{"Audit", 10, ask(func(ctx context.Context, m *meter) error {
+			_, err := m.Audit(ctx, txn.AuditFilter{Limit: 100})
+			return err
+		})},
+		{"Tokens", 10, ask(func(ctx context.Context, m *meter) error { _, err := m.Tokens(ctx); return err })},
+		{"CreateSession", 30, (*load).createSession},
+		{"KeepAlive", 60, (*load).keepAlive},
+		{"CloseSession", 15, (*load).closeSession},
+		{"Sessions", 20, ask(func(ctx context.Context, m *meter) error {
+			_, err := m.Sessions(ctx, txn.SessionFilter{Ended: rand.IntN(2) == 0, Limit: 100})
+			return err
+		})},
+		{"CreateToken", 6, (*load).createToken},
+		{"RevokeToken", 8, (*load).revokeToken},
+		{"AddParticipant", 6, func(l *load, ctx context.Context, m *meter) error {
+			return m.Client.AddParticipant(ctx, txn.Participant{Name: "spare", Kind: ledger.Kind, Settings: map[string]string{"path": filepath.Join(l.b.dir, "spare.ledger")}}, "", "")
+		}},
+		{"RemoveParticipant", 5, ask(func(ctx context.Context, m *meter) error { return m.Client.RemoveParticipant(ctx, "spare", "", "") })},
+		{"Backup", 4, ask(func(ctx context.Context, m *meter) error { _, err := m.Client.Backup(ctx, io.Discard); return err })},
+		{"Explain", 10, about(func(ctx context.Context, m *meter, id txn.ID) error { _, err := m.Client.Explain(ctx, id); return err })},
+		{"Doctor", 3, ask(func(ctx context.Context, m *meter) error {
+			_, err := m.Client.Doctor(ctx, oneOf("", inBank, inSavings))
+			return err
+		})},
+		{"Scan", 5, ask(func(ctx context.Context, m *meter) error {
+			_, err := m.Client.Scan(ctx, oneOf("", inBank, inSavings), rand.IntN(2) == 0)
+			return err
+		})},
+		{"TestParticipant", 6, ask(func(ctx context.Context, m *meter) error {
+			return m.Client.TestParticipant(ctx, oneOf(inBank, inSavings))
+		})},
+		{"Retry", 5, ask(func(ctx context.Context, m *meter) error { return m.Client.Retry(ctx, txn.ID{}) })},
+		{"Resolve", 4, about(func(ctx context.Context, m *meter, id txn.ID) error {
+			if info, err := m.Get(ctx, id); err != nil || !info.State.Finished() {
+				id = rig.NewID() // of one in doubt it would be believed
+			}
+			_, err := m.Client.Resolve(ctx, id, txn.Resolution{Commit: true, Reason: "a chore", By: "soak"})
+			return err
+		})},
+		{"Forget", 4, about(func(ctx context.Context, m *meter, id txn.ID) error {
+			_, err := m.Client.Forget(ctx, id, "soak", "a chore")
+			return err
+		})},
+		{"Resume", 4, ask(func(ctx context.Context, m *meter) error { return m.Client.Resume(ctx, "soak", "a chore") })},
+		{"Remove", 4, ask(func(ctx context.Context, m *meter) error { return m.Client.Remove(ctx, "nobody", "soak", "a chore") })},
+		{"Leave", 4, func(l *load, ctx context.Context, _ *meter) error { return l.all.Client.Leave(ctx, "soak") }},
+		{"Join", 2, ask(func(ctx context.Context, m *meter) error {
+			_, err := m.Client.Join(ctx, "127.0.0.1:9", "soak")
+			return err
+		})},
+	}
+}
+
+func list(ctx context.Context, m *meter) error {
+	f := txn.Filter{Limit: oneOf(0, 10, 200)}
+	switch rand.IntN(6) {
+	case 0:
+		f.States = []txn.State{txn.Active, txn.Preparing, txn.Committing, txn.RollingBack}
+	case 1:
+		f.Participant = oneOf(inBank, inSavings, inVault)
+	case 2:
+		f.OlderThan = between(time.Second, 10*time.Second)
+	case 3:
+		f.ExpiresWithin = between(time.Second, 5*time.Second)
+	case 4:
+		ctx = txn.AllowStale(ctx)
+	}
+	_, err := m.List(ctx, f)
+	return err
+}
+
+// watch ends with its caller's time, which is no error of it.
+func watch(ctx context.Context, m *meter) error {
+	for _, err := range m.Watch(ctx, txn.Filter{}) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestEveryCallIsMade: the load makes every call of the client.
+func TestEveryCallIsMade(t *testing.T) {
+	made := map[string]bool{}
+	for _, c := range chores() {
+		made[c.name] = true
+	}
+	for _, name := range elsewhere {
+		made[name] = true
+	}
+	api := reflect.TypeFor[*client.Client]()
+	for i := range api.NumMethod() {
+		if name := api.Method(i).Name; !made[name] {
+			t.Errorf("nobody calls %s", name)
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package soak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/txmgr/txmgr/internal/rig"
+)
+
+// fault is something bad that happens. strike returns when it is over, and says what it
+// did; an error says that nothing bad has happened.
+type fault struct {
+	name   string
+	elect  bool // it makes an election necessary
+	strike func(ctx context.Context, b *bed) (what string, err error)
+}
+
+// nodeFaults are of nodes, one at a time, so that there is always a majority. Each is
+// over when the cluster is whole again. serviceFaults come meanwhile.
+var (
+	nodeFaults = []fault{
+		{"kill the leader", true, func(ctx context.Context, b *bed) (string, error) {
+			leader, _, err := b.roles(ctx)
+			if err != nil {
+				return "", err
+			}
+			down := between(0, 2*time.Second)
+			return fmt.Sprintf("%s, down for %v", leader.Name, down.Round(time.Millisecond)), leader.Restart(ctx, down)
+		}},
+		{"halt a follower", false, func(ctx context.Context, b *bed) (string, error) {
+			_, followers, err := b.roles(ctx)
+			if err != nil {
+				return "", err
+			}
+			n, d := oneOf(followers...), between(time.Second, 6*time.Second)
+			return fmt.Sprintf("%s, for %v", n.Name, d.Round(time.Millisecond)), n.Halt(ctx, d, nil)
+		}},
+		{"hand leadership over", true, func(ctx context.Context, b *bed) (string, error) {
+			m := b.open(b.everywhere(), 10*time.Second, false)
+			defer m.Close()
+			return "", b.calls.call("TransferLeader", ctx, func() error { return m.TransferLeader(ctx, "") })
+		}},
+		{"rolling restart", true, func(ctx context.Context, b *bed) (string, error) {
+			for _, i := range rand.Perm(size) {
+				n := b.nodes[i]
+				if err := n.Stop(rig.Patience); err != nil {
+					b.t.Errorf("rolling restart: %v", err)
+				}
+				if err := errors.Join(n.Start(ctx), b.whole(ctx)); err != nil {
+					return "", err
+				}
+			}
+			return "", nil
+		}},
+	}
+	serviceFaults = []fault{
+		{"the service answers 500", false, func(ctx context.Context, b *bed) (string, error) {
+			v := b.money.vault
+			before := v.broke.Load()
+			v.broken.Store(oneOf[int32](30, 100))
+			rig.Pause(ctx, between(time.Second, 3*time.Second))
+			v.broken.Store(0)
+			return counted(v.broke.Load() - before)
+		}},
+		{"the service hangs", false, func(ctx context.Context, b *bed) (string, error) {
+			v := b.money.vault
+			before := v.hanged.Load()
+			v.hung.Store(oneOf[int32](30, 100))
+			rig.Pause(ctx, between(time.Second, 4*time.Second))
+			v.hung.Store(0)
+			return counted(v.hanged.Load() - before)
+		}},
+	}
+)
+
+func counted(n int64) (string, error) {
+	if n == 0 {
+		return "", errors.New("nobody called it")
+	}
+	return fmt.Sprintf("%d requests", n), nil
+}
+
+// storm lets faults strike until ctx ends, of every kind before any comes again, and
+// returns when the last one is over. A kind that has not struck by then is tried again.
+func (b *bed) storm(ctx context.Context) {
+	var storming sync.WaitGroup
+	storming.Go(func() { b.series(ctx, nodeFaults, 2*time.Second) })
+	storming.Go(func() { b.series(ctx, serviceFaults, 3*time.Second) })
+	storming.Wait()
+}
+
+func (b *bed) series(ctx context.Context, faults []fault, rest time.Duration) {
+	for round := rand.Perm(len(faults)); rig.Pause(ctx, between(rest, 2*rest)); round = round[1:] {
+		if len(round) == 0 {
+			round = rand.Perm(len(faults))
+		}
+		b.strike(faults[round[0]], len(faults) == len(nodeFaults))
+	}
+}
+
+// strike has a fault strike, to its end.
+func (b *bed) strike(f fault, nodes bool) {
+	ctx := b.alive
+	end := func() {}
+	if nodes {
+		end = b.weather.begin(f.name, f.elect)
+	}
+	defer end()
+	what, err := f.strike(ctx, b)
+	if err == nil && nodes {
+		if err := b.whole(ctx); err != nil && ctx.Err() == nil {
+			b.t.Errorf("after %q: %v", f.name, err)
+		}
+	}
+	b.log.Struck(f.name, what, err)
+}
+
+func faultNames() (names []string) {
+	for _, f := range append(append([]fault{}, nodeFaults...), serviceFaults...) {
+		names = append(names, f.name)
+	}
+	return names
+}

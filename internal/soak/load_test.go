@@ -1,0 +1,314 @@
+package soak
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/internal/rig"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// How many there are of each kind of callers. They rest between two calls: the soak
+// is not there to find out how much the machine can do.
+const (
+	movers  = 5  // make transfers
+	callers = 6  // make other calls
+	waiters = 16 // wait for transactions, and have little time
+	guests  = 2  // open sessions and abandon them
+)
+
+// load is those who call, and what they know of.
+type load struct {
+	b      *bed
+	all    *meter   // knows all nodes
+	meters []*meter // that one, and others
+
+	followers sync.WaitGroup // applications that finish what they have prepared
+
+	mu       sync.Mutex // guards all below
+	made     []*transfer
+	ids      []txn.ID // of the newest transactions, of anybody
+	chores   []txn.ID // of those that anybody may end
+	sessions []txn.SessionID
+	tokens   []string
+}
+
+// newLoad opens the clients: with a pipe and without, to all nodes and to one.
+func newLoad(b *bed) *load {
+	l := &load{b: b}
+	add := func(address string, unary bool) *meter {
+		m := &meter{b.open(address, 10*time.Second, unary), b.calls}
+		l.meters = append(l.meters, m)
+		return m
+	}
+	l.all = add(b.everywhere(), false)
+	add(b.everywhere(), true)
+	for _, n := range b.nodes {
+		add(n.url, rand.IntN(2) == 0)
+	}
+	return l
+}
+
+// close ends the clients.
+func (l *load) close() {
+	for _, m := range l.meters {
+		l.b.must(m.Client.Close())
+	}
+}
+
+// anyMeter draws a client: most applications know all nodes.
+func (l *load) anyMeter() *meter {
+	if rand.IntN(2) == 0 {
+		return l.all
+	}
+	return oneOf(l.meters...)
+}
+
+// run lets everybody work until ctx ends, and returns when the last call has.
+func (l *load) run(ctx context.Context) {
+	var busy sync.WaitGroup
+	for range movers {
+		busy.Go(func() { l.transfers(ctx) })
+	}
+	for range callers {
+		busy.Go(func() { l.call(ctx) })
+	}
+	for range waiters {
+		busy.Go(func() { l.wait(ctx) })
+	}
+	for i := range guests {
+		busy.Go(func() { l.visit(ctx, i) })
+	}
+	busy.Wait()
+	l.followers.Wait()
+}
+
+// brief is a context that ends by itself, in one of two ways.
+func brief(least, most time.Duration) (context.Context, context.CancelFunc) {
+	d := between(least, most)
+	if rand.IntN(2) == 0 {
+		return context.WithTimeout(context.Background(), d)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	timer := time.AfterFunc(d, cancel)
+	return ctx, func() { timer.Stop(); cancel() }
+}
+
+// call makes one chore after the other. One in three has little time, and a watch as
+// much as it needs to see something.
+func (l *load) call(ctx context.Context) {
+	all, total := chores(), 0
+	for _, c := range all {
+		total += c.share
+	}
+	for rig.Pause(ctx, between(5*time.Millisecond, 40*time.Millisecond)) {
+		luck := rand.IntN(total)
+		for _, c := range all {
+			if luck -= c.share; luck >= 0 {
+				continue
+			}
+			calling, cancel := context.WithCancel(context.Background())
+			switch {
+			case rand.IntN(3) == 0:
+				calling, cancel = brief(time.Millisecond, 150*time.Millisecond)
+			case c.name == "Watch":
+				calling, cancel = brief(100*time.Millisecond, 2*time.Second)
+			case c.name == "Wait":
+				calling, cancel = brief(time.Second, 8*time.Second)
+			}
+			m := l.anyMeter()
+			err := l.b.calls.call(c.name, calling, func() error {
+				err := c.make(l, calling, m)
+				if c.name == "Watch" && calling.Err() != nil && errors.Is(err, calling.Err()) {
+					err = nil // that is how a watch ends
+				}
+				return err
+			})
+			cancel()
+			if err != nil && errors.Is(err, txn.ErrUnavailable) {
+				rig.Pause(ctx, between(10*time.Millisecond, 100*time.Millisecond))
+			}
+			break
+		}
+	}
+}
+
+// wait waits for transactions, for less time than they take.
+func (l *load) wait(ctx context.Context) {
+	for rig.Pause(ctx, between(time.Millisecond, 10*time.Millisecond)) {
+		waiting, cancel := brief(5*time.Millisecond, 200*time.Millisecond)
+		_, _ = l.anyMeter().Wait(waiting, l.someID(), oneOf(txn.DecidedGoal, txn.Finished))
+		cancel()
+	}
+}
+
+// visit opens sessions with clients of their own, and closes them, or lets them expire as
+// if the process were gone.
+func (l *load) visit(ctx context.Context, n int) {
+	for rig.Pause(ctx, between(200*time.Millisecond, time.Second)) {
+		c, err := client.Open(client.Config{
+			Address: oneOf(l.b.everywhere(), l.b.nodes[n].url), RequestTimeout: 10 * time.Second,
+			CACertFile: l.b.papers("ca.pem"), TokenFile: l.b.papers("root.token"),
+		})
+		if err != nil {
+			l.b.t.Error(err)
+			return
+		}
+		opening, cancel := context.WithCancel(context.Background())
+		if rand.IntN(4) == 0 {
+			opening, cancel = brief(time.Millisecond, 50*time.Millisecond)
+		}
+		var s *client.Session
+		err = l.b.calls.call("OpenSession", opening, func() (err error) {
+			s, err = c.OpenSession(opening, client.SessionOptions{Name: "guest", TTL: 2 * time.Second})
+			return err
+		})
+		cancel()
+		if err == nil {
+			m := &meter{c, l.b.calls}
+			for range 1 + rand.IntN(4) {
+				beginning, cancel := brief(50*time.Millisecond, 5*time.Second)
+				if begun, err := m.Begin(client.WithSession(beginning, s), txn.Options{Name: "of a guest", Timeout: 20 * time.Second}); err == nil {
+					l.known(begun.ID)
+				}
+				cancel()
+				rig.Pause(ctx, between(50*time.Millisecond, 500*time.Millisecond))
+			}
+			if rand.IntN(2) == 0 {
+				_ = l.b.calls.call("CloseSession", context.Background(), func() error { return s.Close(context.Background()) })
+			}
+		}
+		if err := c.Close(); err != nil {
+			l.b.t.Error(err)
+		}
+	}
+}
+
+// keepNewest is how many ids are remembered.
+const keepNewest = 200
+
+func newest[T any](all []T, one T) []T {
+	all = append(all, one)
+	return all[max(0, len(all)-keepNewest):]
+}
+
+// known adds a transaction that others may look at.
+func (l *load) known(id txn.ID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ids = newest(l.ids, id)
+}
+
+func (l *load) someID() txn.ID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.ids) == 0 {
+		return rig.NewID()
+	}
+	newer := l.ids[len(l.ids)/2:]
+	return newer[rand.IntN(len(newer))]
+}
+
+// someChore is a transaction that anybody may end.
+func (l *load) someChore() txn.ID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.chores) == 0 {
+		return rig.NewID()
+	}
+	newer := l.chores[len(l.chores)*9/10:]
+	return newer[rand.IntN(len(newer))]
+}
+
+func (l *load) begin(ctx context.Context, m *meter) error {
+	o := txn.Options{Name: "chore", Timeout: between(500*time.Millisecond, 4*time.Second), Labels: map[string]string{"of": "soak"}}
+	if rand.IntN(3) == 0 {
+		payload, err := json.Marshal(order{})
+		if err != nil {
+			return err
+		}
+		o.Branches = []txn.Enlistment{{Participant: inVault, Payload: payload}}
+	}
+	begun, err := m.Client.Begin(ctx, o)
+	if err == nil {
+		l.known(begun.ID)
+		l.mu.Lock()
+		l.chores = newest(l.chores, begun.ID)
+		l.mu.Unlock()
+	}
+	return err
+}
+
+// enlist adds a branch that never does anything.
+func (l *load) enlist(ctx context.Context, m *meter) error {
+	_, err := m.Client.Enlist(ctx, l.someChore(), txn.Enlistment{Participant: oneOf(inBank, inSavings)})
+	return err
+}
+
+// vote says of a branch that it only looked.
+func (l *load) vote(ctx context.Context, m *meter) error {
+	id := l.someChore()
+	b, err := m.Enlist(ctx, id, txn.Enlistment{Participant: inBank})
+	if err == nil {
+		_, err = m.Client.Vote(ctx, id, txn.Ballot{Votes: []txn.BranchVote{{Branch: b.ID, Vote: txn.VoteReadOnly}}})
+	}
+	return err
+}
+
+func (l *load) createSession(ctx context.Context, m *meter) error {
+	s, err := m.Client.CreateSession(ctx, txn.SessionOptions{Name: "chore", TTL: 2 * time.Second})
+	if err == nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.sessions = newest(l.sessions, s.ID)
+	}
+	return err
+}
+
+func (l *load) someSession() txn.SessionID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.sessions) == 0 {
+		return txn.NewSessionID(time.Now(), [10]byte{1})
+	}
+	newer := l.sessions[len(l.sessions)*3/4:]
+	return newer[rand.IntN(len(newer))]
+}
+
+func (l *load) keepAlive(ctx context.Context, m *meter) error {
+	_, err := m.Client.KeepAlive(ctx, l.someSession())
+	return err
+}
+
+func (l *load) closeSession(ctx context.Context, m *meter) error {
+	return m.Client.CloseSession(ctx, l.someSession())
+}
+
+func (l *load) createToken(ctx context.Context, m *meter) error {
+	token, _, err := m.Client.CreateToken(ctx, txn.TokenRequest{Name: fmt.Sprintf("soak-%v", rig.NewID()), Role: txn.RoleReader})
+	if err == nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.tokens = append(l.tokens, token.ID)
+	}
+	return err
+}
+
+// revokeToken takes the oldest one back.
+func (l *load) revokeToken(ctx context.Context, m *meter) error {
+	l.mu.Lock()
+	if len(l.tokens) == 0 {
+		l.mu.Unlock()
+		return m.Client.RevokeToken(ctx, "nobody", "soak", "a chore")
+	}
+	token := l.tokens[0]
+	l.tokens = l.tokens[1:]
+	l.mu.Unlock()
+	return m.Client.RevokeToken(ctx, token, "soak", "a chore")
+}

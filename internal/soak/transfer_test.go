@@ -1,0 +1,208 @@
+package soak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/txmgr/txmgr/internal/rig"
+	"github.com/txmgr/txmgr/participant/web"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// transfer is a transaction that moves money, and what its caller was told of it.
+type transfer struct {
+	id      txn.ID // made by the client; zero: it has not begun
+	kind    string
+	legs    map[string]entry
+	outcome string
+	err     error
+}
+
+// The kinds of transfers, and how many in a hundred are of each.
+const (
+	kindPlain   = "plain"     // two or three places
+	kindSingle  = "single"    // one place, without a prepare
+	kindHelped  = "helped"    // another application does one part, and votes for it
+	kindHasty   = "hasty"     // its caller's time ends in the middle
+	kindAbandon = "abandoned" // nobody ends it, but its own time
+)
+
+var kinds = []struct {
+	name  string
+	share int
+}{{kindPlain, 50}, {kindSingle, 15}, {kindHelped, 12}, {kindHasty, 18}, {kindAbandon, 5}}
+
+// The outcomes of transfers, as callers are told them.
+const (
+	saidOK          = "ok"
+	saidRolledBack  = "rolled back"
+	saidInDoubt     = "in doubt"
+	saidUnavailable = "unavailable" // it has not begun
+	saidOther       = "other"
+)
+
+func draw() *transfer {
+	tr := &transfer{kind: kindPlain, legs: map[string]entry{}}
+	luck := rand.IntN(100)
+	for _, k := range kinds {
+		if luck -= k.share; luck < 0 {
+			tr.kind = k.name
+			break
+		}
+	}
+	places, amount := []string{inBank, inSavings, inVault}, 1+rand.Int64N(20)
+	rand.Shuffle(len(places), func(i, k int) { places[i], places[k] = places[k], places[i] })
+	leg := func(place string, delta int64) { tr.legs[place] = entry{rand.IntN(accounts), delta} }
+	switch {
+	case tr.kind == kindSingle:
+		leg(inBank, 0)
+	case tr.kind == kindHelped:
+		leg(inBank, -amount)
+		leg(inSavings, amount)
+	case rand.IntN(3) == 0:
+		leg(places[0], -2*amount)
+		leg(places[1], amount)
+		leg(places[2], amount)
+	default:
+		leg(places[0], -amount)
+		leg(places[1], amount)
+	}
+	return tr
+}
+
+// try makes a transfer, and notes what its caller is told.
+func (l *load) try(m *meter, tr *transfer) {
+	ctx, cancel := context.Background(), func() {}
+	o := txn.Options{Name: tr.kind, Timeout: between(6*time.Second, 12*time.Second)}
+	switch tr.kind {
+	case kindHasty:
+		ctx, cancel = brief(2*time.Millisecond, 250*time.Millisecond)
+	case kindAbandon:
+		o.Timeout = between(500*time.Millisecond, 2*time.Second)
+	}
+	defer cancel()
+	err := l.b.calls.call(runs, ctx, func() error {
+		return txn.Run(ctx, m, o, func(ctx context.Context, tx *txn.Tx) error { return l.move(ctx, m, tx, tr) })
+	})
+	switch rolledBack, inDoubt := errors.Is(err, txn.ErrRolledBack), errors.Is(err, txn.ErrInDoubt); {
+	case err == nil:
+		tr.outcome = saidOK
+	case rolledBack && inDoubt:
+		tr.outcome = saidOther
+	case rolledBack:
+		tr.outcome = saidRolledBack
+	case inDoubt:
+		tr.outcome = saidInDoubt
+	case errors.Is(err, txn.ErrUnavailable):
+		tr.outcome = saidUnavailable
+	default:
+		tr.outcome = saidOther
+	}
+	tr.err = err
+}
+
+// move is what happens in the transaction.
+func (l *load) move(ctx context.Context, m *meter, tx *txn.Tx, tr *transfer) error {
+	tr.id = tx.ID()
+	l.known(tr.id)
+	for place, e := range tr.legs {
+		if tr.kind == kindHelped && place == inSavings {
+			continue
+		}
+		if err := l.at(ctx, tx, place, e, tr.kind == kindSingle); err != nil {
+			return err
+		}
+	}
+	switch tr.kind {
+	case kindAbandon:
+		rig.Pause(context.Background(), tx.Timeout()+time.Second) // deaf to the end of ctx
+	case kindHelped:
+		return l.help(ctx, m, tr)
+	}
+	return nil
+}
+
+// help is another application, which does its part of a transfer, votes, and finishes
+// its branch when it hears of the decision.
+func (l *load) help(ctx context.Context, m *meter, tr *transfer) error {
+	ctx = context.WithoutCancel(ctx)
+	return l.b.calls.call(joins, ctx, func() error {
+		own, err := txn.RunIn(ctx, m, tr.id, func(ctx context.Context, tx *txn.Tx) error {
+			return l.at(ctx, tx, inSavings, tr.legs[inSavings], false)
+		})
+		if err == nil {
+			l.followers.Go(func() {
+				ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+				defer cancel()
+				_ = l.b.calls.call(follows, ctx, func() error { return own.Follow(ctx) })
+			})
+		}
+		return err
+	})
+}
+
+func (l *load) at(ctx context.Context, tx *txn.Tx, place string, e entry, alone bool) (err error) {
+	m := l.b.money
+	switch place {
+	case inVault:
+		return web.New(inVault).EnlistJSON(ctx, tx, order{e.account, e.delta})
+	case inSavings:
+		if _, err = m.maria.Exec(ctx, tx, "UPDATE account SET balance = balance + ? WHERE id = ?", e.delta, e.account); err == nil {
+			_, err = m.maria.Exec(ctx, tx, "INSERT INTO journal VALUES (?, ?, ?)", tx.ID().String(), e.account, e.delta)
+		}
+		return err
+	}
+	db := m.pg
+	if alone {
+		db = m.one
+	}
+	if _, err = db.Exec(ctx, tx, "UPDATE account SET balance = balance + $1 WHERE id = $2", e.delta, e.account); err == nil {
+		_, err = db.Exec(ctx, tx, "INSERT INTO journal VALUES ($1, $2, $3)", tx.ID().String(), e.account, e.delta)
+	}
+	return err
+}
+
+// judge says what is wrong with what the journals hold of a transfer; empty when
+// nothing is.
+func (tr *transfer) judge(found map[string]entry) string {
+	for place, e := range found {
+		if e != tr.legs[place] {
+			return fmt.Sprintf("%s has %+v, want %+v", place, e, tr.legs[place])
+		}
+	}
+	switch whole := len(found) == len(tr.legs); {
+	case tr.id.IsZero() && tr.outcome == saidOK:
+		return "it has not begun"
+	case len(found) > 0 && !whole:
+		return fmt.Sprintf("half of it is there: %v of %v", found, tr.legs)
+	case tr.outcome == saidOther || tr.outcome == "":
+		return "no caller should be told that"
+	case tr.outcome == saidOK && !whole:
+		return "it is not there"
+	case tr.outcome != saidOK && tr.outcome != saidInDoubt && whole:
+		return "it is there"
+	case tr.kind == kindAbandon && whole:
+		return "it was committed though it was abandoned"
+	}
+	return ""
+}
+
+// transfers makes one transfer after the other until ctx ends; the one that is being
+// made then is finished.
+func (l *load) transfers(ctx context.Context) {
+	for ctx.Err() == nil {
+		tr := draw()
+		l.mu.Lock()
+		l.made = append(l.made, tr)
+		l.mu.Unlock()
+		l.try(l.anyMeter(), tr)
+		rest := between(5*time.Millisecond, 30*time.Millisecond)
+		if tr.outcome != saidOK {
+			rest *= 3
+		}
+		rig.Pause(ctx, rest)
+	}
+}

@@ -1,0 +1,53 @@
+package node
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// TestFreshIDAfterIdleness: nobody has called for longer than outcomes are kept. An id that a caller makes now, who knows no
+// mark, is new: the log's tick is of long ago, and that of the id is not.
+func TestFreshIDAfterIdleness(t *testing.T) {
+	var ahead atomic.Int64
+	now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	n := open(t, t.TempDir(), func(c *Config) { c.Interval, c.steady, c.wall = 100*time.Millisecond, now, now })
+	ahead.Store(int64(2 * time.Hour))
+	if _, err := n.Begin(t.Context(), txn.Options{ID: txn.NewID(now(), [10]byte{1})}); err != nil {
+		t.Errorf("the first begin with an id that was just made: %v", err)
+	}
+}
+
+// TestSnapshotDueAtTheStart: a node ended before it had taken the snapshot that its log made due. In its next life nothing
+// has been applied yet when it looks; the snapshot is taken with the first entry, and not one bound later.
+func TestSnapshotDueAtTheStart(t *testing.T) {
+	dir := t.TempDir()
+	write := func(n *Node, count int) {
+		for range count {
+			if _, err := n.Begin(t.Context(), txn.Options{Name: strings.Repeat("x", 60), Timeout: time.Hour}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	n, err := tryOpen(t, dir, func(c *Config) { c.SnapshotBytes = 1 << 40 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(n, 10)
+	if err := n.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	write(n, 400)
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n = open(t, dir, func(c *Config) { c.SnapshotBytes = 40_000 })
+	write(n, 1)
+	until(t, "the snapshot that was due is taken", func() bool {
+		snaps, err := n.storage.snaps.List()
+		return err == nil && len(snaps) > 0 && snaps[0].Index > 400
+	})
+}

@@ -1,0 +1,159 @@
+package node
+
+import (
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/txmgr/txmgr/raftfsm"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// threeWatched opens three nodes, the leader first, whose failures are told on the channel.
+func threeWatched(t *testing.T) ([]*Node, <-chan error) {
+	t.Helper()
+	failed := make(chan error, 3)
+	addr := freePorts(t, 3)
+	var nodes []*Node
+	for i, a := range addr {
+		n, err := Open(t.Context(), Config{
+			DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler), OnFailure: func(err error) { failed <- err },
+			Cluster: &Cluster{Listen: a, Name: string(rune('a' + i)), Expect: 3, Join: addr},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = n.Close() })
+		nodes = append(nodes, n)
+	}
+	l := leaderOf(t, nodes...)
+	for i := range nodes {
+		if nodes[i] == l {
+			nodes[0], nodes[i] = nodes[i], nodes[0]
+		}
+	}
+	return nodes, failed
+}
+
+// elects has one node hand leadership to another.
+func elects(t *testing.T, from, to *Node) {
+	t.Helper()
+	until(t, "the node is elected", func() bool {
+		_ = from.TransferLeader(t.Context(), string(to.storage.id)) // refused until the one that hands over is up to date
+		return to.raft.State() == raft.Leader
+	})
+}
+
+// writesAt waits until one of the nodes takes a write.
+func writesAt(t *testing.T, nodes ...*Node) {
+	t.Helper()
+	until(t, "another node leads and takes writes", func() bool {
+		for _, n := range nodes {
+			if _, err := n.Begin(t.Context(), txn.Options{Timeout: time.Hour}); err == nil {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// TestLeaderThatHangsWhileTakingOver: raft has elected a node, which does not come to the end of taking over. No call
+// waits for its log, since each is refused before. Another node leads all the same.
+func TestLeaderThatHangsWhileTakingOver(t *testing.T) {
+	t.Parallel()
+	n, failed := threeWatched(t)
+	n[1].batcher.mu.Lock()
+	release := sync.OnceFunc(n[1].batcher.mu.Unlock)
+	defer release() // also where the test fails: the nodes close next
+	elects(t, n[0], n[1])
+	writesAt(t, n[0], n[2])
+	if err := n[1].Ready(); err != nil && n[1].stall() == nil {
+		t.Errorf("the node that handed leadership over is not ready: %v", err)
+	}
+	dumped(t, n[1])
+	release()
+	elects(t, leaderOf(t, n[0], n[2]), n[1])
+	leaderOf(t, n[1])
+	select {
+	case err := <-failed:
+		t.Errorf("a node that could hand leadership over failed: %v", err)
+	default:
+	}
+}
+
+// TestLeaderThatHangsWhileItLaysDownTheTermBefore: a node is elected again, and something of the term in which it led
+// before does not end, so that it cannot take over. Another node leads all the same.
+func TestLeaderThatHangsWhileItLaysDownTheTermBefore(t *testing.T) {
+	t.Parallel()
+	n, failed := threeWatched(t)
+	hold := make(chan struct{})
+	release := sync.OnceFunc(func() { close(hold) })
+	defer release()
+	n[0].pulse.Load().done.Go(func() { <-hold })
+	elects(t, n[0], n[1])
+	elects(t, leaderOf(t, n[1:]...), n[0])
+	writesAt(t, n[1:]...)
+	dumped(t, n[0])
+	release()
+	elects(t, leaderOf(t, n[1:]...), n[0])
+	leaderOf(t, n[0])
+	select {
+	case err := <-failed:
+		t.Errorf("a node that could hand leadership over failed: %v", err)
+	default:
+	}
+}
+
+// TestOnlyVoterThatDoesNotTakeOverEnds: nobody else can lead, so only a new start helps. One that still applies what its log
+// holds takes its time.
+func TestOnlyVoterThatDoesNotTakeOverEnds(t *testing.T) {
+	t.Parallel()
+	n, failed := onlyVoter(t)
+	n.leading.Store(false)
+	w := newWatchdog(n)
+	for range endLooks {
+		if _, err := n.fsm.Snapshot(); err != nil { // a step, as each entry is
+			t.Fatal(err)
+		}
+		if what, looks := w.look(); looks > 1 {
+			t.Fatalf("no progress for %d looks although entries are applied: %s", looks, what)
+		}
+	}
+	for range endLooks + 2 {
+		w.act(w.look())
+	}
+	select {
+	case <-failed:
+	default:
+		t.Error("the only voter does not take over, and is not ended")
+	}
+	dumped(t, n)
+	n.leading.Store(true)
+}
+
+// TestOnlyVoterHasTimeForAWriteThatHangs: raft answers nothing while the disk does not return from a write. With nobody to
+// hand leadership to it is asked nothing either, and the disk has as long as at a node that is alone.
+func TestOnlyVoterHasTimeForAWriteThatHangs(t *testing.T) {
+	t.Parallel()
+	n, failed := onlyVoter(t)
+	buf := raftfsm.AppendHeader(nil)
+	if err := raftfsm.SealEntry(buf, 1, time.Now().UnixMilli(), 0); err != nil {
+		t.Fatal(err)
+	}
+	n.clock.mu.Lock() // which raft's goroutine takes on the way to the disk
+	future := n.raft.ApplyLog(raftfsm.Stamped(buf, n.term.Load()+1), 0)
+	newWatchdog(n).act("calls wait for the log", stallLooks)
+	select {
+	case err := <-failed:
+		t.Errorf("a write that hangs for %v ended the only voter: %v", time.Duration(stallLooks)*watchEvery, err)
+	default:
+	}
+	dumped(t, n)
+	n.clock.mu.Unlock()
+	if err := future.Error(); err != nil {
+		t.Errorf("the write: %v", err)
+	}
+}

@@ -1,0 +1,107 @@
+package mariadb
+
+import (
+	"context"
+	"database/sql/driver"
+	"io"
+	"reflect"
+)
+
+// managedRows are rows of a managed connection. What the driver's rows do not
+// implement is answered as [database/sql] does without it.
+type managedRows struct {
+	driver.Rows
+	branch *branch
+	ctx    context.Context // of the query
+	failed error           // how reading ended
+}
+
+var (
+	_ driver.RowsNextResultSet              = (*managedRows)(nil)
+	_ driver.RowsColumnTypeDatabaseTypeName = (*managedRows)(nil)
+	_ driver.RowsColumnTypeLength           = (*managedRows)(nil)
+	_ driver.RowsColumnTypeNullable         = (*managedRows)(nil)
+	_ driver.RowsColumnTypePrecisionScale   = (*managedRows)(nil)
+	_ driver.RowsColumnTypeScanType         = (*managedRows)(nil)
+)
+
+// rows gives the answer to a query.
+func (b *branch) rows(ctx context.Context, rows driver.Rows, err error) (driver.Rows, error) {
+	if err != nil {
+		return nil, b.look(ctx, err)
+	}
+	return &managedRows{Rows: rows, branch: b, ctx: ctx}, nil
+}
+
+// Next implements [driver.Rows].
+func (r *managedRows) Next(dest []driver.Value) error {
+	r.failed = r.branch.raw(func(any) error { return r.Rows.Next(dest) })
+	return managed(r.failed)
+}
+
+// Close implements [driver.Rows].
+func (r *managedRows) Close() error {
+	err := r.branch.raw(func(any) error { return r.Rows.Close() })
+	_ = r.branch.look(r.ctx, r.failed) // which may ask the server, not before the rows are closed
+	return err
+}
+
+// HasNextResultSet implements [driver.RowsNextResultSet].
+func (r *managedRows) HasNextResultSet() (has bool) {
+	inner, ok := r.Rows.(driver.RowsNextResultSet)
+	if !ok {
+		return false
+	}
+	err := r.branch.raw(func(any) error { has = inner.HasNextResultSet(); return nil })
+	return err == nil && has
+}
+
+// NextResultSet implements [driver.RowsNextResultSet].
+func (r *managedRows) NextResultSet() error {
+	inner, ok := r.Rows.(driver.RowsNextResultSet)
+	if !ok {
+		return io.EOF
+	}
+	r.failed = r.branch.raw(func(any) error { return inner.NextResultSet() })
+	return managed(r.failed)
+}
+
+// ColumnTypeDatabaseTypeName implements [driver.RowsColumnTypeDatabaseTypeName].
+func (r *managedRows) ColumnTypeDatabaseTypeName(i int) string {
+	if inner, ok := r.Rows.(driver.RowsColumnTypeDatabaseTypeName); ok {
+		return inner.ColumnTypeDatabaseTypeName(i)
+	}
+	return ""
+}
+
+// ColumnTypeLength implements [driver.RowsColumnTypeLength].
+func (r *managedRows) ColumnTypeLength(i int) (int64, bool) {
+	if inner, ok := r.Rows.(driver.RowsColumnTypeLength); ok {
+		return inner.ColumnTypeLength(i)
+	}
+	return 0, false
+}
+
+// ColumnTypeNullable implements [driver.RowsColumnTypeNullable].
+func (r *managedRows) ColumnTypeNullable(i int) (nullable, ok bool) {
+	if inner, ok := r.Rows.(driver.RowsColumnTypeNullable); ok {
+		return inner.ColumnTypeNullable(i)
+	}
+	return false, false
+}
+
+// ColumnTypePrecisionScale implements [driver.RowsColumnTypePrecisionScale].
+func (r *managedRows) ColumnTypePrecisionScale(i int) (precision, scale int64, ok bool) {
+	if inner, ok := r.Rows.(driver.RowsColumnTypePrecisionScale); ok {
+		return inner.ColumnTypePrecisionScale(i)
+	}
+	return 0, 0, false
+}
+
+// ColumnTypeScanType implements [driver.RowsColumnTypeScanType].
+func (r *managedRows) ColumnTypeScanType(i int) reflect.Type {
+	if inner, ok := r.Rows.(driver.RowsColumnTypeScanType); ok {
+		return inner.ColumnTypeScanType(i)
+	}
+	return reflect.TypeFor[any]()
+}

@@ -1,0 +1,101 @@
+package mariadb
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+)
+
+// work is raw for a statement of the application. Whether it may be sent is looked
+// at under the lock: nothing follows what ends the branch.
+func (b *branch) work(query string, f func(c any) error) error {
+	return b.raw(func(c any) error {
+		if err := b.check(query); err != nil {
+			return err
+		}
+		return f(c)
+	})
+}
+
+// managedStmt is a prepared statement of a managed connection. The driver asks for
+// one for every statement with arguments. It may be used after the end of the
+// branch, when its connection is another transaction's, and is refused then.
+type managedStmt struct {
+	branch *branch
+	inner  driver.Stmt
+}
+
+var (
+	_ driver.StmtExecContext   = (*managedStmt)(nil)
+	_ driver.StmtQueryContext  = (*managedStmt)(nil)
+	_ driver.NamedValueChecker = (*managedStmt)(nil)
+)
+
+// keep remembers a prepared statement until it is closed. The caller has the lock.
+func (b *branch) keep(inner driver.Stmt) *managedStmt {
+	s := &managedStmt{branch: b, inner: inner}
+	if b.prepared == nil {
+		b.prepared = map[*managedStmt]bool{}
+	}
+	b.prepared[s] = true
+	return s
+}
+
+// Close implements [driver.Stmt]. After the end of the branch there is nothing to
+// close.
+func (s *managedStmt) Close() error {
+	s.branch.wire.Lock()
+	released := s.branch.released
+	s.branch.wire.Unlock()
+	if released {
+		return nil
+	}
+	return s.branch.raw(func(any) error {
+		delete(s.branch.prepared, s)
+		return s.inner.Close()
+	})
+}
+
+// NumInput implements [driver.Stmt].
+func (s *managedStmt) NumInput() int { return s.inner.NumInput() }
+
+// Exec implements [driver.Stmt].
+func (s *managedStmt) Exec([]driver.Value) (driver.Result, error) { return nil, driver.ErrSkip }
+
+// Query implements [driver.Stmt].
+func (s *managedStmt) Query([]driver.Value) (driver.Rows, error) { return nil, driver.ErrSkip }
+
+// ExecContext implements [driver.StmtExecContext].
+func (s *managedStmt) ExecContext(ctx context.Context, args []driver.NamedValue) (res driver.Result, _ error) {
+	err := s.branch.work("", func(any) (err error) {
+		inner, ok := s.inner.(driver.StmtExecContext)
+		if !ok {
+			return fmt.Errorf("a statement of type %T cannot execute", s.inner)
+		}
+		res, err = inner.ExecContext(ctx, args)
+		return err
+	})
+	return res, s.branch.look(ctx, err)
+}
+
+// QueryContext implements [driver.StmtQueryContext].
+func (s *managedStmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
+	var rows driver.Rows
+	err := s.branch.work("", func(any) (err error) {
+		inner, ok := s.inner.(driver.StmtQueryContext)
+		if !ok {
+			return fmt.Errorf("a statement of type %T cannot query", s.inner)
+		}
+		rows, err = inner.QueryContext(s.branch.bounded(ctx), args)
+		return err
+	})
+	return s.branch.rows(ctx, rows, err)
+}
+
+// CheckNamedValue implements [driver.NamedValueChecker].
+func (s *managedStmt) CheckNamedValue(v *driver.NamedValue) error {
+	if inner, ok := s.inner.(driver.NamedValueChecker); ok {
+		return inner.CheckNamedValue(v)
+	}
+	return driver.ErrSkip
+}

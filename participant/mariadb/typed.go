@@ -1,0 +1,115 @@
+package mariadb
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// refuseTyped refuses, before it is sent, a statement that begins or ends a
+// transaction. Most of them the server would refuse, too, but not in a transaction
+// that only reads, and not XA statements with the branch's name.
+func refuseTyped(query string) error {
+	var w [3]string
+	for i := range w {
+		w[i], query = word(query)
+	}
+	switch {
+	case w[0] == "SET" && w[1] == "TRANSACTION":
+		return fmt.Errorf("%w: SET TRANSACTION was not sent: set DB.TxOptions before the first use", txn.ErrManaged)
+	case w[0] == "ROLLBACK" && (w[1] == "TO" || w[1] == "WORK" && w[2] == "TO"): // a savepoint
+	case w[0] == "BEGIN" && w[1] == "NOT": // a block of statements
+	case w[0] == "XA" && w[1] == "RECOVER": // a query
+	case w[0] == "COMMIT", w[0] == "ROLLBACK", w[0] == "BEGIN", w[0] == "XA", w[0] == "START" && w[1] == "TRANSACTION":
+		return fmt.Errorf("%w: %s was not sent: return nil from the function of txn.Run to commit and an error to roll back; for a part of the work use SAVEPOINT", txn.ErrManaged, w[0])
+	}
+	return nil
+}
+
+// word gives the keyword that a text begins with, after white space and comments,
+// and what follows it.
+func word(s string) (keyword, rest string) {
+	for {
+		s = strings.TrimLeft(s, " \t\r\n\f\v")
+		begin, end := 1, "\n"
+		switch {
+		case strings.HasPrefix(s, "/*!"), strings.HasPrefix(s, "/*M!"): // which the server runs
+			s = strings.TrimLeft(s[strings.IndexByte(s, '!')+1:], "0123456789")
+			continue
+		case strings.HasPrefix(s, "/*"):
+			begin, end = 2, "*/"
+		case !strings.HasPrefix(s, "--") && !strings.HasPrefix(s, "#"):
+			n := 0
+			for n < len(s) && ('a' <= s[n]|0x20 && s[n]|0x20 <= 'z' || s[n] == '_') {
+				n++
+			}
+			return strings.ToUpper(s[:n]), s[n:]
+		}
+		_, s, _ = strings.Cut(s[begin:], end)
+	}
+}
+
+// mayEnd reports whether a statement that is not refused may end the transaction all the
+// same: it runs others, others follow it, or the server commits before it. That it does
+// in a transaction that only reads; in an XA transaction it refuses. What a function runs
+// cannot end one.
+func mayEnd(query string) bool {
+	first, rest := word(query)
+	second, _ := word(rest)
+	switch first {
+	case "SET":
+		lower := strings.ToLower(rest)
+		for _, commits := range []string{"autocommit", "password", "role"} {
+			if strings.Contains(lower, commits) {
+				return true
+			}
+		}
+		if second == "STATEMENT" {
+			return true
+		}
+	case "ANALYZE": // of a table, otherwise
+		if !slices.Contains([]string{"SELECT", "INSERT", "UPDATE", "DELETE", "REPLACE", "WITH", "FORMAT"}, second) {
+			return true
+		}
+	case "LOAD": // INDEX INTO CACHE, otherwise
+		if second != "DATA" && second != "XML" {
+			return true
+		}
+	case "": // a query in parentheses, or what was looked at when it was prepared
+		if !strings.HasPrefix(rest, "(") && rest != "" {
+			return true
+		}
+	case "SELECT", "INSERT", "UPDATE", "DELETE", "REPLACE", "WITH", "VALUES", "SAVEPOINT", "RELEASE", "ROLLBACK",
+		"SHOW", "EXPLAIN", "DESC", "DESCRIBE", "DO", "HANDLER", "KILL", "USE", "XA":
+	default:
+		return true
+	}
+	return followed(rest)
+}
+
+// followed reports whether a statement may have another one behind it. A semicolon in a
+// comment counts, which the server may run; behind the begin of one any does, since a
+// quote in there may be none.
+func followed(s string) bool {
+	quotes := true
+	for at := 0; at < len(s); at++ {
+		switch c := s[at]; {
+		case quotes && (c == '\'' || c == '"' || c == '`'):
+			for at++; at < len(s) && s[at] != c; at++ {
+				if s[at] == '\\' && c != '`' {
+					at++
+				}
+			}
+			if at >= len(s) {
+				return true // the server's mode has another end of it
+			}
+		case c == '#', strings.HasPrefix(s[at:], "--"), strings.HasPrefix(s[at:], "/*"):
+			quotes = false
+		case c == ';' && strings.Trim(s[at:], "; \t\r\n\f\v") != "":
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,96 @@
+package postgres
+
+import "strings"
+
+// statement is what has been read of a statement: as much as tells whether it begins
+// or ends a transaction, and where it ends itself. The body of a routine in SQL,
+// between BEGIN ATOMIC and END, has statements of its own. Its END is where one of
+// these would begin, and nowhere else: PostgreSQL has no statement END in there.
+type statement struct {
+	words []string // the first
+	depth int      // of parentheses
+	begin bool     // the word before was BEGIN
+	body  bool     // in the body of a routine
+	first bool     // in the body: where a statement begins
+}
+
+// enoughWords tell a statement from others: CREATE OR REPLACE FUNCTION.
+const enoughWords = 4
+
+// known reports whether further words do not matter but for a routine.
+func (st *statement) known() bool { return len(st.words) == enoughWords }
+
+func (st *statement) add(word string) {
+	if st.body {
+		st.body = !st.first || word != "END"
+		st.first = false
+		return
+	}
+	if !st.known() {
+		st.words = append(st.words, word)
+	}
+	switch word {
+	case "(":
+		st.depth++
+	case ")":
+		st.depth--
+	case "ATOMIC": // a parameter, in parentheses, may have these two for its name and type
+		st.body = st.begin && st.depth == 0 && st.routine()
+		st.first = st.body
+	}
+	st.begin = word == "BEGIN"
+}
+
+// routine reports whether it is CREATE FUNCTION or CREATE PROCEDURE.
+func (st *statement) routine() bool {
+	w := st.words
+	if len(w) == enoughWords && w[1] == "OR" && w[2] == "REPLACE" {
+		w = w[2:]
+	}
+	return len(w) > 1 && st.words[0] == "CREATE" && (w[1] == "FUNCTION" || w[1] == "PROCEDURE")
+}
+
+// end says how the statement begins if it begins or ends a transaction.
+func (st *statement) end(readOnly bool) string {
+	var w [enoughWords]string
+	copy(w[:], st.words)
+	switch w[0] {
+	case "COMMIT", "END", "ABORT", "BEGIN":
+		return w[0]
+	case "ROLLBACK":
+		if w[1] == "TO" || (w[1] == "WORK" || w[1] == "TRANSACTION") && w[2] == "TO" {
+			return "" // a savepoint
+		}
+		return w[0]
+	case "START", "PREPARE":
+		if w[1] == "TRANSACTION" {
+			return w[0] + " " + w[1]
+		}
+	case "SET":
+		rest := w[1:]
+		if w[1] == "LOCAL" || w[1] == "SESSION" {
+			rest = w[2:]
+		}
+		switch {
+		case rest[0] == "TRANSACTION" && rest[1] == "SNAPSHOT":
+			return setSnapshot
+		case rest[0] == "TRANSACTION":
+			return setTransaction
+		}
+	case "RESET":
+		if w[1] == "ALL" && readOnly {
+			return resetAll
+		}
+	}
+	return ""
+}
+
+// upper is the form in which PostgreSQL compares its own words, which are in ASCII.
+func upper(word string) string {
+	for i := range len(word) {
+		if word[i] >= 0x80 {
+			return word
+		}
+	}
+	return strings.ToUpper(word)
+}

@@ -1,0 +1,114 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// lineage is what the server's history has to do with a session's transaction
+// number. A failover to a standby, and a point-in-time recovery, begin a new
+// timeline. Numbers that the new one had not received are given out again there, so
+// that a status found under the number may be another transaction's.
+type lineage uint8
+
+const (
+	// sameTimeline: the server writes the timeline that the session wrote.
+	sameTimeline lineage = iota
+	// inherited: another timeline, whose history reaches beyond the place of the record
+	// that has the number. Of a branch that was prepared, the record is there: a prepare
+	// waits until the log is on disk up to itself. Of any other, a crash on the earlier
+	// timeline may have lost the record, and other records have its place.
+	inherited
+	// without: nothing that the session's transaction wrote is in the history.
+	without
+	// otherTimeline: another timeline, and it is not known whether the number is in
+	// its history.
+	otherTimeline
+)
+
+// timeline is where a server's write-ahead log has come to.
+type timeline struct {
+	id  uint32
+	end lsn
+	// replayed is how far the server had come when it last recovered. Zero: it has
+	// had nothing to recover since it was started.
+	replayed lsn
+}
+
+// lineage compares the session's place in the write-ahead log with the server's.
+// why says for people what follows from it, but for [sameTimeline].
+func (r *resource) lineage(ctx context.Context, s Session, now timeline, e evidence) (_ lineage, why string, err error) {
+	switch {
+	case s.Timeline == 0 && (now.id == 1 || e.recorded && !e.renewed):
+		return sameTimeline, "", nil // it cannot have been on another
+	case s.Timeline == 0:
+		return otherTimeline, fmt.Sprintf("the session did not record its timeline, and the server has failed over or been restored at least once (timeline %d)", now.id), nil
+	case s.Timeline == now.id && lsn(s.Written) > now.end:
+		return without, fmt.Sprintf("the server's log ends at %v, before the branch (%v): it was restored, or lost its latest log in a crash", now.end, lsn(s.Written)), nil
+	case s.Timeline == now.id && e.renewed && now.replayed != 0 && lsn(s.Written) > now.replayed:
+		return otherTimeline, fmt.Sprintf("the server recovered up to %v since, and the branch came later (%v): it lost that in a crash, was restored, or is not the one that the session was on", now.replayed, lsn(s.Written)), nil
+	case s.Timeline == now.id:
+		return sameTimeline, "", nil
+	}
+	moved := fmt.Sprintf("the server has failed over or been restored since (timeline %d, not %d)", now.id, s.Timeline)
+	left, found, err := r.leftAt(ctx, now.id, s.Timeline)
+	switch {
+	case err != nil && (stateOf(err) == stateNotAllowed || stateOf(err) == stateNoFile):
+		return otherTimeline, moved + "; what it had received by then is not known, because the history of its timelines cannot be read", nil
+	case err != nil:
+		return 0, "", err
+	case !found:
+		return otherTimeline, moved + ", and its history does not have that timeline", nil
+	case s.Written == 0:
+		return otherTimeline, moved + ", and the session did not record its place in the write-ahead log", nil
+	case lsn(s.Written) > left:
+		return without, fmt.Sprintf("%s, with the log up to %v, and the branch came later (%v)", moved, left, lsn(s.Written)), nil
+	}
+	return inherited, fmt.Sprintf("%s, with the log up to %v, and the number's place came before (%v)", moved, left, lsn(s.Written)), nil
+}
+
+// leftAt gives where a timeline ended in the history of another one.
+func (r *resource) leftAt(ctx context.Context, current, ended uint32) (at lsn, found bool, err error) {
+	var history string
+	err = r.pool.QueryRow(ctx, "SELECT pg_read_file($1)", fmt.Sprintf("pg_wal/%08X.history", current)).Scan(&history)
+	if err != nil {
+		return 0, false, err
+	}
+	for line := range strings.Lines(history) {
+		// The id in decimal, where it was left, and a reason for people.
+		words := strings.Fields(line)
+		if len(words) < 2 || words[0] != fmt.Sprint(ended) {
+			continue
+		}
+		at, err = parseLSN(words[1])
+		return at, err == nil, err
+	}
+	return 0, false, nil
+}
+
+// lsn is a place in the write-ahead log.
+type lsn uint64
+
+// String gives PostgreSQL's own form.
+func (l lsn) String() string { return fmt.Sprintf("%X/%X", uint64(l)>>32, uint32(l)) }
+
+func parseLSN(text string) (lsn, error) {
+	high, low, found := strings.Cut(text, "/")
+	a, errA := strconv.ParseUint(high, 16, 32)
+	b, errB := strconv.ParseUint(low, 16, 32)
+	if !found || errA != nil || errB != nil {
+		return 0, fmt.Errorf("%q is no place in a write-ahead log", clip(text))
+	}
+	return lsn(a<<32 | b), nil
+}
+
+// parseTimeline reads the id from the name of a file of the write-ahead log.
+func parseTimeline(text string) (uint32, error) {
+	if len(text) < 8 {
+		return 0, fmt.Errorf("%q is no timeline", clip(text))
+	}
+	id, err := strconv.ParseUint(text[:8], 16, 32)
+	return uint32(id), err
+}

@@ -1,0 +1,128 @@
+package machine
+
+import (
+	"github.com/txmgr/txmgr/timeout/survival"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// spreading a transaction out costs as much as looking at so many.
+const spreadCost = 16
+
+// Range is the ids strictly between two; a zero id is no bound.
+type Range struct{ After, Before txn.ID }
+
+// Holds reports whether an id is in the range.
+func (r *Range) Holds(id txn.ID) bool {
+	return id.Compare(r.After) > 0 && (r.Before.IsZero() || id.Compare(r.Before) < 0)
+}
+
+// holdsSome reports whether any id from first to last may be in the range.
+func (r *Range) holdsSome(first, last txn.ID) bool {
+	return last.Compare(r.After) > 0 && (r.Before.IsZero() || first.Compare(r.Before) < 0)
+}
+
+// Scan gives transactions that have a record, which is all but the finished ones without
+// a hazard, whose ids are in the range and for which match holds. It goes back by slots,
+// of which the last ones tend to have the newest ids, beginning at from, or at the last
+// one when that is zero, until limit of them have been looked at; one that is given counts
+// as 16. next is where to go on, zero at the end. In between the machine may apply entries:
+// a transaction that has a record all the time is met once. The pointer given to match is
+// used again.
+func (m *Machine) Scan(from uint32, limit int, ids Range, match func(Brief) bool) (found []Transaction, next uint32) {
+	i := from
+	if i == 0 || i >= m.txs.used {
+		i = m.txs.used - 1
+	}
+	for ; i > 0 && limit > 0; i-- {
+		limit--
+		if r := m.txs.at(i); !r.id.IsZero() && ids.Holds(r.id) && match(m.brief(r)) {
+			found = append(found, m.spread(i))
+			limit -= spreadCost
+		}
+	}
+	return found, i
+}
+
+// Expiring gives the transactions that the survival index ends at a tick or earlier,
+// whose ids are in the range and for which match holds, the one that ends first before the others. ok is false, and none
+// is given, when more than limit end until then.
+func (m *Machine) Expiring(until survival.Tick, limit int, ids Range, match func(Brief) bool) (found []Transaction, ok bool) {
+	count := 0
+	for end, n := range m.deadlines.Groups(0) {
+		if end > until {
+			break
+		}
+		if count += n; count > limit {
+			return nil, false
+		}
+	}
+	for slot, end := range m.deadlines.All() {
+		if end > until {
+			break
+		}
+		i := uint32(slot)
+		if r := m.txs.at(i); ids.Holds(r.id) && match(m.brief(r)) {
+			found = append(found, m.spread(i))
+		}
+	}
+	return found, true
+}
+
+func (m *Machine) brief(r *record) Brief {
+	state, _ := m.effective(r)
+	return Brief{ID: r.id, State: state, Hazard: r.hazard, Expiry: r.expiry, Began: r.began, DecidedTick: r.at, Delegated: r.is(delegated)}
+}
+
+// spread gives the transaction in slot i, as [Machine.Get] does.
+func (m *Machine) spread(i uint32) (t Transaction) {
+	v := m.image()
+	v.spread(i, &t)
+	t.State, t.Cause = m.effective(m.txs.at(i))
+	return t
+}
+
+// Cursor is where a [Machine.ScanKept] goes on. The zero Cursor is the start, and the end.
+type Cursor struct {
+	in     *arena
+	end    survival.Tick // of the arena
+	chunks int           // of it that are left
+}
+
+// ScanKept is [Machine.Scan] of the finished outcomes without a hazard. It goes back, by
+// chunks of some hundred, from what finished last, and does not look into chunks all of
+// whose ids are out of the range, which may be another one in each call. Of what finishes
+// in between nothing is met. An outcome that gets a late hazard may be missed, and one may be met twice.
+func (m *Machine) ScanKept(from Cursor, limit int, ids Range, match func(Brief) bool) (found []Transaction, next Cursor) {
+	v := m.image()
+	last := from.end
+	if from.in == nil {
+		last = m.kept.ring.Front()
+	}
+	for end, c := range m.kept.ring.Backward(last) {
+		at := Cursor{in: c.(*arena), end: end, chunks: len(c.(*arena).chunks)}
+		if at.in == from.in {
+			at.chunks = from.chunks // behind them are those that were met, or have come since
+		}
+		for ; at.chunks > 0; at.chunks-- {
+			if limit <= 0 {
+				return found, at
+			}
+			limit--
+			chunk := &at.in.chunks[at.chunks-1]
+			if !ids.holdsSome(chunk.first, chunk.last) {
+				continue
+			}
+			for s := range walk(at.in.chunks[at.chunks-1 : at.chunks]) {
+				limit--
+				if s.removed || !ids.Holds(s.id) || !match(s.outcome.brief(s.id)) {
+					continue
+				}
+				var t Transaction
+				v.spreadOutcome(s.id, s.outcome, &t)
+				found = append(found, t)
+				limit -= spreadCost
+			}
+		}
+	}
+	return found, Cursor{}
+}

@@ -1,0 +1,33 @@
+package machine
+
+import (
+	"slices"
+	"testing"
+)
+
+// pagesOf copies the used slots of a snapshot's pages.
+func pagesOf[T any](p *pages[T]) []T {
+	all := make([]T, 0, p.used)
+	for i := range p.used {
+		all = append(all, *p.at(i))
+	}
+	return all
+}
+
+// TestNoCommandWritesIntoASnapshot: in every state, each command leaves the pages that a
+// snapshot shares as they were.
+func TestNoCommandWritesIntoASnapshot(t *testing.T) {
+	for _, w := range worlds {
+		for _, c := range commands {
+			m := w.build(t)
+			s := m.Snapshot()
+			txs, branches, cells, sessions := pagesOf(&s.image.txs), pagesOf(&s.image.branches), pagesOf(&s.image.cells), pagesOf(&s.held)
+			m.Apply(Entry{Commands: []Command{c.c}})
+			if !slices.Equal(pagesOf(&s.image.txs), txs) || !slices.Equal(pagesOf(&s.image.branches), branches) ||
+				!slices.Equal(pagesOf(&s.image.cells), cells) || !slices.Equal(pagesOf(&s.held), sessions) {
+				t.Errorf("%s, %s: the snapshot has changed", w.name, c.name)
+			}
+			s.Release()
+		}
+	}
+}
