@@ -99,6 +99,7 @@ func (p *Postgres) settings(c PostgresConfig) string {
 		"listen_addresses = '" + loopback + "'",
 		fmt.Sprintf("max_prepared_transactions = %d", max(c.MaxPrepared, 0)),
 		"fsync = " + fsync,
+		"wal_keep_size = 256MB", // a standby that falls behind still finds what it has not received
 		"logging_collector = off",
 		"log_destination = stderr",
 	}
