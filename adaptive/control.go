@@ -44,7 +44,8 @@ func (p *Pool) tick() {
 func (p *Pool) window() (*Window, bool) {
 	c := &p.control
 	now := p.now()
-	*c.times = times{}
+	c.times.service.Reset()
+	c.times.sojourn.Reset()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.advanceLocked(now)

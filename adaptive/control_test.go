@@ -17,7 +17,7 @@ type spy struct {
 	decide  func(n int, w *Window) Decision
 	mu      sync.Mutex // guards seen
 	seen    []Window
-	service []Histogram
+	service []*Histogram
 }
 
 func newSpy(limit int) *spy { return &spy{limit: limit} }
@@ -28,7 +28,9 @@ func (s *spy) Observe(w *Window) Decision {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen = append(s.seen, *w)
-	s.service = append(s.service, *w.Service)
+	service := new(Histogram)
+	service.Add(w.Service)
+	s.service = append(s.service, service)
 	if s.decide != nil {
 		return s.decide(len(s.seen), w)
 	}

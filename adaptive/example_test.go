@@ -161,11 +161,11 @@ func ExampleNewP99Latency() {
 	follow(o, 4, 10)
 	// Output:
 	// 2s: 4 -> 7, trying 7 after 4
-	// 3s: 7 -> 7, keeping 7: the 99th percentile of latencies has changed by -42.9%
+	// 3s: 7 -> 7, keeping 7: the 99th percentile of latencies has changed by -42.7%
 	// 4s: 7 -> 4, trying 4 after 7
-	// 5s: 4 -> 7, back to 7, and no more of that for 6 windows: the 99th percentile of latencies has changed by +75.3%
+	// 5s: 4 -> 7, back to 7, and no more of that for 6 windows: the 99th percentile of latencies has changed by +74.5%
 	// 6s: 7 -> 10, trying 10 after 7
-	// 7s: 10 -> 7, back to 7, and no more of that for 6 windows: the 99th percentile of latencies has changed by -12.4%
+	// 7s: 10 -> 7, back to 7, and no more of that for 6 windows: the 99th percentile of latencies has changed by -12.8%
 }
 
 // backlog is work that waits elsewhere.

@@ -102,6 +102,7 @@ func New(cfg Config) (*Pool, error) {
 		limit:   cfg.Start,
 		times:   new(times),
 	}
+	p.recent.now, p.recent.before = newSpan(), newSpan()
 	p.control.ended, p.control.times = make(chan struct{}), new(times)
 	go p.steer(ctx)
 	return p, nil

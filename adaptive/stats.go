@@ -3,6 +3,8 @@ package adaptive
 import (
 	"sync"
 	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 // Stats is how a pool does.
@@ -107,10 +109,17 @@ type recent struct {
 	now, before span
 }
 
+// span is a while of windows. Its histogram is packed: it is added to seldom, and kept
+// for long.
 type span struct {
 	completed uint64
 	length    time.Duration
-	sojourn   Histogram
+	sum       time.Duration
+	sojourn   *hdrhistogram.PackedHistogram
+}
+
+func newSpan() span {
+	return span{sojourn: hdrhistogram.NewPacked(int64(finest), int64(longest), significant)}
 }
 
 const spanLength = 10 * time.Second
@@ -119,19 +128,25 @@ func (r *recent) add(w *Window) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.now.length >= spanLength {
-		r.before = r.now
-		r.now = span{}
+		r.before, r.now = r.now, span{sojourn: r.before.sojourn}
+		r.now.sojourn.Reset()
 	}
 	r.now.completed += w.Completed
 	r.now.length += w.Length()
-	r.now.sojourn.Add(w.Sojourn)
+	if w.Sojourn.Count() > 0 {
+		r.now.sum += w.Sojourn.Sum()
+		r.now.sojourn.MergeFrom(w.Sojourn.hdr)
+	}
 }
 
 func (r *recent) read() (throughput float64, mean, p99 time.Duration) {
 	r.mu.Lock()
-	all := r.now.sojourn
-	all.Add(&r.before.sojourn)
+	defer r.mu.Unlock()
+	all := r.now.sojourn.Clone()
+	all.Merge(r.before.sojourn)
 	completed, length := r.now.completed+r.before.completed, r.now.length+r.before.length
-	r.mu.Unlock()
-	return ratio(float64(completed), length.Seconds()), all.Mean(), all.Quantile(0.99)
+	if n := all.TotalCount(); n > 0 {
+		mean = (r.now.sum + r.before.sum) / time.Duration(n)
+	}
+	return ratio(float64(completed), length.Seconds()), mean, time.Duration(all.ValueAtPercentile(99))
 }

@@ -11,7 +11,8 @@ type File struct {
 	Text string
 }
 
-// Files are the report as an HTML page, as JSON, and each picture alone.
+// Files are the report as an HTML page, as JSON, and each picture alone, and the
+// latencies of each experiment as a histogram log.
 func (r Report) Files() ([]File, error) {
 	html, err := r.Page()
 	if err != nil {
@@ -25,6 +26,9 @@ func (r Report) Files() ([]File, error) {
 	for _, g := range r.Groups() {
 		name := fmt.Sprintf("%s-%s-%d", g[0].App, g[0].Load, g[0].Users)
 		files = append(files, File{name + "-time.svg", r.OverTime(g)}, File{name + "-bars.svg", r.Bars(g)})
+		for _, x := range g {
+			files = append(files, File{name + "-" + x.Contender + ".hlog", x.log})
+		}
 	}
 	return files, nil
 }

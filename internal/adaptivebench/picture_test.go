@@ -13,7 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 )
 
@@ -25,10 +27,17 @@ func wantReport(t *testing.T, r Report) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := 2 + 2*len(r.Groups()); len(files) != want {
+	if want := 2 + 2*len(r.Groups()) + len(r.Results); len(files) != want {
 		t.Errorf("%d files, want %d", len(files), want)
 	}
 	for _, f := range files {
+		if strings.HasSuffix(f.Name, ".hlog") {
+			h, err := hdrhistogram.NewHistogramLogReader(strings.NewReader(f.Text)).NextIntervalHistogram()
+			if err != nil || h == nil || h.Tag() != "server" {
+				t.Errorf("%s begins with %v, %v", f.Name, h, err)
+			}
+			continue
+		}
 		for _, bad := range []string{"NaN", "Inf", "%!", "<script", "url(", "@import", "<link", "<img", "<nil>"} {
 			if strings.Contains(f.Text, bad) {
 				t.Errorf("%s: %q in it", f.Name, bad)
@@ -49,7 +58,7 @@ func wantReport(t *testing.T, r Report) {
 			if err := json.Unmarshal([]byte(f.Text), &again); err != nil {
 				t.Error(err)
 			}
-			if diff := cmp.Diff(r, again, cmp.AllowUnexported(Resize{}), cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".at" }, cmp.Ignore())); diff != "" {
+			if diff := cmp.Diff(r, again, cmp.AllowUnexported(Resize{}), cmpopts.IgnoreUnexported(Result{}), cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".at" }, cmp.Ignore())); diff != "" {
 				t.Error(diff)
 			}
 		}

@@ -3,26 +3,22 @@ package adaptivebench
 import (
 	"sync"
 	"time"
-
-	"github.com/txmgr/txmgr/adaptive"
 )
 
 // recorder counts how long requests took. Its methods are for many goroutines.
 type recorder struct {
-	mu            sync.Mutex // guards the rest
-	server, users *adaptive.Histogram
-	answered      uint64
+	mu       sync.Mutex // guards the rest
+	now      *tally
+	answered uint64
 }
 
-func newRecorder() *recorder {
-	return &recorder{server: &adaptive.Histogram{}, users: &adaptive.Histogram{}}
-}
+func newRecorder() *recorder { return &recorder{now: new(tally)} }
 
 // atServer counts a request that the server has answered.
 func (r *recorder) atServer(d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.server.Record(d)
+	r.now.server.Record(d)
 	r.answered++
 }
 
@@ -30,16 +26,16 @@ func (r *recorder) atServer(d time.Duration) {
 func (r *recorder) atUser(d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.users.Record(d)
+	r.now.users.Record(d)
 }
 
 // take gives what was counted since it was called last.
-func (r *recorder) take() (server, users *adaptive.Histogram) {
+func (r *recorder) take() *tally {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	server, users = r.server, r.users
-	r.server, r.users = &adaptive.Histogram{}, &adaptive.Histogram{}
-	return server, users
+	t := r.now
+	r.now = new(tally)
+	return t
 }
 
 // total is how many requests the server has answered since the beginning.

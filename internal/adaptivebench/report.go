@@ -64,6 +64,8 @@ type Result struct {
 	Parts   []Part   `json:"parts"`
 	Samples []Sample `json:"samples"`
 	Resizes []Resize `json:"resizes"`
+
+	log string // the histograms of all samples; see histogramLog
 }
 
 // Groups are the results that belong into one picture each, in the order of their contenders.

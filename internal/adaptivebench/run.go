@@ -129,8 +129,9 @@ func (b *bench) underLoad(ctx context.Context, t Task, s service, w *witness, st
 	var tallies []*tally
 	began := time.Now()
 	users.play(phases, length, b.config.Period(), func(phase int, from, to time.Duration) {
-		server, client := seen.take()
-		tallies = append(tallies, &tally{from: from, to: to, phase: phase, server: *server, users: *client})
+		t := seen.take()
+		t.from, t.to, t.phase = from, to, phase
+		tallies = append(tallies, t)
 	})
 	users.end()
 	closed, stop := context.WithTimeout(context.WithoutCancel(ctx), b.ending)
@@ -154,5 +155,7 @@ func (b *bench) underLoad(ctx context.Context, t Task, s service, w *witness, st
 	if contender.Size == 0 {
 		window = w.Period()
 	}
-	return resultOf(t, phases, tallies, sizes{start, during}, scale, window), nil
+	result := resultOf(t, phases, tallies, sizes{start, during}, scale, window)
+	result.log, err = histogramLog(t, began, tallies)
+	return result, err
 }

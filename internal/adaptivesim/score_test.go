@@ -19,7 +19,8 @@ func known() *Oracle {
 		r.Phases[0].Length, r.Phases[1].Length = 10*time.Minute, time.Minute
 		r.Phases[0].All.Count = rate * 600
 		r.Phases[0].All.Sojourn.RecordN(time.Duration(100_000/rate)*time.Millisecond, uint32(rate*600))
-		r.Phases[0].Settled = r.Phases[0].All
+		r.Phases[0].Settled.Count = r.Phases[0].All.Count
+		r.Phases[0].Settled.Sojourn.Add(&r.Phases[0].All.Sojourn)
 		results[i] = r
 	}
 	return newOracle(s, 1, sizes, results)
