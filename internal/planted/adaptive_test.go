@@ -61,8 +61,8 @@ var ofAdaptive = []plant{
 		name:   "the times of a window are cleared before they are read",
 		breaks: "every completed task is recorded in one window",
 		file:   "adaptive/control.go",
-		old:    "*c.times = times{}\n\tp.mu.Lock()\n\tdefer p.mu.Unlock()\n\tp.advanceLocked(now)\n\tp.times, c.times = c.times, p.times",
-		bug:    "p.mu.Lock()\n\tdefer p.mu.Unlock()\n\tp.advanceLocked(now)\n\tp.times, c.times = c.times, p.times\n\t*c.times = times{}",
+		old:    "c.times.service.Reset()\n\tc.times.sojourn.Reset()\n\tp.mu.Lock()\n\tdefer p.mu.Unlock()\n\tp.advanceLocked(now)\n\tp.times, c.times = c.times, p.times",
+		bug:    "p.mu.Lock()\n\tdefer p.mu.Unlock()\n\tp.advanceLocked(now)\n\tp.times, c.times = c.times, p.times\n\tc.times.service.Reset()\n\tc.times.sojourn.Reset()",
 		pkg:    "adaptive", test: "TestWindow", says: "0 times of service",
 	},
 	{
