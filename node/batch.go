@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/txmgr/txmgr/internal/failpoint"
+	"github.com/txmgr/txmgr/internal/latency"
 	"github.com/txmgr/txmgr/raftfsm"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/machine"
@@ -79,8 +80,9 @@ type batcher struct {
 
 	proposals sync.Pool
 
-	pending  atomic.Int64  // proposals without an answer
-	landings atomic.Uint64 // entries whose callers have their answers
+	pending  atomic.Int64       // proposals without an answer
+	landings atomic.Uint64      // entries whose callers have their answers
+	took     *latency.Histogram // of entries: until they were applied
 
 	commands, entries, tickEntries, bytes atomic.Uint64
 	lastEntry                             atomic.Int64 // nanoseconds since start
@@ -91,11 +93,12 @@ type batcher struct {
 type flight struct {
 	future raft.ApplyFuture
 	batch  *batch
+	began  time.Time
 }
 
 func newBatcher(r *raft.Raft, c *clock, wall func() time.Time) *batcher {
 	b := &batcher{
-		raft: r, current: r.CurrentTerm, clock: c, wall: wall, start: time.Now(),
+		raft: r, current: r.CurrentTerm, clock: c, wall: wall, start: time.Now(), took: latency.New(),
 		wake: make(chan struct{}, 1), flights: make(chan flight), stop: make(chan struct{}),
 	}
 	b.proposals.New = func() any { return &proposal{done: make(chan outcome, 1), pending: &b.pending} }
@@ -268,7 +271,8 @@ func (b *batcher) send() {
 				continue
 			}
 			b.count(l)
-			f := flight{b.raft.ApplyLog(raftfsm.Stamped(l.buf, l.term), 0), l}
+			f := flight{began: time.Now(), batch: l}
+			f.future = b.raft.ApplyLog(raftfsm.Stamped(l.buf, l.term), 0)
 			if l.decides {
 				failpoint.Hit("decision proposed")
 			}
@@ -358,16 +362,18 @@ func (b *batcher) sinceLastEntry() time.Duration {
 func (b *batcher) await() {
 	defer b.done.Done()
 	for f := range b.flights {
-		f.answer()
+		if f.answer() {
+			b.took.Record(time.Since(f.began), 1)
+		}
 		b.landed()
 	}
 }
 
-// answer waits until the entry is applied.
-func (f flight) answer() {
+// answer waits until the entry is applied, and reports whether it was.
+func (f flight) answer() bool {
 	if err := f.future.Error(); err != nil {
 		f.batch.answer(nil, refusal(err))
-		return
+		return false
 	}
 	switch r := f.future.Response().(type) {
 	case *raftfsm.Applied:
@@ -377,6 +383,7 @@ func (f flight) answer() {
 	default:
 		f.batch.answer(nil, fmt.Errorf("log entry answered %T", r))
 	}
+	return true
 }
 
 // refusal says what a failed proposal means to its callers.

@@ -110,7 +110,7 @@ func (n *Node) start(p *pulse) *leadership {
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	boot := n.bootstrap()
 	conf := n.conf.Recovery
-	conf.Cluster, conf.Swept, conf.Turned = boot.Cluster, n.logSwept, n.logTurn
+	conf.Cluster, conf.Swept, conf.Turned, conf.Called = boot.Cluster, n.logSwept, n.logTurn, n.calls.record
 	r := recovery.New(conf, log{n})
 	r.Start()
 	n.recovery.Store(r)

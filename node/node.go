@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/txmgr/txmgr/internal/bed"
+	"github.com/txmgr/txmgr/internal/latency"
 	"github.com/txmgr/txmgr/internal/spool"
 	"github.com/txmgr/txmgr/node/peer"
 	"github.com/txmgr/txmgr/raftfsm"
@@ -32,7 +33,8 @@ type Node struct {
 	reads   *verifier
 	port    *peer.Port         // nil when alone, and in the simulation
 	stuck   chan raft.ServerID // nodes that the livelock of raft has caught
-	late    lateness
+	late    *latency.Histogram
+	calls   callTimes
 	lines   lines
 	fsm     *raftfsm.FSM
 	clock   *clock
@@ -90,6 +92,7 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
+		late: latency.New(),
 		conf: conf, logger: conf.Logger, lines: newLines(), clock: &clock{read: conf.steady}, started: time.Now(),
 		closing: make(chan struct{}), ready: make(chan struct{}), stuck: make(chan raft.ServerID, 1),
 	}

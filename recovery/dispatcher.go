@@ -34,6 +34,9 @@ const (
 // finish notes what came of an attempt, lets the next ones begin, and gives what the
 // pool is to learn.
 func (r *Recovery) finish(l *lane, it item, probe bool, a outcome) (lesson error) {
+	if a.called && r.cfg.Called != nil {
+		r.cfg.Called(l.name, a.took)
+	}
 	now := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()

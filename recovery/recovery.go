@@ -67,6 +67,9 @@ type Config struct {
 	// Turned is told, in order, of participants that go down and come back: for the log
 	// file. Defaults to nobody.
 	Turned func(Turn)
+	// Called is told how long each call to end a branch took, however it ended: for
+	// metrics. It is called by many goroutines, and must not block. May be nil.
+	Called func(participant string, took time.Duration)
 	// Rand gives numbers in [0, 1) for jitter; safe for concurrent use. Defaults
 	// to math/rand/v2.
 	Rand func() float64

@@ -105,6 +105,8 @@ var (
 	descMembers      = desc("members", "Nodes of the cluster, by whether they take part in decisions.", "kind")
 	descTokens       = desc("tokens", "Tokens that were made and not revoked.")
 	descCertificate  = desc("certificate_expires_timestamp_seconds", "When the certificate that the server shows ends, in seconds since 1970; never without TLS.")
+	descEntries      = desc("log_entry_duration_seconds", "How long entries of the log took, from proposing them to applying them, on the node that led.")
+	descCalls        = desc("participant_call_duration_seconds", "How long recovery's calls to end branches took, however they ended.", "participant")
 	descLateness     = desc("timeout_lateness_seconds", "How long after their tick began timeouts were applied, on the clock of the node that led.")
 )
 
@@ -143,7 +145,7 @@ func (c *statusCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, p := range plain {
 		ch <- p.desc
 	}
-	for _, d := range []*prometheus.Desc{descTransactions, descParticipant, descQueued, descLimit, descRunning, descDecided, descBuild, descMembers, descTokens, descCertificate, descLateness} {
+	for _, d := range []*prometheus.Desc{descTransactions, descParticipant, descQueued, descLimit, descRunning, descDecided, descBuild, descMembers, descTokens, descCertificate, descLateness, descEntries, descCalls} {
 		ch <- d
 	}
 }
@@ -153,7 +155,7 @@ func (c *statusCollector) Describe(ch chan<- *prometheus.Desc) {
 func (c *statusCollector) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(txn.AllowStale(context.Background()), 5*time.Second)
 	defer cancel()
-	c.lateness(ch)
+	c.durations(ch)
 	ends := math.Inf(1)
 	if own := c.s.certs; own != nil {
 		ends = float64(own.Expires().Unix())
@@ -212,29 +214,30 @@ func (c *statusCollector) members(ch chan<- prometheus.Metric, members []txn.Mem
 	ch <- prometheus.MustNewConstMetric(descMembers, prometheus.GaugeValue, float64(len(members)-voters), "learner")
 }
 
-// Late is a [Coordinator] that measures how late its timeouts are.
-type Late interface {
-	// Lateness gives a histogram, in seconds: the upper bounds of its buckets,
-	// ascending, how many values are in each and not in the one before, with those
-	// above all bounds at the end, and the sum of all.
-	Lateness() (bounds []float64, counts []uint64, sum float64)
+// Measured is a [Coordinator] that measures how long things take.
+type Measured interface {
+	// Lateness is how late transactions were timed out, EntryDurations how long entries
+	// of the log took until they were applied, CallDurations by participant how long
+	// calls to end branches took.
+	Lateness() txn.Durations
+	EntryDurations() txn.Durations
+	CallDurations() map[string]txn.Durations
 }
 
-func (c *statusCollector) lateness(ch chan<- prometheus.Metric) {
-	late, ok := c.s.c.(Late)
+// durations tells what was measured; with calls, those to the participants.
+func (c *statusCollector) durations(ch chan<- prometheus.Metric) {
+	m, ok := c.s.c.(Measured)
 	if !ok {
 		return
 	}
-	bounds, counts, sum := late.Lateness()
-	buckets := make(map[float64]uint64, len(bounds))
-	var total uint64
-	for i, n := range counts {
-		total += n
-		if i < len(bounds) {
-			buckets[bounds[i]] = total
-		}
+	tell := func(desc *prometheus.Desc, r txn.Durations, labels ...string) {
+		ch <- prometheus.MustNewConstHistogram(desc, r.Count, r.Sum, r.Buckets, labels...)
 	}
-	ch <- prometheus.MustNewConstHistogram(descLateness, total, sum, buckets)
+	tell(descLateness, m.Lateness())
+	tell(descEntries, m.EntryDurations())
+	for name, r := range m.CallDurations() {
+		tell(descCalls, r, name)
+	}
 }
 
 func truth(b bool) float64 {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +27,7 @@ type elsewhere struct {
 
 func (e elsewhere) Leader() (string, bool) { return e.api, false }
 
-var _ server.Late = (*node.Node)(nil)
+var _ server.Measured = (*node.Node)(nil)
 
 // A real node, asked directly and through another server: tokens, transactions, a
 // Pipe, a backup, and how late its timeouts are.
@@ -81,6 +82,9 @@ func TestRealNode(t *testing.T) {
 	}
 	_ = s.Close()
 	a := leader.as(rootSecret).get("/metrics")
+	if entries := regexp.MustCompile(`txmgr_log_entry_duration_seconds_bucket\{le="60"\} ([0-9]+)\n`).FindStringSubmatch(a.body); entries == nil || entries[1] == "0" {
+		t.Errorf("entries within a minute: %q", entries)
+	}
 	for _, want := range []string{"txmgr_timeout_lateness_seconds_count 0\n", "txmgr_tokens 1\n", "txmgr_leader 1\n", `txmgr_members{kind="voter"} 1`} {
 		if !strings.Contains(a.body, want) {
 			t.Errorf("no %s", want)

@@ -40,7 +40,7 @@ var arrows = []arrow{
 	{"raftfsm/logstore", []string{"internal/failpoint"}, "a log of bytes: it does not know what they say"},
 	{"raftfsm", []string{"raftfsm/logstore", "txn/machine", "timeout/survival", "txn", "internal/failpoint"}, "a thin shell that knows an entry's tick and commands: the decisions are in the machine"},
 	{"node/peer", []string{"txn", "internal/certs"}, "the port between nodes: raft's streams and a few questions; it does not know what is said"},
-	{"node", []string{"node/peer", "raftfsm/...", "recovery", "timeout/...", "adaptive", "participant", "txn/machine", "txn", "internal/failpoint", "internal/certs", "internal/spool", "internal/bed"}, "it wires one coordinator together, and knows resources by their contract alone"},
+	{"node", []string{"node/peer", "raftfsm/...", "recovery", "timeout/...", "adaptive", "participant", "txn/machine", "txn", "internal/failpoint", "internal/certs", "internal/latency", "internal/spool", "internal/bed"}, "it wires one coordinator together, and knows resources by their contract alone"},
 
 	{"api/wire", []string{"api/txmgr/...", "txn"}, "it translates between the words of txn and the wire, for both ends"},
 	{"api/...", []string{"api/..."}, "the wire, generated"},
@@ -51,6 +51,7 @@ var arrows = []arrow{
 	{"examples/...", []string{"client", "node", "participant/...", "txn"}, "what a user would write, and nothing that a user could not"},
 
 	{"internal/certs", []string{"txn"}, "certificates: made, read, read again, and what they allow; both ports use it"},
+	{"internal/latency", []string{"txn"}, "how long things took, for metrics"},
 	{"internal/spool", nil, "a log that nobody waits for"},
 	{"internal/bed", nil, "ground of the simulation, which a node can be put on"},
 	{"internal/failpoint", nil, "steps at which crash tests end the process; empty in every build but theirs"},

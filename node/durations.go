@@ -1,0 +1,67 @@
+package node
+
+import (
+	"sync"
+	"time"
+
+	"github.com/txmgr/txmgr/internal/latency"
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// Lateness is how much later than the beginning of its tick transactions were timed out
+// by this node, while it led. It is measured on its monotonic clock, by which the tick
+// begins after the timeout is over; so an election counts as far as it delayed this
+// leader, and the time of the deposed one does not.
+func (n *Node) Lateness() txn.Durations { return n.late.Read() }
+
+// EntryDurations is how long the log entries that this node proposed took until they
+// were applied.
+func (n *Node) EntryDurations() txn.Durations { return n.batcher.took.Read() }
+
+// CallDurations is, by participant, how long this node's calls to end branches took,
+// however they ended. Participants that were not called are not there.
+func (n *Node) CallDurations() map[string]txn.Durations {
+	registered := make(map[string]bool)
+	n.fsm.View(func(m *machine.Machine) {
+		for _, p := range m.Participants() {
+			registered[p.Name] = !p.Removed
+		}
+	})
+	return n.calls.read(registered)
+}
+
+// callTimes has how long calls took, by participant. The zero value is empty.
+type callTimes struct {
+	mu   sync.Mutex // guards took
+	took map[string]*latency.Histogram
+}
+
+func (c *callTimes) record(participant string, took time.Duration) {
+	c.mu.Lock()
+	h := c.took[participant]
+	if h == nil {
+		if c.took == nil {
+			c.took = make(map[string]*latency.Histogram)
+		}
+		h = latency.New()
+		c.took[participant] = h
+	}
+	c.mu.Unlock()
+	h.Record(took, 1)
+}
+
+// read gives what was recorded of the registered ones, and forgets the others.
+func (c *callTimes) read(registered map[string]bool) map[string]txn.Durations {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make(map[string]txn.Durations, len(c.took))
+	for name, h := range c.took {
+		if !registered[name] {
+			delete(c.took, name)
+			continue
+		}
+		out[name] = h.Read()
+	}
+	return out
+}

@@ -1,0 +1,45 @@
+package node
+
+import (
+	"testing"
+	"time"
+)
+
+// TestCallDurations: each call to a participant is measured, until the participant is
+// removed.
+func TestCallDurations(t *testing.T) {
+	desks := participants{"bank": newDesk(), "shop": newDesk()}
+	n := open(t, t.TempDir(), with(desks))
+	before := n.EntryDurations().Count
+	for range 3 {
+		finished(t, n, order(t, n, desks, "bank").ID)
+	}
+	all := n.CallDurations()
+	if bank := all["bank"]; bank.Count != 3 || bank.Buckets[60] != 3 || bank.Sum < 0 {
+		t.Errorf("bank: %+v", bank)
+	}
+	if shop, ok := all["shop"]; ok {
+		t.Errorf("shop, which was not called: %+v", shop)
+	}
+	if e := n.EntryDurations(); e.Count < before+3 || e.Buckets[60] != e.Count {
+		t.Errorf("entries: %+v, %d before", e, before)
+	}
+	if err := n.RemoveParticipant(t.Context(), "bank", "ann", "moved"); err != nil {
+		t.Fatal(err)
+	}
+	if bank, ok := n.CallDurations()["bank"]; ok {
+		t.Errorf("bank, which is not registered: %+v", bank)
+	}
+}
+
+func TestCallTimesOfMany(t *testing.T) {
+	var c callTimes
+	c.record("a", time.Second)
+	c.record("b", time.Second)
+	if got := c.read(map[string]bool{"a": true}); len(got) != 1 || got["a"].Count != 1 {
+		t.Errorf("%+v", got)
+	}
+	if got := c.read(map[string]bool{"a": true, "b": true}); len(got) != 1 {
+		t.Errorf("what was removed is kept: %+v", got)
+	}
+}
