@@ -1,6 +1,8 @@
 package node
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,13 +21,15 @@ func (n *Node) Lateness() txn.Durations { return n.late.Read() }
 // were applied.
 func (n *Node) EntryDurations() txn.Durations { return n.batcher.took.Read() }
 
-// CallDurations is, by participant, how long this node's calls to end branches took,
-// however they ended. Participants that were not called are not there.
+// CallDurations is, by registered participant, how long this node's calls to end
+// branches took, however they ended.
 func (n *Node) CallDurations() map[string]txn.Durations {
-	registered := make(map[string]bool)
+	var registered []string
 	n.fsm.View(func(m *machine.Machine) {
 		for _, p := range m.Participants() {
-			registered[p.Name] = !p.Removed
+			if !p.Removed {
+				registered = append(registered, p.Name)
+			}
 		}
 	})
 	return n.calls.read(registered)
@@ -39,6 +43,12 @@ type callTimes struct {
 
 func (c *callTimes) record(participant string, took time.Duration) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ofLocked(participant).Record(took, 1)
+}
+
+// ofLocked gives a participant's histogram; mu is held.
+func (c *callTimes) ofLocked(participant string) *latency.Histogram {
 	h := c.took[participant]
 	if h == nil {
 		if c.took == nil {
@@ -47,21 +57,17 @@ func (c *callTimes) record(participant string, took time.Duration) {
 		h = latency.New()
 		c.took[participant] = h
 	}
-	c.mu.Unlock()
-	h.Record(took, 1)
+	return h
 }
 
 // read gives what was recorded of the registered ones, and forgets the others.
-func (c *callTimes) read(registered map[string]bool) map[string]txn.Durations {
+func (c *callTimes) read(registered []string) map[string]txn.Durations {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	out := make(map[string]txn.Durations, len(c.took))
-	for name, h := range c.took {
-		if !registered[name] {
-			delete(c.took, name)
-			continue
-		}
-		out[name] = h.Read()
+	out := make(map[string]txn.Durations, len(registered))
+	for _, name := range registered {
+		out[name] = c.ofLocked(name).Read()
 	}
+	maps.DeleteFunc(c.took, func(name string, _ *latency.Histogram) bool { return !slices.Contains(registered, name) })
 	return out
 }

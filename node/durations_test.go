@@ -18,8 +18,8 @@ func TestCallDurations(t *testing.T) {
 	if bank := all["bank"]; bank.Count != 3 || bank.Buckets[60] != 3 || bank.Sum < 0 {
 		t.Errorf("bank: %+v", bank)
 	}
-	if shop, ok := all["shop"]; ok {
-		t.Errorf("shop, which was not called: %+v", shop)
+	if shop, ok := all["shop"]; !ok || shop.Count != 0 {
+		t.Errorf("shop, which was not called: %+v, %v", shop, ok)
 	}
 	if e := n.EntryDurations(); e.Count < before+3 || e.Buckets[60] != e.Count {
 		t.Errorf("entries: %+v, %d before", e, before)
@@ -36,10 +36,10 @@ func TestCallTimesOfMany(t *testing.T) {
 	var c callTimes
 	c.record("a", time.Second)
 	c.record("b", time.Second)
-	if got := c.read(map[string]bool{"a": true}); len(got) != 1 || got["a"].Count != 1 {
+	if got := c.read([]string{"a"}); len(got) != 1 || got["a"].Count != 1 {
 		t.Errorf("%+v", got)
 	}
-	if got := c.read(map[string]bool{"a": true, "b": true}); len(got) != 1 {
+	if got := c.read([]string{"a", "b"}); got["a"].Count != 1 || got["b"].Count != 0 {
 		t.Errorf("what was removed is kept: %+v", got)
 	}
 }
