@@ -35,9 +35,11 @@ func newSecret(cfg Config) (*secret, error) {
 	case s.file == "":
 		return s, checkSecret(s.value)
 	}
+	before := s.read
 	if err := s.load(); err != nil {
 		return nil, fmt.Errorf("%w: client: token file: %w", txn.ErrInvalid, err)
 	}
+	s.warnOfReaders(before, s.read)
 	return s, nil
 }
 
@@ -71,11 +73,15 @@ func (s *secret) load() error {
 	if err := checkSecret(value); err != nil {
 		return fmt.Errorf("%s: %w", s.file, err)
 	}
-	if info.Mode().Perm()&0o077 != 0 && (s.read == nil || s.read.Mode() != info.Mode()) {
-		s.log.Warn("the token file can be read by others: chmod 600 "+s.file, "mode", info.Mode().Perm().String())
-	}
 	s.value, s.read = value, info
 	return nil
+}
+
+// warnOfReaders logs that others can read the file, once for each mode.
+func (s *secret) warnOfReaders(before, now os.FileInfo) {
+	if now.Mode().Perm()&0o077 != 0 && (before == nil || before.Mode() != now.Mode()) {
+		s.log.Warn("the token file can be read by others: chmod 600 "+s.file, "mode", now.Mode().Perm().String())
+	}
 }
 
 // get gives the secret; empty when there is none. A file that cannot be read any
@@ -84,20 +90,31 @@ func (s *secret) get() string {
 	if s.file == "" {
 		return s.value // never changes
 	}
+	value, before, now, err := s.look()
+	// Without the lock: a log that takes nothing more holds up this call alone.
+	if err != nil {
+		s.log.Warn("the token file cannot be used; the token read before is still shown", "error", err)
+	} else {
+		s.warnOfReaders(before, now)
+	}
+	return value
+}
+
+// look reads the file again if it has changed. An error is told once.
+func (s *secret) look() (value string, before, now os.FileInfo, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	before = s.read
 	info, err := os.Stat(s.file)
-	if err != nil || !info.Mode().IsRegular() { // a pipe says what it has to say once
-		return s.value
-	}
-	if os.SameFile(info, s.read) && info.ModTime().Equal(s.read.ModTime()) && info.Size() == s.read.Size() {
-		return s.value
+	if err != nil || !info.Mode().IsRegular() || // a pipe says what it has to say once
+		os.SameFile(info, before) && info.ModTime().Equal(before.ModTime()) && info.Size() == before.Size() {
+		return s.value, before, before, nil
 	}
 	if err := s.load(); err != nil {
-		s.log.Warn("the token file cannot be used; the token read before is still shown", "error", err)
 		s.read = info // said once
+		return s.value, before, before, err
 	}
-	return s.value
+	return s.value, before, s.read, nil
 }
 
 // warn says that the secret can be read on its way.

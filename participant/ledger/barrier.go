@@ -113,7 +113,8 @@ func (b *Barrier) Do(ctx context.Context, xid string, step func(ctx context.Cont
 		return context.Cause(ctx) // the time of the step is over
 	}
 	after.changed = time.Now()
-	return b.store.update(ctx, func(tx *bbolt.Tx) error { return write(tx, xid, before, after, w.close()) })
+	done := w.close() // before the file is locked: a reading that is under way waits for the file
+	return b.store.update(ctx, func(tx *bbolt.Tx) error { return write(tx, xid, before, after, done) })
 }
 
 // write does the work and changes the row, unless somebody was faster.

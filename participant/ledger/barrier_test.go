@@ -104,6 +104,42 @@ func TestStepsAtOnceLoseNothing(t *testing.T) {
 	}
 }
 
+// TestReadingThatOutlivesItsStep: a step returned while a goroutine that it had started
+// still read. The reading has the session and waits for the file; so the end of the step
+// must not lock the file before it has the session.
+func TestReadingThatOutlivesItsStep(t *testing.T) {
+	_, path := newLedger(t)
+	b := New("one", path).Barrier()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	read := make(chan error, 1)
+	err := b.Do(ctx, "x", func(ctx context.Context, w *Work, _, _ string) (string, string, error) {
+		reading := make(chan struct{})
+		go func() {
+			w.session.mu.Lock()
+			defer w.session.mu.Unlock()
+			close(reading)
+			for range 1000 { // time for the step to end, and to lock the file if it does
+				db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Nanosecond})
+				if err != nil {
+					break
+				}
+				_ = db.Close()
+			}
+			_, err := w.session.getLocked(ctx, "n")
+			read <- err
+		}()
+		<-reading
+		return "a", "", nil
+	})
+	if err != nil {
+		t.Errorf("the step: %v", err)
+	}
+	if err := <-read; err != nil {
+		t.Errorf("the reading: %v", err)
+	}
+}
+
 func TestStepThatCannotBeDone(t *testing.T) {
 	l, path := newLedger(t)
 	local(t, l, "set bob 5")
