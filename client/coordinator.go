@@ -163,8 +163,7 @@ func (c *Client) Status(ctx context.Context) (txn.Status, error) {
 	_, n := c.at()
 	s, err := c.status(ctx)
 	for range len(c.endpoints) - 1 {
-		// A node that has just started knows the leader's id before it knows the nodes.
-		if err != nil || s.Leader || slices.ContainsFunc(s.Members, func(m txn.Member) bool { return m.Leader }) {
+		if err != nil || s.Leader || slices.ContainsFunc(s.Members, isKnownLeader) {
 			break
 		}
 		c.leave(n)
@@ -176,6 +175,12 @@ func (c *Client) Status(ctx context.Context) (txn.Status, error) {
 		s = other
 	}
 	return s, err
+}
+
+// isKnownLeader reports whether m leads, and the node that says so knows more of it than its id. A node that has just
+// started knows the leader's id before it knows the nodes.
+func isKnownLeader(m txn.Member) bool {
+	return m.Leader && (m.Name != "" || m.API != "" || m.Version != "")
 }
 
 func (c *Client) status(ctx context.Context) (txn.Status, error) {

@@ -71,3 +71,25 @@ func TestStatusOfANodeThatKnowsNoLeader(t *testing.T) {
 		t.Errorf("without another one: %+v, %v", s, err)
 	}
 }
+
+// justStarted is a node that has heard who leads, and has not applied the entries that say who the nodes are.
+type justStarted struct{ *servertest.Fake }
+
+func (j justStarted) Status(ctx context.Context) (txn.Status, error) {
+	s, err := j.Fake.Status(ctx)
+	s.Leader, s.LeaderID, s.Members = false, "n2", []txn.Member{{ID: "n1", Self: true}, {ID: "n2", Leader: true}}
+	return s, err
+}
+
+// Status of a cluster is not that of a node which knows the nodes by their ids alone, when another one knows more.
+func TestStatusOfANodeThatHasJustStarted(t *testing.T) {
+	starting := serve(t, justStarted{servertest.New()})
+	s, err := open(t, client.Config{Address: starting + "," + serve(t, servertest.New())}).Status(t.Context())
+	if err != nil || !s.Leader {
+		t.Errorf("the nodes are %+v, %v", s.Members, err)
+	}
+	s, err = open(t, client.Config{Address: starting}).Status(t.Context())
+	if err != nil || s.Leader || len(s.Members) != 2 {
+		t.Errorf("without another one: %+v, %v", s, err)
+	}
+}

@@ -71,7 +71,8 @@ func (n *Node) Leader() (api string, here bool) {
 }
 
 // Ready reports why calls cannot be answered here, or by the leader; nil when they
-// can.
+// can. A follower that has just started knows the leader's id before it knows where the
+// leader is: that is in entries that it has not applied yet.
 func (n *Node) Ready() error {
 	if err := n.broken(); err != nil {
 		return err
@@ -82,7 +83,7 @@ func (n *Node) Ready() error {
 	if n.leads() {
 		return nil
 	}
-	if _, id := n.raft.LeaderWithID(); id != "" && id != n.storage.id {
+	if _, id := n.raft.LeaderWithID(); id != "" && id != n.storage.id && n.member(string(id)).Node != "" {
 		return nil
 	}
 	return n.elsewhere()
