@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -446,6 +447,28 @@ func TestWaitersAtShutdown(t *testing.T) {
 	}
 	if w.Receive() || !errors.Is(wire.FromConnect(w.Err()), txn.ErrUnavailable) {
 		t.Errorf("watch: %v", w.Err())
+	}
+}
+
+// A call has had its answer, and its client has not sent the rest of the body. The stop closes the connection, and does not
+// fail: no call was cut off.
+func TestHalfABodyIsNoCallThatWasCutOff(t *testing.T) {
+	r := start(t, func(c *server.Config, _ *servertest.Fake) { c.DrainTimeout, c.MaxBody = 50*time.Millisecond, 64 })
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(r.base, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	head := "POST /txmgr.v1.TransactionService/Begin HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+	if _, err := io.WriteString(conn, head); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the refusal", func() bool { return strings.Contains(r.log.String(), "the body has 100 bytes") })
+	if err := r.stop(); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	if !strings.Contains(r.log.String(), "no call was running") {
+		t.Error("the connection that was closed is not logged")
 	}
 }
 
