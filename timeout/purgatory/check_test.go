@@ -61,6 +61,17 @@ func (s *shard[K]) check(i int) error {
 	return nil
 }
 
+// listed returns how many watchers the list of a key has.
+func (p *Purgatory[K]) listed(key K) (n int) {
+	s := p.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for w := s.lists[key]; w != nil; w = w.next {
+		n++
+	}
+	return n
+}
+
 // settle collects garbage until every cleanup has run: the shards count all of the watchers that have lost their request.
 func (p *Purgatory[K]) settle(t testing.TB) {
 	t.Helper()

@@ -49,8 +49,8 @@ func due(t *wheel.Task[*Parked]) {
 	}
 }
 
-// enter puts a request into the wheel, before it watches anything: a check that counts nobody yet is over before the
-// request is tried again. It reports false if the clock was stopped.
+// enter puts a request into the wheel, before it watches anything: a check that finds it can complete it, which takes it
+// out again. It reports false if the clock was stopped.
 func (k *clock) enter(r *Parked, timeout time.Duration) bool {
 	r.deadline.Value = r
 	k.parked.Add(1)

@@ -40,8 +40,9 @@
 //   - Park tries, watches, and tries again. A change between the first try and the watch finds nobody to wake, and the
 //     second try sees it; a change after the watch finds the request.
 //   - A list is a stack: the latest watcher comes first. A walk goes from there to the oldest, a stride at a time, so it
-//     never meets those that come after it, and ends. A watcher that was removed keeps its pointer to the next, for walks
-//     that stand on it.
+//     never meets those that come after it, and ends. It removes the watchers of requests that are over on its way; if one
+//     of those that it has returned to be tried is over at the end, its watcher is removed by a second look at the lists.
+//     A watcher that was removed keeps its pointer to the next, for walks that stand on it.
 //   - Cleanups that the runtime runs (runtime.AddCleanup) count the watchers whose request was collected; removing a
 //     watcher counts back. Every watcher is counted once each way, so the difference is the number of empty ones in the
 //     lists, in whatever order collector and walks get at them. When there are at least 32 and half of a shard's watchers
@@ -58,8 +59,10 @@
 //  4. TryComplete and Complete of one request never run at the same time, and what one writes the next can read.
 //  5. A request that is parked when a Check of one of its keys begins has been tried since when Check returns, or is being
 //     tried and will be tried again, by whoever does that or, after 16 rounds of it, by the clock a tick later.
-//  6. Every list holds a watcher; every watcher in a list counts as one entry of its shard; watchers without a request are
-//     at most half of a shard's, or 31, after the garbage collector has run and its cleanups have.
+//  6. Every list holds a watcher; every watcher in a list counts as one entry of its shard. A Check leaves no watcher in the
+//     list of its key whose request was over when Check met it, or was completed by Check. In lists that are not checked,
+//     watchers without a request are at most half of a shard's, or 31, after the garbage collector has run and its
+//     cleanups have.
 //  7. Nothing in the purgatory holds a request that is over, but for a tick a try of it that was put off; and nothing at
 //     all its Request.
 //  8. No lock is held while a method of a Request runs, and none is taken while another is held: the order of locks

@@ -254,4 +254,7 @@ func (s *scene) judge(t *testing.T, stopped bool) {
 	if err := s.p.Invariants(); err != nil {
 		t.Error(err)
 	}
+	if s.p.CheckAll(); s.p.Watchers() != 0 {
+		t.Errorf("%d watchers are left when all requests are over and all keys checked", s.p.Watchers())
+	}
 }

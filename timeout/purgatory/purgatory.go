@@ -108,15 +108,17 @@ func (p *Purgatory[K]) shard(key K) *shard[K] {
 
 // Check tries every request that watches key, and returns how many it has completed. Call it after whatever could make
 // a condition hold. When it returns, every request that was parked before it began has been tried since, or is being tried
-// by a goroutine that will try it again.
+// by a goroutine that will try it again. The list of the key is clean then, also if nothing is parked any more: requests
+// that were over when Check met them, or that it has completed, have no watcher in it.
 //
 // If requests panic, the others are tried, and then the first panic goes on. A TryComplete that has panicked is taken to
 // have reported false.
 func (p *Purgatory[K]) Check(key K) (completed int) {
-	if p.clock.parked.Load() == 0 {
-		return 0
+	s := p.shard(key)
+	if s.entries.Load() == 0 {
+		return 0 // what is watched from now on is tried again after that, by Park
 	}
-	w := walk[K]{shard: p.shard(key), key: key, more: true}
+	w := walk[K]{shard: s, key: key, more: true}
 	each(w.next, func(r *Parked) {
 		if r.try() {
 			completed++
@@ -125,11 +127,8 @@ func (p *Purgatory[K]) Check(key K) (completed int) {
 	return completed
 }
 
-// CheckAll tries every request, for a change that may concern all of them. It promises what Check does.
+// CheckAll tries every request, for a change that may concern all of them. It promises what Check does, of all lists.
 func (p *Purgatory[K]) CheckAll() (completed int) {
-	if p.clock.parked.Load() == 0 {
-		return 0
-	}
 	var w walk[K]
 	rest := p.shards[:]
 	next := func() (*Parked, bool) {
@@ -137,8 +136,11 @@ func (p *Purgatory[K]) CheckAll() (completed int) {
 			if r, ok := w.next(); ok || len(rest) == 0 {
 				return r, ok
 			}
-			w.shard, w.rest, rest = &rest[0], rest[0].keys(), rest[1:]
-			w.turn()
+			if s := &rest[0]; s.entries.Load() > 0 {
+				w = walk[K]{shard: s, keys: s.keys()}
+				w.turn()
+			}
+			rest = rest[1:]
 		}
 	}
 	each(next, func(r *Parked) {

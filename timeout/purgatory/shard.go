@@ -95,7 +95,7 @@ func (s *shard[K]) due() bool {
 
 // sweep removes from all lists the watchers without a request and those whose request is over.
 func (s *shard[K]) sweep() {
-	w := walk[K]{shard: s, rest: s.keys(), sweep: true}
+	w := walk[K]{shard: s, keys: s.keys(), sweep: true}
 	w.turn()
 	w.next()
 }

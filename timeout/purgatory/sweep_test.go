@@ -3,6 +3,7 @@ package purgatory
 import (
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 	"weak"
@@ -144,6 +145,127 @@ func TestWalkRemovesAllThatIsOver(t *testing.T) {
 	}
 }
 
+// A check removes the watchers of the requests that it has completed itself, in the list of its key; those in the lists of
+// other keys go when these are checked, although nothing is parked by then.
+func TestCheckRemovesWhatItCompletes(t *testing.T) {
+	for _, many := range []int{1, batch, batch + 1, stride + 1, 3000} {
+		p := start[string](t)
+		var up atomic.Bool
+		var ends atomic.Int64
+		waiting := 0
+		for n := range many {
+			var q Request = &flag{&up, &ends}
+			if n%5 == 3 {
+				q = &never{}
+				waiting++
+			}
+			if _, err := p.Park(q, time.Hour, "a", "b", fmt.Sprint(n%3)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		up.Store(true)
+		if n := p.Check("a"); n != many-waiting {
+			t.Fatalf("%d of %d completed", n, many-waiting)
+		}
+		if n, want := p.listed("a"), waiting; n != want {
+			t.Errorf("%d requests of %d completed: %d watchers are left in the list of the key, want %d", many-waiting, many, n, want)
+		}
+		p.Check("b")
+		if n, want := p.listed("b"), waiting; n != want {
+			t.Errorf("checked after them: %d watchers are left in the list of the other key, want %d", n, want)
+		}
+		p.CheckAll()
+		if n := p.Watchers(); n != 3*waiting {
+			t.Errorf("all keys checked: %d watchers are left, want %d", n, 3*waiting)
+		}
+		if err := p.check(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A check cleans also when nothing is parked any more.
+func TestCheckCleansWhereNothingIsParked(t *testing.T) {
+	p := start[string](t)
+	for n := range 5 {
+		r, err := p.Park(&never{}, time.Hour, "a", "b", fmt.Sprint(n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Cancel()
+	}
+	for _, c := range []struct {
+		check func() int
+		left  int
+	}{
+		{func() int { return p.Check("a") }, 10},
+		{func() int { return p.Check("a") + p.Check("b") }, 5},
+		{p.CheckAll, 0},
+	} {
+		if n := c.check(); n != 0 || p.Len() != 0 {
+			t.Errorf("%d completed, %d parked, where all are over", n, p.Len())
+		}
+		if n := p.Watchers(); n != c.left {
+			t.Errorf("nothing is parked: a check has left %d watchers, want %d", n, c.left)
+		}
+	}
+}
+
+// cancels is a request that cancels others when it is tried.
+type cancels struct{ others []*Parked }
+
+func (c *cancels) TryComplete() bool {
+	for _, r := range c.others {
+		r.Cancel()
+	}
+	return false
+}
+
+func (*cancels) Complete(Outcome) {}
+
+// ill is a request whose Complete panics.
+type ill struct{ flag }
+
+func (*ill) Complete(Outcome) { panic("ill") }
+
+// Requests that end while a walk is under way have no watcher when it is over, whatever ended them.
+func TestWalkRemovesWhatEndsMeanwhile(t *testing.T) {
+	p := start[string](t)
+	c := &cancels{}
+	for range 10 {
+		r, err := p.Park(&never{}, time.Hour, "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.others = append(c.others, r)
+	}
+	others := c.others
+	c.others = nil
+	if _, err := p.Park(c, time.Hour, "a"); err != nil { // tried first
+		t.Fatal(err)
+	}
+	c.others = others
+	if n := p.Check("a"); n != 0 || p.Watchers() != 1 {
+		t.Errorf("%d completed, %d watchers; want the one that cancels the others", n, p.Watchers())
+	}
+
+	var up atomic.Bool
+	for range 3 {
+		if _, err := p.Park(&ill{flag{up: &up}}, time.Hour, "b"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	up.Store(true)
+	func() {
+		defer func() { _ = recover() }()
+		p.Check("b")
+		t.Error("the panic was lost")
+	}()
+	if n := p.listed("b"); n != 0 {
+		t.Errorf("%d watchers are left of requests whose Complete has panicked", n)
+	}
+}
+
 // Walks of one key meet each other, parks, and the removal of what they stand on.
 func TestWalksMeet(t *testing.T) {
 	p := start[int](t)
@@ -201,6 +323,10 @@ func TestWalksMeet(t *testing.T) {
 		if !r.Done() {
 			t.Error("a request is not over")
 		}
+	}
+	p.Check(1)
+	if n := p.Watchers(); n != 0 {
+		t.Errorf("%d watchers are left, where every request is over", n)
 	}
 	for r := range live {
 		if !seen[3][r] {

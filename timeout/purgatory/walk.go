@@ -7,40 +7,60 @@ const (
 	stride = 512
 )
 
-// walk goes through lists of one shard, each from the latest watcher to the first, and removes on the way those whose
-// request is gone or over. The shard is locked for a stride at a time. Watchers that come meanwhile are put before those
-// that the walk has yet to see, so it ends, whoever parks; only a walk that has left nothing behind begins at the front.
+// walk goes through lists of one shard, each from the latest watcher to the first, and removes those whose request is gone
+// or over: on the way those that it meets so, and at the end those whose request is over since the walk has returned it.
+// The shard is locked for a stride at a time. Watchers that come meanwhile are put before those that the walk has yet to
+// see, so it ends, whoever parks; only a walk that has left nothing behind begins at the front.
 type walk[K comparable] struct {
 	shard *shard[K]
 	key   K        // of the present list
 	more  bool     // there is something left to see in it
+	keys  []K      // of all lists; none for a walk through one
+	list  int      // how many of keys have had their turn
 	at    *watcher // the last that was seen in it and left there, nil if none was; it may be removed by now
-	rest  []K      // of the lists to come
 	sweep bool     // the walk is there to remove watchers, and takes no requests
 
 	ready   [batch]*Parked // requests that were taken
 	taken   int            // how many of ready
 	handled int            // how many of those next has returned
+	last    *Parked        // of those
+	ended   bool           // a request is over that has a watcher in a list that was walked
 }
 
-// next returns a request that watched one of the keys when the walk began, or false when there is none left.
+// next returns a request that watched one of the keys when the walk began, or false when there is none left. Then no
+// request has a watcher in the lists of the keys that was over when the walk met it, or when next was called again.
 func (w *walk[K]) next() (*Parked, bool) {
+	w.ended = w.ended || w.last != nil && w.last.Done()
+	w.last = nil
 	for w.handled == w.taken {
-		if !w.more {
+		switch {
+		case !w.more && !w.ended:
 			return nil, false
+		case !w.more:
+			w.again()
 		}
 		w.read()
 	}
-	r := w.ready[w.handled]
+	w.last = w.ready[w.handled]
 	w.ready[w.handled] = nil
 	w.handled++
-	return r, true
+	return w.last, true
 }
 
 // turn goes to the next list.
 func (w *walk[K]) turn() {
-	if w.more = len(w.rest) > 0; w.more {
-		w.key, w.rest, w.at = w.rest[0], w.rest[1:], nil
+	if w.more = w.list < len(w.keys); w.more {
+		w.key, w.at = w.keys[w.list], nil
+		w.list++
+	}
+}
+
+// again begins a second look at all lists, which only removes: the watcher of a request that was returned had to stay for
+// the request to be tried. Most walks complete nothing and do without it.
+func (w *walk[K]) again() {
+	w.more, w.list, w.at, w.sweep, w.ended = true, 0, nil, true, false
+	if len(w.keys) > 0 {
+		w.turn()
 	}
 }
 
@@ -61,6 +81,9 @@ func (w *walk[K]) readListLocked(limit int) (looked int) {
 	s, key := w.shard, w.key
 	// A watcher can be removed only when the one before it is known to be in the list.
 	prev, known, n := w.at, true, (*watcher)(nil)
+	if w.sweep && prev != nil && prev.removed() {
+		prev = nil // it tries nothing, so it may begin at the front again
+	}
 	if prev == nil {
 		n = s.lists[key]
 	} else {
@@ -71,9 +94,12 @@ func (w *walk[K]) readListLocked(limit int) (looked int) {
 		switch {
 		case n.removed():
 			known = false
-		case !w.wants(n) && known:
+		case w.wants(n):
+			prev, known = n, true
+		case known:
 			s.removeLocked(key, prev, n)
 		default:
+			w.ended = true // the second look removes it
 			prev, known = n, true
 		}
 		n = n.next
