@@ -3,6 +3,7 @@ package purgatory_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -78,6 +79,67 @@ func ExamplePurgatory_Park() {
 	// done: false
 	// cancelled: active
 	// done: true
+}
+
+// batch waits for the transactions of a batch: until one is rolled back, after which the others are of no interest, or until
+// all are committed.
+type batch struct {
+	states *sync.Map // of transactions, by id
+	ids    []string
+	answer func(string)
+	seen   string
+}
+
+func (b *batch) TryComplete() bool {
+	committed := 0
+	for _, id := range b.ids {
+		switch state, _ := b.states.Load(id); state {
+		case "committed":
+			committed++
+		case "rolled back":
+			b.seen = id + " rolled back"
+			return true
+		}
+	}
+	b.seen = fmt.Sprintf("%d of %d committed", committed, len(b.ids))
+	return committed == len(b.ids)
+}
+
+func (b *batch) Complete(how purgatory.Outcome) { b.answer(fmt.Sprintf("%s: %s", how, b.seen)) }
+
+// A request watches each of the transactions that it depends on, and is tried when any of them changes. Where one
+// request waits for several things, or several ways lead to its end, each of them is a key of the request.
+func ExamplePurgatory_Park_severalKeys() {
+	p, err := purgatory.Start[string](purgatory.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer p.Stop()
+
+	var states sync.Map
+	decide := func(id, state string) {
+		states.Store(id, state)
+		p.Check(id)
+		fmt.Printf("%s %s: %d parked\n", id, state, p.Len())
+	}
+	for _, ids := range [][]string{{"tx_1", "tx_2", "tx_3"}, {"tx_3", "tx_4"}} {
+		q := &batch{states: &states, ids: ids, answer: func(s string) { fmt.Println(s) }}
+		if _, err := p.Park(q, time.Minute, ids...); err != nil {
+			fmt.Println(err)
+		}
+	}
+	decide("tx_1", "committed")
+	decide("tx_2", "rolled back")
+	decide("tx_3", "committed")
+	decide("tx_4", "committed")
+	// Output:
+	// tx_1 committed: 2 parked
+	// satisfied: tx_2 rolled back
+	// tx_2 rolled back: 1 parked
+	// tx_3 committed: 1 parked
+	// satisfied: 2 of 2 committed
+	// tx_4 committed: 0 parked
 }
 
 // A goroutine that has nothing else to do waits itself.
