@@ -6,7 +6,8 @@ import "iter"
 //
 // Three are here: [NewMap], [NewMapList] and [NewMapSlice]. They answer alike, so which one a belt has is a matter of
 // speed and memory. The belt knows the place of each object and says it, so that a container needs no map to find one. It
-// calls its containers under its lock; on their own they have none. What has fallen off is the handler's.
+// calls its containers under its lock; on their own they have none. What has fallen off is the handler's. A container is
+// not cleared: a belt that is drops its containers, and makes new ones.
 type Container[K comparable, V any] interface {
 	// Put adds the object of a key that is not there, behind all others, and returns its place. That is below 1<<40, and
 	// the container's to choose; it stays the same as long as the object is there.
