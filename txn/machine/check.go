@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 
+	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -150,13 +151,16 @@ func (a *audit) compare(m *Machine) error {
 	return errors.Join(m.checkDeadlines(), m.checkSessions())
 }
 
-// checkDeadlines walks the survival index.
+// checkDeadlines walks the groups of the survival index: each holds what has as many
+// invocations left as a transaction that began now and joined it.
 func (m *Machine) checkDeadlines() error {
 	seen := 0
 	for id, end := range m.deadlines.All() {
 		r := m.txs.at(uint32(id))
-		if !r.timed() || r.expiry != end {
-			return fmt.Errorf("%v in state %v, expiry %d, is in the group of tick %d", r.id, r.state, r.expiry, end)
+		joins := survival.Index{Survival: int64(end - m.tick)}
+		if index := r.index(m.tick); !r.timed() || !index.Equal(joins) {
+			return fmt.Errorf("%v in state %v, survival index %v, expiry %d, is in the group of tick %d, which %v joins",
+				r.id, r.state, index, r.expiry, end, joins)
 		}
 		seen++
 	}

@@ -1,6 +1,8 @@
 package machine
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,5 +70,24 @@ func TestRestoreKeepsWhatIsDue(t *testing.T) {
 	m.Apply(Entry{Tick: 7})
 	if m.Hash() != r.Hash() {
 		t.Error("the restored state and the original differ")
+	}
+}
+
+// TestCheckFindsUnequalIndicesInAGroup: what is in a group has as many invocations left
+// as what would join it, while the indices age and when the group is due.
+func TestCheckFindsUnequalIndicesInAGroup(t *testing.T) {
+	for _, tick := range []survival.Tick{0, 5, 7} {
+		m := bootstrapped(t, "bank")
+		crowd(m, DrainBatch+3, 7)
+		m.Apply(Entry{Tick: tick})
+		if err := m.Check(); err != nil {
+			t.Fatal(err)
+		}
+		i := m.index[testID(DrainBatch+2)]
+		m.txs.edit(i).expiry++
+		want := fmt.Sprintf("is in the group of tick 7, which %d(0) joins", 7-int64(tick))
+		if err := m.Check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("tick %d: an index with one invocation more in a group: %v; want %q", tick, err, want)
+		}
 	}
 }

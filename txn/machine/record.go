@@ -69,6 +69,12 @@ func (r *record) timed() bool {
 	return (r.state == txn.Active || r.state == txn.Preparing) && !r.is(delegated)
 }
 
+// index is its survival index at a tick, aged by the invocations since it was computed.
+func (r *record) index(now survival.Tick) survival.Index {
+	computed := r.expiry - survival.Tick(r.survival)
+	return survival.Index{Survival: int64(r.survival)}.Aged(int64(now - computed))
+}
+
 // image is everything that a reader needs, of the machine or of a snapshot.
 type image struct {
 	txs          pages[record]
