@@ -12,9 +12,11 @@
 //     opened a connection for each request; here it is a private PostgreSQL, with a
 //     connection for every user, opened before: the number of workers is the only
 //     limit.
-//   - Load. Users in a closed loop without a pause: as many all the time, or the five
-//     phases of the source's figure 3.4. That picture is lost; from the text they are
-//     50, 1, 100, none and 50 users, five minutes each.
+//   - Load. Users in a closed loop without a pause: as many all the time, or five
+//     phases of five minutes, after the source's figure 3.4. That picture is lost. The
+//     text says that there is one user from 5:00 on, and that the users are suddenly
+//     fewer at 15:00 and more again at 20:00. The numbers were chosen here: 50, 1, 100,
+//     none and 50 users.
 //   - Contenders. Fixed pools, and optimizers that begin with one worker. Throughput,
 //     mean and p99 are as published; their reconciled forms have names of their own.
 //   - Time. An experiment of 25 minutes is shortened by a factor, and so are the
