@@ -24,7 +24,7 @@ pools of workers with. No server is needed, and none is asked. Let the machine d
 nothing else meanwhile.`,
 	}
 	parent(bench)
-	bench.AddCommand(benchTimeoutsCommand(a), benchSurvivalCommand(a), benchAdaptiveCommand(a), benchMeasureCommand(a))
+	bench.AddCommand(benchTimeoutsCommand(a), benchSurvivalCommand(a), benchAdaptiveCommand(a), benchMeasureCommand(a), benchSleepCommand(a))
 	return bench
 }
 
@@ -49,7 +49,11 @@ func (v *benchView) end() { v.Took = time.Since(v.Began).Seconds() }
 type timeoutsBenchView struct {
 	benchView
 	timeoutbench.Report
+	Sleepers []timeoutbench.SleeperCell `json:"sleepers,omitempty"`
 }
+
+// sleepersName is what --only calls the experiment of the heap.
+const sleepersName = "sleepers"
 
 func benchTimeoutsCommand(a *app) *cobra.Command {
 	var sizes, loads, only, picture string
@@ -65,17 +69,31 @@ each round; a figure is the median of the rounds, and -o wide shows the least an
 most. Times are of the processor. null is the measuring loop alone: it is part of every
 figure, and is not subtracted.
 
-  survival   the groups of the survival index: deadlines of transactions
-  heap       the pointer heap: the clock of the wheel
-  wheel      the hierarchical timing wheel: retries, and what the purgatory waits with
-  hashbelt   the ring of containers: sessions, and how long outcomes are kept
-  purgatory  requests that wait for a condition; it has a clock, so it is not told the time
+  survival       the groups of the survival index: deadlines of transactions
+  heap           the pointer heap: the clock of the wheel
+  wheel          the hierarchical timing wheel: retries, and what the purgatory waits with
+  hashbelt       the ring of containers: sessions, and how long outcomes are kept
+  purgatory      requests that wait for a condition; it has a clock, so it is not told the
+                 time
+
+Two designs that the sources of these structures replaced are measured beside them:
+
+  copy-scan      before the hashbelt: one hash table, of which a thread looks at every
+                 entry each ten seconds
+  old-purgatory  before the wheel: linked lists of watchers and a heap of all requests;
+                 one that is completed stays until a purge, after 10,000 of them
 
 A pair is one schedule and one cancel: in one structure behind one mutex, or by each
-goroutine in a structure of its own, which then has no lock.`,
+goroutine in a structure of its own, which then has no lock.
+
+The last table is of sleepers, the experiment by which State Threads chose its heap: a
+thousand sleep for random times in a queue, and all are interrupted before that, a
+thousand times over. What the queue needs of a sleeper is part of a thread's descriptor,
+or packed.`,
 		Example: `  txmgr bench timeouts --sizes 10k --rounds 1
   txmgr bench timeouts --svg timeouts.svg
-  txmgr bench timeouts --only survival,wheel --loads same --huge -o json`,
+  txmgr bench timeouts --only survival,wheel --loads same --huge -o json
+  txmgr bench timeouts --only sleepers`,
 		Args:              nothing(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -83,16 +101,19 @@ goroutine in a structure of its own, which then has no lock.`,
 	f.StringVar(&sizes, "sizes", "10k,100k,1M", "numbers of pending entries, with commas between them")
 	f.BoolVar(&huge, "huge", false, "10M pending entries as well")
 	f.StringVar(&loads, "loads", "uniform,same", "timeouts: uniform (1 to 600 s), same (60 s), or both")
-	f.StringVar(&only, "only", "", "structures, with commas between them (default all)")
+	f.StringVar(&only, "only", "", "structures, sleepers, with commas between them (default all)")
 	f.IntVar(&rounds, "rounds", 5, "how often everything is measured")
 	f.StringVar(&picture, "svg", "", "a file for a picture of it")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if huge {
 			sizes += "," + strconv.Itoa(timeoutbench.MaxSize)
 		}
-		c, err := benchConfig(sizes, loads, only, rounds)
+		c, sleepers, err := benchConfig(sizes, loads, only, rounds)
 		if err != nil {
 			return err
+		}
+		if picture != "" && len(c.Contenders) == 0 {
+			return output.Usage("name a structure in --only", "--svg: there is no structure to draw")
 		}
 		drawing, err := beginPicture(picture)
 		if err != nil {
@@ -100,9 +121,13 @@ goroutine in a structure of its own, which then has no lock.`,
 		}
 		defer drawing.discard()
 		v := timeoutsBenchView{benchView: beginBench()}
-		bar := a.print.Progress("measuring", len(c.Tasks())*c.Rounds, time.Now())
+		bar := a.print.Progress("measuring", (len(c.Tasks())+len(sleepers))*c.Rounds, time.Now())
 		c.Done = func() { bar.Step(time.Now()) }
 		v.Report, err = timeoutbench.Run(cmd.Context(), c)
+		if err == nil && len(sleepers) > 0 {
+			args := func(queue string) []string { return []string{"bench", "sleep", queue} }
+			v.Sleepers, err = timeoutbench.RunSleepers(cmd.Context(), c.Program, args, c.Rounds, nil, c.Done)
+		}
 		bar.Hide()
 		if err != nil {
 			return err
@@ -111,22 +136,22 @@ goroutine in a structure of its own, which then has no lock.`,
 		if err := drawing.keep(v.Picture("null")); err != nil {
 			return err
 		}
-		return a.print.Print(output.Document{Value: v, IDs: v.Contenders, Tables: benchTables(v.Report, a.print.Format == output.WideFormat)})
+		return a.print.Print(output.Document{Value: v, IDs: v.Contenders, Tables: benchTables(v, a.print.Format == output.WideFormat)})
 	}
 	return cmd
 }
 
-// benchConfig checks what is to be measured.
-func benchConfig(sizes, loads, only string, rounds int) (c timeoutbench.Config, err error) {
+// benchConfig checks what is to be measured, and returns the queues for sleepers if the experiment is.
+func benchConfig(sizes, loads, only string, rounds int) (c timeoutbench.Config, sleepers []string, err error) {
 	if rounds < 1 || rounds > timeoutbench.MaxRounds {
-		return c, output.Usage(fmt.Sprintf("--rounds 1 to %d", timeoutbench.MaxRounds), "--rounds is %d", rounds)
+		return c, nil, output.Usage(fmt.Sprintf("--rounds 1 to %d", timeoutbench.MaxRounds), "--rounds is %d", rounds)
 	}
 	c.Rounds = rounds
 	if c.Sizes, err = timeoutbench.ParseSizes(sizes); err != nil {
-		return c, output.Usage("for example --sizes 10k,1M", "--sizes: %v", err)
+		return c, nil, output.Usage("for example --sizes 10k,1M", "--sizes: %v", err)
 	}
 	if err := timeoutbench.Room(c.Sizes[len(c.Sizes)-1]); err != nil {
-		return c, output.Usage("give smaller --sizes", "%v", err)
+		return c, nil, output.Usage("give smaller --sizes", "%v", err)
 	}
 	var all, known []string
 	for _, own := range timeoutbench.Own() {
@@ -135,21 +160,25 @@ func benchConfig(sizes, loads, only string, rounds int) (c timeoutbench.Config, 
 	for _, l := range timeoutbench.Loads() {
 		known = append(known, l.Name)
 	}
-	if c.Contenders = all; only != "" {
-		if c.Contenders, err = among("--only", only, all); err != nil {
-			return c, err
+	all = append(all, sleepersName)
+	if only != "" {
+		if all, err = among("--only", only, all); err != nil {
+			return c, nil, err
 		}
 	}
+	if c.Contenders = all; all[len(all)-1] == sleepersName {
+		c.Contenders, sleepers = all[:len(all)-1], timeoutbench.SleeperQueues()
+	}
 	if c.Loads, err = among("--loads", loads, known); err != nil {
-		return c, err
+		return c, nil, err
 	}
 	if c.Program, err = os.Executable(); err != nil {
-		return c, fmt.Errorf("find this program: %w", err)
+		return c, nil, fmt.Errorf("find this program: %w", err)
 	}
 	c.Args = func(t timeoutbench.Task) []string {
 		return []string{"bench", "measure", t.Contender, strconv.Itoa(t.Size), t.Load}
 	}
-	return c, nil
+	return c, sleepers, nil
 }
 
 // among reads names with commas between them and returns those of all that are named, in the order of all.
@@ -177,9 +206,13 @@ func among(flag, list string, all []string) ([]string, error) {
 	return out, nil
 }
 
-// benchTables has one table for each load and size.
-func benchTables(r timeoutbench.Report, wide bool) []output.Table {
+// benchTables has one table for each load and size, and one for sleepers.
+func benchTables(v timeoutsBenchView, wide bool) []output.Table {
 	var tables []output.Table
+	r := v.Report
+	if len(r.Contenders) == 0 {
+		r.Loads = nil
+	}
 	for _, load := range r.Loads {
 		for _, size := range r.Sizes {
 			header := []string{strings.ToUpper(load) + " " + timeoutbench.Count(size), "UNIT"}
@@ -197,6 +230,13 @@ func benchTables(r timeoutbench.Report, wide bool) []output.Table {
 			}
 			tables = append(tables, t)
 		}
+	}
+	if len(v.Sleepers) > 0 {
+		t := output.Table{Columns: output.Columns("SLEEPERS IN", "UNIT", "CPU")}
+		for _, c := range v.Sleepers {
+			t.Add(c.Queue, "ms", benchCell(timeoutbench.Cell{Median: c.Median, Least: c.Least, Most: c.Most}, true, wide))
+		}
+		tables = append(tables, t)
 	}
 	return tables
 }
@@ -230,6 +270,26 @@ func benchMeasureCommand(a *app) *cobra.Command {
 			found, err := timeoutbench.Measure(timeoutbench.Own(), timeoutbench.Task{Contender: args[0], Size: sizes[0], Load: args[2]})
 			if err != nil {
 				return err
+			}
+			return json.NewEncoder(a.out).Encode(found)
+		},
+	}
+}
+
+// benchSleepCommand is what bench timeouts starts for each queue of sleepers.
+func benchSleepCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:               "sleep QUEUE",
+		Short:             "Let sleepers sleep in one queue once, in this process",
+		Long:              "Let sleepers sleep in one queue once, in this process, and print the milliseconds as JSON. txmgr\nbench timeouts runs it.",
+		Example:           "  txmgr bench sleep 'heap, threads'",
+		Args:              takes(1, 1, "QUEUE"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		Hidden:            true,
+		RunE: func(_ *cobra.Command, args []string) error {
+			found, err := timeoutbench.Sleep(args[0])
+			if err != nil {
+				return output.Usage("want one of "+strings.Join(timeoutbench.SleeperQueues(), "; "), "%v", err)
 			}
 			return json.NewEncoder(a.out).Encode(found)
 		},

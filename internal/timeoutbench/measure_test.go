@@ -100,17 +100,54 @@ func TestStep(t *testing.T) {
 	t.Run("heap", func(t *testing.T) { step(t, NewHeap(true)) })
 	t.Run("wheel", func(t *testing.T) { step(t, NewWheel(true)) })
 	t.Run("hashbelt", func(t *testing.T) { step(t, NewBelt(true)) })
+	t.Run("copy-scan", func(t *testing.T) { step(t, newCopyScan(true)) })
+	t.Run("old-purgatory", func(t *testing.T) { step(t, newOldPurgatory(true)) })
+}
+
+// TestOldPurgatoryPurges: what is completed lies in the queue until so much of it does that a purge takes it out; what has
+// expired lies in its list.
+func TestOldPurgatoryPurges(t *testing.T) {
+	c := newOldPurgatory(true).(*oldPurgatory)
+	const expired, completed, pending = 50, purgeAfter - 50, 300
+	ids := make([]uint64, expired+completed+pending)
+	ends, handles := make([]timeout.Tick, len(ids)), make([]*delayed, len(ids))
+	for n := range ids {
+		ids[n], ends[n] = uint64(n+1), timeout.Tick(n/expired+1)
+	}
+	c.Add(ids, ends, handles)
+	if n := c.Step(1, make([]uint64, batch)); n != expired {
+		t.Fatalf("%d of %d ended", n, expired)
+	}
+	all := expired + completed
+	if n := c.Cancel(ids[expired:all-1], handles[expired:all-1]); n != completed-1 {
+		t.Fatalf("%d of %d completed", n, completed-1)
+	}
+	if len(c.queue) != completed+pending || len(c.watchers) != expired+1+pending {
+		t.Errorf("before the purge %d are in the queue and %d watched, want %d and %d", len(c.queue), len(c.watchers), completed+pending, expired+1+pending)
+	}
+	c.Cancel(ids[all-1:all], handles[all-1:all])
+	if len(c.queue) != pending || len(c.watchers) != pending {
+		t.Errorf("after the purge %d are in the queue and %d watched, want the %d that wait", len(c.queue), len(c.watchers), pending)
+	}
+	if n := c.Step(Horizon, make([]uint64, batch)); n != pending {
+		t.Errorf("%d of %d ended after the purge", n, pending)
+	}
 }
 
 func step[H any](t *testing.T, timers Timers[H]) {
 	r := rand.New(rand.NewPCG(1, 2))
 	const entries = 500
+	every := timeout.Tick(1) // an entry ends with the first multiple of it that is not before its end
+	if l, ok := timers.(Late); ok {
+		every += l.Late()
+	}
 	ids, ends, handles := make([]uint64, entries), make([]timeout.Tick, entries), make([]H, entries)
 	want := make(map[timeout.Tick][]uint64)
 	for n := range ids {
 		ids[n], ends[n] = uint64(n+1), 1+timeout.Tick(r.Uint64N(60))
 		if n%3 > 0 {
-			want[ends[n]] = append(want[ends[n]], ids[n])
+			at := (ends[n] + every - 1) / every * every
+			want[at] = append(want[at], ids[n])
 		}
 	}
 	timers.Add(ids, ends, handles)
@@ -120,7 +157,7 @@ func step[H any](t *testing.T, timers Timers[H]) {
 		}
 	}
 	buf := make([]uint64, 4)
-	for to := range timeout.Tick(62) {
+	for to := range 62 + every {
 		var got []uint64
 		for n := len(buf); n == len(buf); {
 			n = timers.(Stepper).Step(to, buf)

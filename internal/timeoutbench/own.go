@@ -10,7 +10,8 @@ import (
 	"github.com/txmgr/txmgr/timeout/wheel"
 )
 
-// Own are the contenders of the house: the structures, and first of all the empty loop.
+// Own are the contenders of this repository: first the empty loop, then the structures, and behind two of them the designs
+// that their sources replaced.
 func Own() []Contender {
 	return []Contender{
 		New("null", func(shared bool) Timers[uint64] { return &null{guard: newGuard(shared)} }),
@@ -18,7 +19,9 @@ func Own() []Contender {
 		New("heap", NewHeap),
 		New("wheel", NewWheel),
 		New("hashbelt", NewBelt),
+		New("copy-scan", newCopyScan),
 		New("purgatory", newWaiters),
+		New("old-purgatory", newOldPurgatory),
 	}
 }
 

@@ -68,8 +68,8 @@ type Report struct {
 
 // Run measures everything, in a new random order each round. It ends early when ctx does.
 func Run(ctx context.Context, c Config) (Report, error) {
-	if len(c.Tasks()) == 0 || c.Rounds < 1 || c.Rounds > MaxRounds {
-		return Report{}, fmt.Errorf("nothing to measure: want contenders, sizes, loads, and 1 to %d rounds", MaxRounds)
+	if c.Rounds < 1 || c.Rounds > MaxRounds {
+		return Report{}, fmt.Errorf("%d rounds: want 1 to %d", c.Rounds, MaxRounds)
 	}
 	tasks := c.Tasks()
 	seen := make(map[Task][]Figures)
@@ -78,7 +78,7 @@ func Run(ctx context.Context, c Config) (Report, error) {
 			if c.Step != nil {
 				c.Step(round+1, tasks[k])
 			}
-			found, err := inProcess(ctx, c, tasks[k])
+			found, err := inProcess(ctx, c.Program, c.Args(tasks[k]), tasks[k].String())
 			if err != nil {
 				return Report{}, err
 			}
@@ -99,9 +99,9 @@ func Run(ctx context.Context, c Config) (Report, error) {
 	return r, nil
 }
 
-// inProcess measures a task in a process of its own.
-func inProcess(ctx context.Context, c Config, t Task) (Figures, error) {
-	child := exec.CommandContext(ctx, c.Program, c.Args(t)...)
+// inProcess measures something in a process of its own.
+func inProcess(ctx context.Context, program string, args []string, what string) (Figures, error) {
+	child := exec.CommandContext(ctx, program, args...)
 	var out, complaint bytes.Buffer
 	child.Stdout, child.Stderr = &out, &complaint
 	if err := child.Run(); err != nil {
@@ -112,11 +112,11 @@ func inProcess(ctx context.Context, c Config, t Task) (Figures, error) {
 		if said == "" && errors.As(err, new(*exec.ExitError)) {
 			said = "it said nothing; if it was killed, this machine has too little memory for so many entries"
 		}
-		return nil, fmt.Errorf("measure %v: %w: %s", t, err, said)
+		return nil, fmt.Errorf("measure %s: %w: %s", what, err, said)
 	}
 	var found Figures
 	if err := json.Unmarshal(out.Bytes(), &found); err != nil {
-		return nil, fmt.Errorf("measure %v: read the figures: %w", t, err)
+		return nil, fmt.Errorf("measure %s: read the figures: %w", what, err)
 	}
 	return found, nil
 }
@@ -131,8 +131,12 @@ func cellOf(t Task, m Metric, rounds []Figures) (Cell, bool) {
 	if len(c.Rounds) == 0 {
 		return c, false
 	}
-	c.Median, c.Least, c.Most = Median(c.Rounds), slices.Min(c.Rounds), slices.Max(c.Rounds)
+	c.Median, c.Least, c.Most = spread(c.Rounds)
 	return c, true
+}
+
+func spread(rounds []float64) (median, least, most float64) {
+	return Median(rounds), slices.Min(rounds), slices.Max(rounds)
 }
 
 // Find returns the cell of a metric; ok is false if the contender was not measured so.

@@ -57,18 +57,6 @@ func endInTime[H any](t *testing.T, timers timeoutbench.Timers[H]) {
 	}
 }
 
-// TestQueues lets sleepers sleep in every queue and layout.
-func TestQueues(t *testing.T) {
-	for _, bed := range beds() {
-		if took, err := sleep(bed); err != nil || took <= 0 {
-			t.Errorf("%s: %v ms, %v", bed, took, err)
-		}
-	}
-	if _, err := sleep("hammock, threads"); err == nil {
-		t.Error("somebody slept in a queue that is none")
-	}
-}
-
 func TestRotation(t *testing.T) {
 	found, err := rotate(2000)
 	if err != nil || found[wholeCall] <= 0 || found[underLock] <= 0 {

@@ -103,8 +103,7 @@ func (c child) work() error {
 	var err error
 	switch {
 	case c.queue != "":
-		found = make(timeoutbench.Figures)
-		found[c.queue], err = sleep(c.queue)
+		found, err = timeoutbench.Sleep(c.queue)
 	case c.rotation:
 		found, err = rotate(c.size)
 	default:

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -28,40 +27,36 @@ const fallen = 1_000_000
 type report struct {
 	Condition rig.Condition `json:"condition"`
 	timeoutbench.Report
-	Sleepers map[string][]float64 `json:"sleepers_ms"` // by queue and layout, one of each round
-	Rotation map[string][]float64 `json:"rotation_ns"` // by part
-	Goals    []rig.Goal           `json:"goals"`
+	Sleepers []timeoutbench.SleeperCell `json:"sleepers"`
+	Rotation map[string][]float64       `json:"rotation_ns"` // by part
+	Goals    []rig.Goal                 `json:"goals"`
 }
 
-// experiments runs those that were asked for, in a new order each round.
-func (r *report) experiments(ctx context.Context, program string, o options) error {
-	r.Sleepers, r.Rotation = make(map[string][]float64), make(map[string][]float64)
+// experiments runs those that were asked for.
+func (r *report) experiments(ctx context.Context, program string, o options) (err error) {
+	if slices.Contains(o.only, sleepersName) {
+		args := func(queue string) []string { return []string{"-queue", queue} }
+		step := func(round int, queue string) { say("round %d of %d: sleepers, %s", round, o.rounds, queue) }
+		if r.Sleepers, err = timeoutbench.RunSleepers(ctx, program, args, o.rounds, step, nil); err != nil {
+			return err
+		}
+	}
+	if !slices.Contains(o.only, rotationName) {
+		return nil
+	}
+	r.Rotation = make(map[string][]float64)
 	for n := range o.rounds {
-		beds := beds()
-		for _, k := range rand.Perm(len(beds) + 1) {
-			name, args := rotationName, []string{"-rotate", "-size", strconv.Itoa(fallen)}
-			if k < len(beds) {
-				name, args = sleepersName, []string{"-queue", beds[k]}
-			}
-			if !slices.Contains(o.only, name) {
-				continue
-			}
-			say("round %d of %d: %v", n+1, o.rounds, args)
-			out, err := exec.CommandContext(ctx, program, args...).Output()
-			if err != nil {
-				return fmt.Errorf("%v: %w", args, err)
-			}
-			var found timeoutbench.Figures
-			if err := json.Unmarshal(out, &found); err != nil {
-				return fmt.Errorf("%v: %w", args, err)
-			}
-			into := r.Sleepers
-			if name == rotationName {
-				into = r.Rotation
-			}
-			for what, v := range found {
-				into[what] = append(into[what], v)
-			}
+		say("round %d of %d: %s", n+1, o.rounds, rotationName)
+		out, err := exec.CommandContext(ctx, program, "-rotate", "-size", strconv.Itoa(fallen)).Output()
+		if err != nil {
+			return fmt.Errorf("%s: %w", rotationName, err)
+		}
+		var found timeoutbench.Figures
+		if err := json.Unmarshal(out, &found); err != nil {
+			return fmt.Errorf("%s: %w", rotationName, err)
+		}
+		for what, v := range found {
+			r.Rotation[what] = append(r.Rotation[what], v)
 		}
 	}
 	return nil
@@ -109,12 +104,22 @@ func (r *report) judge() {
 			r.Goals = append(r.Goals, rig.AtMost(what+": bytes of a parked request", 300, parked))
 		}
 	}
-	if list, heap := r.Sleepers["sorted list, threads"], r.Sleepers["heap, threads"]; len(list) > 0 && len(heap) > 0 {
+	if list, heap := r.slept(timeoutbench.SleeperList), r.slept(timeoutbench.SleeperHeap); len(list) > 0 {
 		r.Goals = append(r.Goals, rig.AtLeast("a thousand sleeping threads, heap to sorted list", 8, ratios(list, heap)))
 	}
 	if locked := r.Rotation[underLock]; len(locked) > 0 {
 		r.Goals = append(r.Goals, rig.AtMost("a container of a million objects falls off, under the lock, ns", 1000, locked))
 	}
+}
+
+// slept are the rounds of a queue in which sleepers slept, none if none did.
+func (r *report) slept(queue string) []float64 {
+	for _, c := range r.Sleepers {
+		if c.Queue == queue {
+			return c.Rounds
+		}
+	}
+	return nil
 }
 
 func (r *report) rounds(name, load string, size int, metric string) []float64 {
@@ -191,12 +196,10 @@ func (r *report) table(w io.Writer, load string, size int, metrics []string) err
 func (r *report) printExperiments(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	if len(r.Sleepers) > 0 {
-		fmt.Fprintf(t, "\n%d sleepers, all interrupted, %d times\tCPU ms\tleast\tmost\t\n", sleepers, sleeperRounds)
+		fmt.Fprintf(t, "\n%d sleepers, all interrupted, %d times\tCPU ms\tleast\tmost\t\n", timeoutbench.Sleepers, timeoutbench.SleeperRounds)
 	}
-	for _, bed := range beds() {
-		if took := r.Sleepers[bed]; len(took) > 0 {
-			fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.0f\t\n", bed, timeoutbench.Median(took), slices.Min(took), slices.Max(took))
-		}
+	for _, c := range r.Sleepers {
+		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.0f\t\n", c.Queue, c.Median, c.Least, c.Most)
 	}
 	if len(r.Rotation) > 0 {
 		fmt.Fprintf(t, "\na container of %d objects falls off\tns\tleast\tmost\t\n", fallen)
