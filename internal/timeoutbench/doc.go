@@ -8,7 +8,11 @@
 // what they cost the garbage collector. [Metrics] says what comes out. [Run] measures many contenders in turns, and
 // [Report.Picture] draws the result.
 //
-// [Redesign] is another measurement: the experiment that the survival index was first presented with.
+// Two designs that the sources of the structures replaced are contenders as well, written as those describe them: the
+// request purgatory before the timing wheel, and the copy-and-scan that the hashbelt is compared with.
+//
+// [Redesign] and [Sleep] are other measurements: the experiments that the survival index and the pointer heap were first
+// presented with.
 //
 // # How
 //
