@@ -88,7 +88,7 @@ func BenchmarkSubmit(b *testing.B) {
 		}
 	})
 	b.Run("feed", func(b *testing.B) {
-		f := &counted{task: nothing}
+		f := &counted{task: nothing, ready: time.Now()}
 		f.pool = open(b, Config{Optimizer: Fixed(32), Feed: f})
 		b.ReportAllocs()
 		for b.Loop() {
@@ -110,10 +110,11 @@ func BenchmarkSubmit(b *testing.B) {
 
 // counted is a feed of tasks that are all the same.
 type counted struct {
-	pool *Pool
-	task Task
-	mu   sync.Mutex // guards left
-	left int
+	pool  *Pool
+	task  Task
+	ready time.Time
+	mu    sync.Mutex // guards left
+	left  int
 }
 
 // change adds tasks, or takes one, and tells how many there are then; -1 if there was
@@ -129,9 +130,9 @@ func (f *counted) change(by int) int {
 	return f.left
 }
 
-func (f *counted) Next(int) Task {
+func (f *counted) Next(int) (Task, time.Time) {
 	if f.change(-1) < 0 {
-		return nil
+		return nil, time.Time{}
 	}
-	return f.task
+	return f.task, f.ready
 }

@@ -21,7 +21,8 @@
 // The limit is an integer under the mutex of the queue. A worker is a goroutine that exists only while it has something
 // to do: one is started when a task comes and fewer are running than may, and ends when nothing waits or more are
 // running than may. So a limit that is too large costs nothing while there is no load, and a smaller one interrupts
-// nobody. A pool can take its work from a [Feed], too, such as a durable log: it asks for a task when it has a worker.
+// nobody. A pool can take its work from a [Feed], too, such as a durable log: it asks for a task when it has a worker,
+// and is told since when the task has been ready, so that latencies include waiting wherever work waits.
 //
 // Everything is counted under that mutex, which a worker holds at the end of each task anyway, so that all figures of a
 // window agree. The controller takes the histograms of the window, and leaves empty ones.
@@ -131,11 +132,19 @@
 //	        afterwards; else such a window is evidence of nothing. Source.KeepIdle switches it off.
 //	Row 15  A countdown that should clear the table is never set. It is never cleared.
 //	Row 16  The rate of "10 seconds" is that of up to the last 5. It is completions by the length of the window.
-//	Row 17  Latency is measured from the beginning of the connection. It is from submission to end.
+//	Row 17  Latency is measured from the beginning of the connection. It is from submission to end; of a task behind
+//	        a [Feed], from when it was ready.
 //	Row 18  Thresholds: a fall of more than 10 %; a gain of less than 10 %, or 5 %, is none.
 //	Row 19  The first step is taken in the first window with load, which may be half of one. Strict does; else that
 //	        window is what the next is compared with.
 //	Row 20  The queue has no end, and the count of running tasks is a race. The queue is bounded, counts are exact.
 //	Row 21  Names and captions of figures are mixed up. Not tested: there is no behaviour in it; what is reproduced
 //	        here is named by what it does.
+//
+// MeanLatency and P99Latency go beyond the source in one place, unless they are Strict. The source's users waited for
+// answers, so that no task had waited for longer than a window. Of work that comes all at once, as a log has it after
+// a failure, each window completes older tasks than the last, at any limit: judged by ages, the limit would never change. So
+// when tasks have waited, on average, for longer than the window is, both windows are judged by the latency of a task at
+// the end of what waits now: the time of service, and the number of those that wait by the rate of the window. Where
+// a constant number of users wait for answers that is the same figure, by Little's law.
 package adaptive

@@ -172,33 +172,41 @@ func ExampleNewP99Latency() {
 type backlog struct {
 	pool *adaptive.Pool
 	all  sync.WaitGroup
-	mu   sync.Mutex // guards ids
-	ids  []int
+	mu   sync.Mutex // guards work
+	work []order
+}
+
+// order is what is to be done, and since when.
+type order struct {
+	id    int
+	since time.Time
 }
 
 func (b *backlog) add(ids ...int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.all.Add(len(ids))
-	b.ids = append(b.ids, ids...)
-	b.pool.Offer(len(b.ids), 0)
+	for _, id := range ids {
+		b.work = append(b.work, order{id, time.Now()})
+	}
+	b.pool.Offer(len(b.work), 0)
 }
 
 // Next gives the oldest.
-func (b *backlog) Next(int) adaptive.Task {
+func (b *backlog) Next(int) (adaptive.Task, time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.ids) == 0 {
-		return nil
+	if len(b.work) == 0 {
+		return nil, time.Time{}
 	}
-	id := b.ids[0]
-	b.ids = b.ids[1:]
-	b.pool.Offer(len(b.ids), 0)
+	next := b.work[0]
+	b.work = b.work[1:]
+	b.pool.Offer(len(b.work), 0)
 	return func() error {
-		fmt.Println("finished", id)
+		fmt.Println("finished", next.id)
 		b.all.Done()
 		return nil
-	}
+	}, next.since
 }
 
 // A pool takes its work from where it is kept: nothing is copied into a queue before a

@@ -10,13 +10,16 @@ import "time"
 //
 // The pool learns by [Pool.Offer] that there is something to ask for.
 type Feed interface {
-	// Next gives the task that is next, nil if none may start. Limit is the pool's, of
+	// Next gives the task that is next, and since when it could have begun if there had
+	// been a worker for it; a nil task if none may start. Limit is the pool's, of
 	// which a group of tasks may have a share. It is called by workers, many at a time,
 	// without a lock of the pool held, and may call Offer; it must not block.
 	//
-	// A task arrives in the pool when Next gives it: how long it has waited before, the
-	// pool does not know.
-	Next(limit int) Task
+	// The time is one of [time.Now]; the zero time, and one that is still to come, mean
+	// now. The time for which the task waited for something else than a worker, such as
+	// its next try, is not to be counted: the task's latency is measured from there, as
+	// that of a submitted task is from its submission.
+	Next(limit int) (task Task, ready time.Time)
 }
 
 // offer is what the feed has, as it last said.
@@ -53,6 +56,15 @@ func (p *Pool) Offer(ready, held int) {
 	p.startLocked(now)
 }
 
+// arrival is when a task of the feed arrived, on the pool's scale; before the pool was
+// made, maybe.
+func (p *Pool) arrival(ready time.Time, now time.Duration) time.Duration {
+	if ready.IsZero() {
+		return now
+	}
+	return min(ready.Sub(p.epoch), now)
+}
+
 // ask gives a worker what the feed has next, or a job of the queue that came
 // meanwhile; nil if the worker is to end.
 func (p *Pool) ask() (*job, time.Duration) {
@@ -60,14 +72,14 @@ func (p *Pool) ask() (*job, time.Duration) {
 	for p.running <= p.limit && !p.closed {
 		limit, turn := p.limit, p.offer.turn
 		p.mu.Unlock()
-		task := p.cfg.Feed.Next(limit)
+		task, ready := p.cfg.Feed.Next(limit)
 		now := p.now()
 		p.mu.Lock()
 		p.advanceLocked(now)
 		if task != nil {
 			p.asking--
 			p.meter.arrived++
-			j := p.newJobLocked(task, now)
+			j := p.newJobLocked(task, p.arrival(ready, now))
 			p.startLocked(now) // what is offered beyond this one
 			if p.limit != limit {
 				p.askLocked()

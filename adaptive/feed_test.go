@@ -74,7 +74,7 @@ func (l *ledger) offerLocked(limit int) {
 }
 
 // Next is the class whose turn it is, of the next party that may.
-func (l *ledger) Next(limit int) Task {
+func (l *ledger) Next(limit int) (Task, time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer l.offerLocked(limit)
@@ -90,7 +90,7 @@ func (l *ledger) Next(limit int) Task {
 	}
 	class, ok := l.turns.Next(func(class int) bool { return find(class) >= 0 })
 	if !ok {
-		return nil
+		return nil, time.Time{}
 	}
 	at := find(class)
 	l.next = at + 1
@@ -109,7 +109,7 @@ func (l *ledger) Next(limit int) Task {
 		l.running--
 		l.offerLocked(l.pool.Limit())
 		return err
-	}
+	}, time.Time{}
 }
 
 func withFeed(t testing.TB, l *ledger, cfg Config) *Pool {
@@ -258,7 +258,7 @@ func TestNoOfferIsLost(t *testing.T) {
 // liar says that there is work, and has none.
 type liar struct{ asked int }
 
-func (l *liar) Next(int) Task { l.asked++; return nil }
+func (l *liar) Next(int) (Task, time.Time) { l.asked++; return nil, time.Time{} }
 
 func TestFeedThatLies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -281,16 +281,16 @@ type scripted struct {
 	steps []func(limit int) Task
 }
 
-func (s *scripted) Next(limit int) Task {
+func (s *scripted) Next(limit int) (Task, time.Time) {
 	s.mu.Lock()
 	if len(s.steps) == 0 {
 		s.mu.Unlock()
-		return nil
+		return nil, time.Time{}
 	}
 	step := s.steps[0]
 	s.steps = s.steps[1:]
 	s.mu.Unlock()
-	return step(limit)
+	return step(limit), time.Time{}
 }
 
 // What happens while the feed is asked, it may not have seen: then it is asked again.

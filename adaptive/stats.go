@@ -19,8 +19,8 @@ type Stats struct {
 	Arrived, Completed, Failed, Panicked, TimedOut uint64
 
 	// Throughput is the number of tasks completed in a second, Mean and P99 their times
-	// from submission to end: in whole windows of the last 10 to 20 seconds; 0 before
-	// the first.
+	// from submission, or, behind a feed, from when they were ready, to end: in whole
+	// windows of the last 10 to 20 seconds; 0 before the first.
 	Throughput float64
 	Mean, P99  time.Duration
 
@@ -40,7 +40,7 @@ type Decided struct {
 	// What the window was like; all 0 when the limit was set by hand. Rate is the
 	// number of tasks completed in a second, Busy the mean number of workers with a
 	// task, Bound the part of the time, from 0 to 1, for which the limit was binding,
-	// Mean and P99 are times from submission to end, QueueLen is how many tasks waited.
+	// Mean and P99 are times as in [Stats], QueueLen is how many tasks waited.
 	Rate, Busy, Bound float64
 	Mean, P99         time.Duration
 	QueueLen          int

@@ -62,7 +62,7 @@ func BenchmarkWaitRetry(b *testing.B) {
 		it := item{Key{idOf(n*7919%waiters + 1), 1}, Commit}
 		n++
 		t := r.tries[it]
-		r.unparkLocked(it, t)
+		r.unparkLocked(it, t, r.now())
 		l.queues[it.verb.class()].pop()
 		r.parkLocked(it, t, r.now()+r.retries.full(1))
 	}

@@ -98,7 +98,7 @@ func TestSharesAtTheLimit(t *testing.T) {
 	r.callLocked()
 	state("none is free", 0, 2)
 	for _, l := range []*lane{a, b} {
-		l.queues[Commit.class()].push(item{Key: Key{idOf(1), 1}, verb: Commit})
+		l.queues[Commit.class()].push(waiter{item: item{Key: Key{idOf(1), 1}, verb: Commit}})
 	}
 	a.crew.limit, b.crew.limit = 2, 1
 	r.calls = 3

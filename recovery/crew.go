@@ -68,6 +68,7 @@ func (r *Recovery) offerLocked(l *lane, now time.Duration) {
 // for something else is not among them, for it says nothing about how many workers are
 // right; mu is held.
 func (r *Recovery) readyLocked(l *lane, now time.Duration) int {
+	l.shutLocked(r.state != running || !r.outbox.open(now) || !l.br.closed(), now)
 	ready := l.queued()
 	switch {
 	case r.state != running, !r.outbox.open(now), !l.br.ready(now):

@@ -129,12 +129,12 @@ func (r *Recovery) waitLocked(w *timer, it item, at time.Duration) {
 	r.wakeByLocked(at)
 }
 
-// unparkLocked puts a branch back into its lane; mu is held.
-func (r *Recovery) unparkLocked(it item, t *try) {
+// unparkLocked puts a branch back into its lane, whose time came then; mu is held.
+func (r *Recovery) unparkLocked(it item, t *try, since time.Duration) {
 	r.timers.cancel(&t.timer)
 	t.state = waiting
 	t.lane.parked--
-	r.queueLocked(t.lane, it)
+	r.queueLocked(t.lane, it, since)
 }
 
 // settleLocked forgets a branch that needs nothing more. After the last one of a

@@ -15,18 +15,19 @@ type feed struct {
 	l *lane
 }
 
-// Next gives the call that is next. What the log says is not to be done any more is not
-// a call, and is over here: it teaches nobody anything about the participant.
-func (f feed) Next(int) adaptive.Task {
+// Next gives the call that is next, and since when it could have been made. What the log
+// says is not to be done any more is not a call, and is over here: it teaches nobody
+// anything about the participant.
+func (f feed) Next(int) (adaptive.Task, time.Time) {
 	for {
-		call, stale := f.next()
+		call, ready, stale := f.next()
 		if !stale {
-			return call
+			return call, f.r.epoch.Add(ready)
 		}
 	}
 }
 
-func (f feed) next() (call adaptive.Task, stale bool) {
+func (f feed) next() (call adaptive.Task, ready time.Duration, stale bool) {
 	r, l := f.r, f.l
 	now := r.now()
 	r.mu.Lock()
@@ -34,7 +35,7 @@ func (f feed) next() (call adaptive.Task, stale bool) {
 		r.shut = r.shut || !r.outbox.open(now)
 		r.offerLocked(l, now)
 		r.mu.Unlock()
-		return nil, false
+		return nil, now, false
 	}
 	class, _ := l.turns.Next(l.has)
 	probe := l.br.begin()
@@ -42,11 +43,14 @@ func (f feed) next() (call adaptive.Task, stale bool) {
 	if class == classJobs {
 		j := l.jobs[0]
 		l.jobs = l.jobs[1:]
+		ready = l.sinceLocked(j.queued, now)
 		r.offerLocked(l, now)
 		r.mu.Unlock()
-		return guarded(func() error { return r.runJob(l, j, probe) }), false
+		return guarded(func() error { return r.runJob(l, j, probe) }), ready, false
 	}
-	it := l.queues[class].pop()
+	next := l.queues[class].pop()
+	it := next.item
+	ready = l.sinceLocked(next.since, now)
 	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.CallTimeout)
 	t := r.tries[it]
 	if t == nil {
@@ -62,7 +66,7 @@ func (f feed) next() (call adaptive.Task, stale bool) {
 	if !ok {
 		_ = r.finish(l, it, probe, outcome{stale: true, stopped: r.ctx.Err() != nil})
 		cancel()
-		return nil, true
+		return nil, now, true
 	}
 	b.Attempts = max(b.Attempts, lost)
 	return guarded(func() error {
@@ -70,7 +74,7 @@ func (f feed) next() (call adaptive.Task, stale bool) {
 		a := r.attempt(ctx, it.verb, w, b)
 		a.stopped = r.ctx.Err() != nil
 		return r.finish(l, it, probe, a)
-	}), false
+	}), ready, false
 }
 
 // beginLocked counts a call that begins; mu is held.

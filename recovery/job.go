@@ -19,8 +19,9 @@ type job struct {
 	verb    Verb
 	finding txn.Finding // belongs to the sweep until it is queued, and when it is over
 
-	ctx  context.Context // the sweep's own
-	over chan struct{}
+	ctx    context.Context // the sweep's own
+	queued time.Duration   // when; on recovery's scale
+	over   chan struct{}
 }
 
 // newJob judges one branch. The job's verb is zero when it is to be left.
@@ -80,7 +81,7 @@ func (r *Recovery) carryOut(ctx context.Context, name string, jobs []*job) {
 	r.mu.Lock()
 	l := r.laneLocked(name)
 	for _, j := range jobs {
-		j.ctx, j.over = ctx, make(chan struct{})
+		j.ctx, j.queued, j.over = ctx, now, make(chan struct{})
 	}
 	l.jobs = append(l.jobs, jobs...)
 	r.touchLocked(l)

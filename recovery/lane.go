@@ -33,15 +33,24 @@ func (v Verb) class() int {
 	return classRollbacks
 }
 
+// waiter is an item in a queue, and since when it could have begun, as far as that is up
+// to itself; on recovery's scale.
+type waiter struct {
+	item
+	since time.Duration
+}
+
 // lane is what waits for one participant. Guarded by Recovery.mu.
 type lane struct {
 	name    string
-	queues  [classJobs]fifo[item]
+	queues  [classJobs]fifo[waiter]
 	jobs    []*job
 	turns   *adaptive.Turns // of the classes
 	crew    crew
-	running int // calls that hold a worker
-	parked  int // branches that wait for their next try
+	running int           // calls that hold a worker
+	parked  int           // branches that wait for their next try
+	shut    bool          // nothing begins for another reason than the lack of a worker, but for probes
+	opened  time.Duration // when that was over
 	br      breaker
 	fails   int           // calls that failed since the last success
 	lastErr string        // of the last of them
@@ -136,9 +145,27 @@ func (r *Recovery) touchLocked(l *lane) {
 	}
 }
 
-// queueLocked puts an item at the end of its queue; mu is held.
-func (r *Recovery) queueLocked(l *lane, it item) {
-	l.queues[it.verb.class()].push(it)
+// shutLocked notes whether calls wait for something else than a worker; mu is held.
+func (l *lane) shutLocked(shut bool, now time.Duration) {
+	if l.shut && !shut {
+		l.opened = now
+	}
+	l.shut = shut
+}
+
+// sinceLocked is since when a call could have begun that was queued at that time; mu is
+// held. While its lane was shut it did not wait for a worker.
+func (l *lane) sinceLocked(queued, now time.Duration) time.Duration {
+	if l.shut {
+		return now // it is the probe
+	}
+	return max(queued, l.opened)
+}
+
+// queueLocked puts an item at the end of its queue, that could begin since then; mu is
+// held.
+func (r *Recovery) queueLocked(l *lane, it item, since time.Duration) {
+	l.queues[it.verb.class()].push(waiter{it, since})
 	r.touchLocked(l)
 }
 

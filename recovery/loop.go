@@ -115,7 +115,7 @@ func (r *Recovery) fireLocked(now time.Duration) {
 			}
 		default:
 			if t := r.tries[it]; t != nil && t.state == parked {
-				r.unparkLocked(it, t)
+				r.unparkLocked(it, t, until(w))
 			}
 		}
 	}
@@ -219,7 +219,7 @@ func (r *Recovery) planLocked(w *Work, t *task, now time.Duration) {
 			held = true
 		case first:
 			t.out++
-			r.queueLocked(r.laneLocked(s.Participant), it)
+			r.queueLocked(r.laneLocked(s.Participant), it, now)
 		case !driven:
 			t.out++
 			r.repeatLocked(r.laneLocked(s.Participant), it, t, now)

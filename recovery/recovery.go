@@ -290,7 +290,7 @@ func (r *Recovery) Retry(id txn.ID) {
 		if t := r.tries[it]; t != nil {
 			t.fails = 0
 			if t.state == parked {
-				r.unparkLocked(it, t)
+				r.unparkLocked(it, t, now)
 			}
 		}
 	}
