@@ -1,22 +1,24 @@
 package adaptive
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // NewMeanLatency makes the source's optimizer of the mean latency. It wraps
 // [ErrConfig] if a limit makes no sense.
 func NewMeanLatency(cfg MeanLatency) (Optimizer, error) {
-	mean := func(w *Window) float64 { return float64(w.Sojourn.Mean()) }
-	return newLatency(cfg.Source, cfg.Threshold, "mean latency", mean)
+	return newLatency(cfg.Source, cfg.Threshold, "mean latency", (*Histogram).Mean)
 }
 
 // NewP99Latency makes the source's optimizer of the 99th percentile of latencies.
 // It wraps [ErrConfig] if a limit makes no sense.
 func NewP99Latency(cfg P99Latency) (Optimizer, error) {
-	p99 := func(w *Window) float64 { return float64(w.Sojourn.Quantile(0.99)) }
+	p99 := func(h *Histogram) time.Duration { return h.Quantile(0.99) }
 	return newLatency(cfg.Source, cfg.Threshold, "the 99th percentile of latencies", p99)
 }
 
-func newLatency(cfg Source, threshold float64, name string, metric func(*Window) float64) (Optimizer, error) {
+func newLatency(cfg Source, threshold float64, name string, metric func(*Histogram) time.Duration) (Optimizer, error) {
 	source, err := cfg.withDefaults(&threshold, 0.05)
 	if err != nil {
 		return nil, err
@@ -28,26 +30,55 @@ type latency struct {
 	cycle
 	threshold float64
 	name      string
-	metric    func(*Window) float64
-	before    float64 // metric of the last window
+	metric    func(*Histogram) time.Duration
+	before    latencies // of the last window
+}
+
+// latencies are what a window is judged by: the metric of the times from submission to
+// end, that of the times of service, both in nanoseconds, and completions in a second.
+type latencies struct{ sojourn, service, rate float64 }
+
+func (o *latency) of(w *Window) latencies {
+	return latencies{float64(o.metric(w.Sojourn)), float64(o.metric(w.Service)), w.Rate()}
+}
+
+// behind is the latency of a task that has so many before it.
+func (l latencies) behind(waiting float64) float64 {
+	return l.service + waiting/l.rate*float64(time.Second)
+}
+
+// backlog reports whether tasks had waited for longer than the window is, on average: what
+// they have waited says what earlier limits did, and grows by a second in each second under
+// any limit when all came at once.
+func backlog(w *Window) bool { return w.Sojourn.Mean()-w.Service.Mean() > w.Length() }
+
+// compare gives the latency of the last window and of this one, and its name. With a backlog
+// it is, for both, that of a task at the end of what waits now, as the package documentation says.
+func (o *latency) compare(w *Window, now latencies) (before, after float64, name string) {
+	if o.Strict || !backlog(w) || o.before.rate == 0 {
+		return o.before.sojourn, now.sojourn, o.name
+	}
+	waiting := ratio(float64(w.QueueTime), float64(w.Length()))
+	return o.before.behind(waiting), now.behind(waiting), o.name + " behind the backlog"
 }
 
 // Observe goes round in four windows: larger, judge, smaller, judge.
 func (o *latency) Observe(w *Window) Decision {
 	d, ok := o.begin(w)
-	now := o.metric(w)
+	now := o.of(w)
 	if !ok {
 		if w.Length() > 0 {
 			o.before = now
 		}
 		return d
 	}
-	fall := (o.before - now) / o.before
+	before, after, name := o.compare(w, now)
+	fall := (before - after) / before
 	better := !(fall < o.threshold)
-	if !o.Strict && !(o.before > 0 && now > 0) {
+	if !o.Strict && !(before > 0 && after > 0) {
 		better = false // nothing is known, so nothing has become better
 	}
-	gain := fmt.Sprintf("%s has changed by %+.1f%%", o.name, -100*fall)
+	gain := fmt.Sprintf("%s has changed by %+.1f%%", name, -100*fall)
 	next := inc
 	switch o.phase {
 	case none:
