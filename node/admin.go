@@ -31,7 +31,7 @@ func (n *Node) Participants(ctx context.Context) ([]txn.ParticipantStatus, error
 			out[i].Healthy, out[i].LastError, out[i].NextTry = h.Healthy, h.LastError, txn.Duration(h.NextTry)
 			out[i].Queued, out[i].Running = h.Queued, h.Running
 			out[i].Since, out[i].ProbeTook = h.Since.UTC(), txn.Duration(h.Took)
-			out[i].Limit, out[i].Throughput = h.Limit, h.Throughput
+			out[i].Optimizer, out[i].Limit, out[i].Throughput = h.Optimizer, h.Limit, h.Throughput
 			out[i].Mean, out[i].P99 = txn.Duration(h.Mean), txn.Duration(h.P99)
 			out[i].Raised, out[i].Lowered = h.Raised, h.Lowered
 			if !h.Last.At.IsZero() {

@@ -103,6 +103,10 @@ const (
 	DefaultSweepEvery    = recovery.DefaultSweepEvery
 )
 
+// ParseOptimizer reads a choice for [Config].Recovery: knee, throughput, mean, p99, or
+// fixed:N. It wraps [txn.ErrInvalid] if it is none.
+func ParseOptimizer(text string) (recovery.Choice, error) { return recovery.ParseChoice(text) }
+
 func (c Config) withDefaults() (Config, error) {
 	if c.Bed != nil && c.Bed.Wall != nil {
 		c.wall = c.Bed.Wall

@@ -111,6 +111,7 @@ func (n *Node) start(p *pulse) *leadership {
 	boot := n.bootstrap()
 	conf := n.conf.Recovery
 	conf.Cluster, conf.Swept, conf.Turned, conf.Called = boot.Cluster, n.logSwept, n.logTurn, n.calls.record
+	conf.Chosen = n.optimizers.of
 	r := recovery.New(conf, log{n})
 	r.Start()
 	n.recovery.Store(r)

@@ -92,12 +92,12 @@ func (s *members) try(ctx context.Context, p txn.Participant) (participant.Parti
 	if open == nil {
 		return nil, fmt.Errorf("%w: participant %q: unknown kind %q", txn.ErrInvalid, p.Name, p.Kind)
 	}
-	return open(ctx, withoutQuota(p), s.cluster())
+	return open(ctx, ofKind(p), s.cluster())
 }
 
 // same reports whether what was opened for one registration will do for the other.
 func same(a, b txn.Participant) bool {
-	return a.Kind == b.Kind && maps.Equal(withoutQuota(a).Settings, withoutQuota(b).Settings)
+	return a.Kind == b.Kind && maps.Equal(ofKind(a).Settings, ofKind(b).Settings)
 }
 
 func (m *member) wait(ctx context.Context) (participant.Participant, error) {
@@ -153,6 +153,9 @@ func (n *Node) AddParticipant(ctx context.Context, p txn.Participant, by, reason
 		return &txn.Error{Op: "participant add", Err: txn.ErrInvalid, Detail: "embedded participants are registered by their process"}
 	}
 	if _, err := quotaOf(p); err != nil {
+		return txn.Wrap("participant add", txn.ID{}, err)
+	}
+	if _, _, err := choiceOf(p); err != nil {
 		return txn.Wrap("participant add", txn.ID{}, err)
 	}
 	opened, err := n.members.try(ctx, p)

@@ -26,26 +26,27 @@ import (
 
 // Node is a running coordinator. Make one with [Open].
 type Node struct {
-	conf    Config
-	logger  *slog.Logger
-	storage *ground
-	raft    *raft.Raft
-	reads   *verifier
-	port    *peer.Port         // nil when alone, and in the simulation
-	stuck   chan raft.ServerID // nodes that the livelock of raft has caught
-	late    *latency.Histogram
-	calls   callTimes
-	lines   lines
-	fsm     *raftfsm.FSM
-	clock   *clock
-	batcher *batcher
-	keeper  *timekeeper
-	hub     *hub
-	members *members
-	quotas  *quotas
-	started time.Time
-	steward steward
-	moves   moves
+	conf       Config
+	logger     *slog.Logger
+	storage    *ground
+	raft       *raft.Raft
+	reads      *verifier
+	port       *peer.Port         // nil when alone, and in the simulation
+	stuck      chan raft.ServerID // nodes that the livelock of raft has caught
+	late       *latency.Histogram
+	calls      callTimes
+	lines      lines
+	fsm        *raftfsm.FSM
+	clock      *clock
+	batcher    *batcher
+	keeper     *timekeeper
+	hub        *hub
+	members    *members
+	quotas     *quotas
+	optimizers optimizers
+	started    time.Time
+	steward    steward
+	moves      moves
 
 	transfers transfers
 	contacts  contacts
@@ -358,6 +359,7 @@ func (n *Node) recount() {
 	})
 	n.held.Store(unfinished)
 	n.quotas.observe(registered)
+	n.optimizers.observe(registered)
 }
 
 // onRestore is told that a snapshot has replaced the state.

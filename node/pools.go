@@ -39,7 +39,7 @@ func (n *Node) Pools(ctx context.Context, participant string) ([]txn.Pool, error
 func pool(r *recovery.Recovery, name string, decisions []adaptive.Decided) txn.Pool {
 	h := r.Health(name)
 	p := txn.Pool{
-		Participant: name, Limit: h.Limit, Running: h.Running, Queued: h.Queued,
+		Participant: name, Optimizer: h.Optimizer, Limit: h.Limit, Running: h.Running, Queued: h.Queued,
 		Throughput: h.Throughput, Mean: txn.Duration(h.Mean), P99: txn.Duration(h.P99),
 		Raised: h.Raised, Lowered: h.Lowered, Decisions: make([]txn.PoolDecision, len(decisions)),
 	}

@@ -34,11 +34,13 @@ func quotaOf(p txn.Participant) (int, error) {
 	return n, nil
 }
 
-// withoutQuota is the registration as its kind knows it.
-func withoutQuota(p txn.Participant) txn.Participant {
-	if _, ok := p.Settings[QuotaSetting]; ok {
-		p.Settings = maps.Clone(p.Settings)
-		delete(p.Settings, QuotaSetting)
+// ofKind is the registration as its kind knows it: without the settings of every kind.
+func ofKind(p txn.Participant) txn.Participant {
+	for _, key := range []string{QuotaSetting, OptimizerSetting} {
+		if _, ok := p.Settings[key]; ok {
+			p.Settings = maps.Clone(p.Settings)
+			delete(p.Settings, key)
+		}
 	}
 	return p
 }

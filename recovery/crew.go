@@ -34,6 +34,7 @@ type crew struct {
 // brain is an optimizer that outlives its pools, and counts what it decided.
 type brain struct {
 	adaptive.Optimizer
+	choice          Choice
 	raised, lowered atomic.Uint64
 }
 
@@ -53,6 +54,9 @@ func (b *brain) Observe(w *adaptive.Window) adaptive.Decision {
 func (r *Recovery) offerLocked(l *lane, now time.Duration) {
 	r.activeLocked(l)
 	c := &l.crew
+	if c.pool != nil && c.brain.choice != r.choice(l.name) {
+		r.restLocked(l)
+	}
 	ready := r.readyLocked(l, now)
 	if ready > 0 || l.running > 0 {
 		c.used = now
@@ -86,8 +90,8 @@ func (r *Recovery) hireLocked(l *lane) bool {
 	if c.leaving {
 		return false
 	}
-	if c.brain == nil {
-		c.brain = &brain{Optimizer: r.cfg.optimizer()}
+	if choice := r.choice(l.name); c.brain == nil || c.brain.choice != choice {
+		c.brain = &brain{Optimizer: r.optimizer(choice), choice: choice}
 		c.limit = r.cfg.Start
 		if n, ok := c.brain.Optimizer.(adaptive.Fixed); ok && n > 0 {
 			c.limit = int(n)
@@ -141,7 +145,7 @@ func (r *Recovery) restLocked(l *lane) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		c.leaving = false
-		c.limit = pool.Limit()
+		c.limit = pool.Limit()                         // for the same choice
 		all := slices.Concat(c.past, pool.Decisions()) // whoever reads the old one may go on
 		c.past = slices.Clone(all[max(0, len(all)-pastDecisions):])
 		r.touchLocked(l)
@@ -169,8 +173,16 @@ func (r *Recovery) limitLocked(l *lane) int {
 	switch {
 	case l.crew.pool != nil:
 		return l.crew.pool.Limit()
-	case l.crew.limit > 0:
+	case l.crew.limit > 0 && l.crew.brain.choice == r.choice(l.name):
 		return l.crew.limit
+	}
+	return r.startOf(l.name)
+}
+
+// startOf is how many calls a participant gets at once before anything was learnt.
+func (r *Recovery) startOf(participant string) int {
+	if c := r.choice(participant); c.name == fixedSize {
+		return c.size
 	}
 	return r.cfg.Start
 }

@@ -78,10 +78,11 @@ type Health struct {
 	Waiting   int           // branches that wait for their next try after a failure
 	Running   int           // calls under way
 
+	Optimizer       string           // what decides the limit: a [Choice], or custom
 	Limit           int              // calls that it gets at once
 	Raised, Lowered uint64           // decisions of this leader for a larger limit, and for a smaller one
 	Throughput      float64          // calls answered in a second, of the last 10 to 20 seconds
-	Mean, P99       time.Duration    // how long those took
+	Mean, P99       time.Duration    // from when those could have begun to their ends
 	Last            adaptive.Decided // the last decision about the limit; zero when there was none
 }
 
@@ -108,7 +109,7 @@ func (r *Recovery) health(participant string) (Health, *adaptive.Pool) {
 	defer r.mu.Unlock()
 	l := r.lanes[participant]
 	if l == nil {
-		return Health{Healthy: true, Limit: r.cfg.Start}, nil
+		return Health{Healthy: true, Optimizer: r.choice(participant).String(), Limit: r.startOf(participant)}, nil
 	}
 	h := Health{
 		Healthy:  l.healthy(),
@@ -120,6 +121,8 @@ func (r *Recovery) health(participant string) (Health, *adaptive.Pool) {
 		Waiting:  l.parked,
 		Running:  l.running,
 		Limit:    r.limitLocked(l),
+
+		Optimizer: r.choice(participant).String(),
 	}
 	h.LastError = cmp.Or(l.lastErr, l.unfit, l.swept, l.tidied)
 	c := &l.crew

@@ -20,17 +20,24 @@ type Config struct {
 	// Cluster is the tag in the XIDs that a sweep may touch. Without a valid tag
 	// [Recovery.Sweep] refuses.
 	Cluster string
-	// Optimizer makes what decides how many calls a participant gets at once: each has
-	// one of its own, which it keeps, and so must be given a new one at every call. One
-	// that [adaptive.New] refuses decides nothing. Defaults to an [adaptive.Knee] between
-	// 1 and MaxPerParticipant.
+	// Choice says what decides how many calls a participant gets at once. Defaults to
+	// [adaptive.Knee].
+	Choice Choice
+	// Chosen gives the choice for one participant; false leaves it to the others here.
+	// It is called often, by many goroutines, and must neither block nor call the
+	// [Recovery]. When it changes, calls under way end before others begin, and what was
+	// learnt is forgotten. Defaults to none.
+	Chosen func(participant string) (Choice, bool)
+	// Optimizer, if any, takes the place of Choice. It makes an optimizer for a
+	// participant, which keeps it, and so must be given a new one at every call. One
+	// that [adaptive.New] refuses decides nothing.
 	Optimizer func() adaptive.Optimizer
 	// Start is how many calls a participant gets at once before anything was learnt, and
 	// how many workers one can hold that hangs from the beginning; an [adaptive.Fixed]
 	// begins with what it says. Defaults to 16.
 	Start int
-	// MaxPerParticipant is the most calls that the default Optimizer ever allows at once.
-	// Defaults to 256.
+	// MaxPerParticipant is the most calls that an optimizer of a Choice ever allows at
+	// once; a fixed number may be larger. Defaults to 256.
 	MaxPerParticipant int
 	// MaxCalls is how many calls there are at once at all participants together, but for
 	// one that each is always allowed. Defaults to 4096.
@@ -98,20 +105,6 @@ func (c Config) withDefaults() Config {
 		c.Rand = rand.Float64
 	}
 	return c
-}
-
-// optimizer makes the optimizer of a participant.
-func (c *Config) optimizer() adaptive.Optimizer {
-	if c.Optimizer != nil {
-		if o := c.Optimizer(); o != nil {
-			return o
-		}
-	}
-	knee, err := adaptive.NewKnee(adaptive.Knee{Max: c.MaxPerParticipant, Period: learnEvery})
-	if err != nil {
-		return adaptive.Fixed(0) // cannot be: the limits are between those that are allowed
-	}
-	return knee
 }
 
 func or[T int | time.Duration](v *T, value T) {

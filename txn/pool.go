@@ -6,11 +6,12 @@ import "time"
 // their end, as the leader sees it, and how that was found.
 type Pool struct {
 	Participant string `json:"participant"`
-	Limit       int    `json:"limit"`   // calls that it gets at once
-	Running     int    `json:"running"` // calls under way
-	Queued      int    `json:"queued"`  // branches that wait for a worker
-	// Throughput is the number of calls answered in a second, Mean and P99 how long they
-	// took, in the last 10 to 20 seconds.
+	Optimizer   string `json:"optimizer"` // what decides the limit: knee, throughput, mean, p99, fixed:N, or custom
+	Limit       int    `json:"limit"`     // calls that it gets at once
+	Running     int    `json:"running"`   // calls under way
+	Queued      int    `json:"queued"`    // branches that wait for a worker
+	// Throughput is the number of calls answered in a second, Mean and P99 the times from
+	// when they could have begun to their ends, in the last 10 to 20 seconds.
 	Throughput float64  `json:"throughput"`
 	Mean       Duration `json:"mean"`
 	P99        Duration `json:"p99"`

@@ -58,8 +58,9 @@ type ParticipantStatus struct {
 	Since time.Time `json:"since,omitzero"`
 	// ProbeTook is how long the last probe took.
 	ProbeTook Duration `json:"probe_took"`
-	// Limit, Throughput, Mean, P99, Raised and Lowered are as in [Pool]; zero on a node
+	// Optimizer, Limit, Throughput, Mean, P99, Raised and Lowered are as in [Pool]; zero on a node
 	// that does not lead. Decision is the last one; nil when there was none.
+	Optimizer  string        `json:"optimizer"`
 	Limit      int           `json:"limit"`
 	Throughput float64       `json:"throughput"`
 	Mean       Duration      `json:"mean"`

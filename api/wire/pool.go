@@ -12,7 +12,7 @@ func FromPools(ps []txn.Pool) *txmgrv1.PoolsResponse {
 	m := &txmgrv1.PoolsResponse{Pools: make([]*txmgrv1.Pool, len(ps))}
 	for n, p := range ps {
 		m.Pools[n] = &txmgrv1.Pool{
-			Participant: Text(p.Participant), Limit: int64(p.Limit), Running: int64(p.Running), Queued: int64(p.Queued),
+			Participant: Text(p.Participant), Optimizer: Text(p.Optimizer), Limit: int64(p.Limit), Running: int64(p.Running), Queued: int64(p.Queued),
 			Throughput: p.Throughput, Mean: formatDuration(time.Duration(p.Mean)), P99: formatDuration(time.Duration(p.P99)),
 			Raised: p.Raised, Lowered: p.Lowered, Decisions: make([]*txmgrv1.PoolDecision, len(p.Decisions)),
 		}
@@ -29,7 +29,7 @@ func ToPools(m *txmgrv1.PoolsResponse) ([]txn.Pool, error) {
 	ps := make([]txn.Pool, len(m.GetPools()))
 	for n, p := range m.GetPools() {
 		ps[n] = txn.Pool{
-			Participant: p.GetParticipant(), Limit: int(p.GetLimit()), Running: int(p.GetRunning()), Queued: int(p.GetQueued()),
+			Participant: p.GetParticipant(), Optimizer: p.GetOptimizer(), Limit: int(p.GetLimit()), Running: int(p.GetRunning()), Queued: int(p.GetQueued()),
 			Throughput: p.GetThroughput(), Mean: r.duration("pools.mean", p.GetMean()), P99: r.duration("pools.p99", p.GetP99()),
 			Raised: p.GetRaised(), Lowered: p.GetLowered(), Decisions: make([]txn.PoolDecision, len(p.GetDecisions())),
 		}

@@ -82,7 +82,7 @@ func FromParticipants(ps []txn.ParticipantStatus) []*txmgrv1.ParticipantStatus {
 			Healthy: p.Healthy, LastError: Text(p.LastError), NextTryIn: formatDuration(time.Duration(p.NextTry)),
 			Queued: int64(p.Queued), Running: int64(p.Running),
 			Since: optional(formatTime(p.Since)), ProbeTook: formatDuration(time.Duration(p.ProbeTook)),
-			Limit: int64(p.Limit), Throughput: p.Throughput, Mean: formatDuration(time.Duration(p.Mean)), P99: formatDuration(time.Duration(p.P99)),
+			Optimizer: Text(p.Optimizer), Limit: int64(p.Limit), Throughput: p.Throughput, Mean: formatDuration(time.Duration(p.Mean)), P99: formatDuration(time.Duration(p.P99)),
 			Raised: p.Raised, Lowered: p.Lowered,
 		}
 		if p.Decision != nil {
@@ -109,7 +109,7 @@ func (r *reader) participants(ms []*txmgrv1.ParticipantStatus) []txn.Participant
 			Healthy: m.GetHealthy(), LastError: m.GetLastError(), NextTry: r.duration("participants.next_try_in", m.GetNextTryIn()),
 			Queued: int(m.GetQueued()), Running: int(m.GetRunning()),
 			Since: r.time("participants.since", m.GetSince()), ProbeTook: r.duration("participants.probe_took", m.GetProbeTook()),
-			Limit: int(m.GetLimit()), Throughput: m.GetThroughput(), Mean: r.duration("participants.mean", m.GetMean()), P99: r.duration("participants.p99", m.GetP99()),
+			Optimizer: m.GetOptimizer(), Limit: int(m.GetLimit()), Throughput: m.GetThroughput(), Mean: r.duration("participants.mean", m.GetMean()), P99: r.duration("participants.p99", m.GetP99()),
 			Raised: m.GetRaised(), Lowered: m.GetLowered(),
 		}
 		if d := m.GetDecision(); d != nil {

@@ -20,7 +20,8 @@ func adaptiveCommand(a *app) *cobra.Command {
 		Short: "See how many calls participants get at once, and why",
 		Long: `See how many calls participants get at once when branches are driven to their end.
 Each has a pool of its own, which finds its size by what it sees: the smallest with
-which the participant answers as much as it can.`,
+which the participant answers as much as it can, by the optimizer knee. Others are chosen
+by txmgr participant add --optimizer, and for all by txmgr server --recovery-optimizer.`,
 	}
 	parent(cmd)
 	cmd.AddCommand(adaptiveExplainCommand(a))
@@ -36,7 +37,8 @@ decision that is kept, with its reason; of all participants the last ten of each
 leader decides, and begins anew when another node leads.
 
 RATE is how many calls were answered in a second before the decision, BUSY how many
-were under way, BOUND for which part of the time more could have been made.`,
+were under way, BOUND for which part of the time more could have been made. MEAN and P99
+are the times from when calls could have begun to their ends, waiting included.`,
 		Example:           "  txmgr adaptive explain\n  txmgr adaptive explain bank -o json",
 		Args:              takes(0, 1, "at most one PARTICIPANT"),
 		ValidArgsFunction: a.completeParticipants(),
@@ -54,10 +56,15 @@ were under way, BOUND for which part of the time more could have been made.`,
 	}
 }
 
+// completeOptimizers offers what can decide how many calls a participant gets at once.
+func completeOptimizers(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return []cobra.Completion{"knee", "throughput", "mean", "p99", "fixed:16"}, cobra.ShellCompDirectiveNoFileComp
+}
+
 func (a *app) printPools(pools []txn.Pool) error {
 	whole := make([]txn.Pool, len(pools))
 	names := make([]string, len(pools))
-	sizes := output.Table{Columns: output.Columns("PARTICIPANT", "LIMIT", "RUNNING", "QUEUED", "PER SECOND", "MEAN", "P99", "RAISED", "LOWERED")}
+	sizes := output.Table{Columns: output.Columns("PARTICIPANT", "OPTIMIZER", "LIMIT", "RUNNING", "QUEUED", "PER SECOND", "MEAN", "P99", "RAISED", "LOWERED")}
 	decisions := output.Table{Columns: []output.Column{
 		{Name: "PARTICIPANT"},
 		{Name: "TIME"},
@@ -76,7 +83,7 @@ func (a *app) printPools(pools []txn.Pool) error {
 			p.Decisions = []txn.PoolDecision{}
 		}
 		whole[i], names[i] = p, p.Participant
-		sizes.Add(p.Participant, count(p.Limit), count(p.Running), count(p.Queued), rate(p.Throughput), brief(p.Mean), brief(p.P99),
+		sizes.Add(p.Participant, p.Optimizer, count(p.Limit), count(p.Running), count(p.Queued), rate(p.Throughput), brief(p.Mean), brief(p.P99),
 			strconv.FormatUint(p.Raised, 10), strconv.FormatUint(p.Lowered, 10))
 		for _, d := range p.Decisions {
 			decisions.Add(p.Participant, clock(d.At), count(d.From), count(d.To), rate(d.Rate), rate(d.Busy), fmt.Sprintf("%.0f %%", 100*d.Bound),

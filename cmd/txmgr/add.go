@@ -10,6 +10,7 @@ import (
 
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+	"github.com/txmgr/txmgr/node"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -20,6 +21,7 @@ type addOptions struct {
 	dsn      string
 	url      string
 	path     string
+	optimize string
 	settings []string
 	reason   string
 	noDoctor bool
@@ -46,7 +48,7 @@ The kinds, and what --set knows of them beside the flags below:
             list, allow, secret_file, secret_env, ca_file, timeout
   ledger    an embedded store, for trying things out
 
-and for each of them quota: how many branches may be open there at once.
+and for each of them quota: how many branches may be open there at once; and optimizer.
 
 Secrets stay where they are. Each server, and txmgr exec, finds the address of a
 database in the variable or the file that is named here, in its own environment; the
@@ -68,10 +70,12 @@ registered is replicated, and shown to everybody.`,
 	f.StringVar(&o.dsn, "dsn", "", "the address of the database itself: it must hold no secret")
 	f.StringVar(&o.url, "url", "", "where a web service is called; /prepare, /commit and /rollback are appended")
 	f.StringVar(&o.path, "path", "", "the file of a ledger")
+	f.StringVar(&o.optimize, "optimizer", "", "how many calls it gets at once is decided by knee, throughput, mean or p99, or is fixed:N (default: as the server says)")
 	f.StringArrayVar(&o.settings, "set", nil, "any other setting of the kind, as key=value; may be repeated")
 	f.StringVar(&o.reason, "reason", "", "why; the audit keeps it")
 	f.BoolVar(&o.noDoctor, "no-doctor", false, "do not look at it: it may not be there yet")
-	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kinds(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kinds(), cobra.ShellCompDirectiveNoFileComp)) // the flags
+	_ = cmd.RegisterFlagCompletionFunc("optimizer", completeOptimizers)                                             // are there
 	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, args []string) error {
 		p, err := o.registration(args[0])
 		if err != nil {
@@ -150,7 +154,12 @@ func (o *addOptions) registration(name string) (txn.Participant, error) {
 		p.Settings[k] = v
 	}
 	for _, s := range []struct{ key, value string }{
-		{"dsn_env", o.dsnEnv}, {"dsn_file", o.dsnFile}, {"dsn", o.dsn}, {"url", o.url}, {"path", o.path},
+		{"dsn_env", o.dsnEnv},
+		{"dsn_file", o.dsnFile},
+		{"dsn", o.dsn},
+		{"url", o.url},
+		{"path", o.path},
+		{node.OptimizerSetting, o.optimize},
 	} {
 		if s.value != "" {
 			p.Settings[s.key] = s.value

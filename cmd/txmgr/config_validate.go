@@ -65,6 +65,8 @@ func (o *serverOptions) check() error {
 	}
 	_, err := o.logger(io.Discard)
 	note("log", err)
+	_, err = o.nodeConfig(quiet)
+	note("recovery_optimizer", err)
 	api, err := net.ResolveTCPAddr("tcp", o.listen)
 	note("listen", err)
 	if err == nil {

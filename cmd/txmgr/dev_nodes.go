@@ -195,9 +195,11 @@ func openDevNodes(ctx context.Context, o serverOptions, nodes []*devNode, data s
 		one := o
 		one.dataDir = filepath.Join(data, d.name)
 		log := log.With("node", d.name)
-		conf := one.nodeConfig(log)
+		conf, err := one.nodeConfig(log)
+		if err != nil {
+			return err
+		}
 		conf.Cluster = &node.Cluster{Listen: d.raft, API: d.address(), Name: d.name, Expect: len(nodes), Join: join}
-		var err error
 		if d.node, err = node.Open(ctx, conf); err != nil {
 			return dataDirFailure(one.dataDir, err)
 		}

@@ -62,6 +62,7 @@ func participantTable(all []txn.ParticipantStatus) output.Table {
 		{Name: "QUEUED"},
 		{Name: "NEXT TRY"},
 		{Name: "LAST ERROR"},
+		{Name: "OPTIMIZER", Wide: true},
 		{Name: "PER SECOND", Wide: true},
 		{Name: "MEAN", Wide: true},
 		{Name: "P99", Wide: true},
@@ -74,7 +75,7 @@ func participantTable(all []txn.ParticipantStatus) output.Table {
 			healthy = "yes"
 		}
 		t.Add(p.Name, p.Kind, healthy, ago(p.Since), brief(p.ProbeTook), count(p.Limit), count(p.Running), count(p.Queued), span(p.NextTry), p.LastError,
-			rate(p.Throughput), brief(p.Mean), brief(p.P99), lastDecision(p.Decision), labelText(p.Settings))
+			p.Optimizer, rate(p.Throughput), brief(p.Mean), brief(p.P99), lastDecision(p.Decision), labelText(p.Settings))
 	}
 	return t
 }

@@ -33,6 +33,7 @@ type serverOptions struct {
 	logLevel       string
 	logFormat      string
 	snapshotBytes  uint64
+	optimizer      string
 	clusterOptions
 	accessOptions
 }
@@ -70,6 +71,7 @@ there are relative to the file.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	o.flags(cmd.Flags())
+	_ = cmd.RegisterFlagCompletionFunc("recovery-optimizer", completeOptimizers) // the flag is there
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := o.settle(cmd.Flags(), a.env); err != nil {
 			return err
@@ -101,6 +103,7 @@ func (o *serverOptions) flags(f *pflag.FlagSet) {
 	f.DurationVar(&o.defaultTimeout, "default-timeout", 0, "of transactions that name none (default 30s)")
 	f.DurationVar(&o.maxTimeout, "max-timeout", 0, "the longest that a transaction may ask for (default 24h)")
 	f.DurationVar(&o.sweepInterval, "sweep-interval", 0, "how often participants are searched for what is left behind; negative: never (default 5s)")
+	f.StringVar(&o.optimizer, "recovery-optimizer", "knee", "how many calls a participant gets at once is decided by knee, throughput, mean or p99, or is fixed:N")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.Uint64Var(&o.snapshotBytes, "snapshot-bytes", 0, "how much log a restart may have to replay before a snapshot is taken (default 64 MiB)")
 	f.StringVar(&o.logFormat, "log-format", "", "text or json (default text, or json with --output json)")
@@ -143,14 +146,22 @@ func (a *app) announce(value any, text string) error {
 }
 
 // nodeConfig is what a server and a throw-away one have in common.
-func (o *serverOptions) nodeConfig(log *slog.Logger) node.Config {
+func (o *serverOptions) nodeConfig(log *slog.Logger) (node.Config, error) {
 	c := node.Config{
 		DataDir: o.dataDir, Interval: o.interval, Retention: o.retention,
 		DefaultTimeout: o.defaultTimeout, MaxTimeout: o.maxTimeout,
 		SnapshotBytes: o.snapshotBytes, Openers: openers(), Logger: log,
 	}
 	c.Recovery.SweepEvery = o.sweepInterval
-	return c
+	if o.optimizer == "" { // a throw-away one
+		return c, nil
+	}
+	choice, err := node.ParseOptimizer(o.optimizer)
+	if err != nil {
+		return c, output.Usage("knee, throughput, mean, p99, or fixed:N with N calls at once, from 1 to 4096", "--recovery-optimizer is %q", o.optimizer)
+	}
+	c.Recovery.Choice = choice
+	return c, nil
 }
 
 func (o *serverOptions) serverConfig(log *slog.Logger) server.Config {
@@ -178,7 +189,10 @@ func (a *app) serve(ctx context.Context, o serverOptions, log *slog.Logger, read
 	opening, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	address := o.scheme() + listener.Addr().String()
-	conf := o.nodeConfig(log)
+	conf, err := o.nodeConfig(log)
+	if err != nil {
+		return err
+	}
 	if conf.Cluster, err = o.cluster(listener.Addr(), o.scheme(), o.insecure); err != nil {
 		return err
 	}

@@ -251,8 +251,8 @@ type ParticipantStatus struct {
 	// Calls that it gets at once when branches are driven to their end; 0 when the
 	// node does not lead.
 	Limit int64 `protobuf:"varint,12,opt,name=limit,proto3" json:"limit,omitempty"`
-	// Calls that it answered in a second, how long they took on average, and 99 of
-	// 100 at most: in the last 10 to 20 seconds.
+	// Calls that it answered in a second, how long they took from when they could have
+	// begun, on average, and 99 of 100 at most: in the last 10 to 20 seconds.
 	Throughput float64 `protobuf:"fixed64,13,opt,name=throughput,proto3" json:"throughput,omitempty"`
 	Mean       string  `protobuf:"bytes,14,opt,name=mean,proto3" json:"mean,omitempty"`
 	P99        string  `protobuf:"bytes,15,opt,name=p99,proto3" json:"p99,omitempty"`
@@ -260,7 +260,10 @@ type ParticipantStatus struct {
 	Raised  uint64 `protobuf:"varint,16,opt,name=raised,proto3" json:"raised,omitempty"`
 	Lowered uint64 `protobuf:"varint,17,opt,name=lowered,proto3" json:"lowered,omitempty"`
 	// The last decision about that; absent when there was none.
-	Decision      *PoolDecision `protobuf:"bytes,18,opt,name=decision,proto3" json:"decision,omitempty"`
+	Decision *PoolDecision `protobuf:"bytes,18,opt,name=decision,proto3" json:"decision,omitempty"`
+	// What decides the limit: knee, throughput, mean, p99, fixed:N, or custom; empty when
+	// the node does not lead.
+	Optimizer     string `protobuf:"bytes,19,opt,name=optimizer,proto3" json:"optimizer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -421,6 +424,13 @@ func (x *ParticipantStatus) GetDecision() *PoolDecision {
 	return nil
 }
 
+func (x *ParticipantStatus) GetOptimizer() string {
+	if x != nil {
+		return x.Optimizer
+	}
+	return ""
+}
+
 type PoolsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty means all.
@@ -523,7 +533,9 @@ type Pool struct {
 	Raised      uint64                 `protobuf:"varint,8,opt,name=raised,proto3" json:"raised,omitempty"`
 	Lowered     uint64                 `protobuf:"varint,9,opt,name=lowered,proto3" json:"lowered,omitempty"`
 	// Oldest first.
-	Decisions     []*PoolDecision `protobuf:"bytes,10,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	Decisions []*PoolDecision `protobuf:"bytes,10,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	// What decides the limit: knee, throughput, mean, p99, fixed:N, or custom.
+	Optimizer     string `protobuf:"bytes,11,opt,name=optimizer,proto3" json:"optimizer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -626,6 +638,13 @@ func (x *Pool) GetDecisions() []*PoolDecision {
 		return x.Decisions
 	}
 	return nil
+}
+
+func (x *Pool) GetOptimizer() string {
+	if x != nil {
+		return x.Optimizer
+	}
+	return ""
 }
 
 // PoolDecision is a decision about how many calls a participant gets at once.
@@ -946,7 +965,7 @@ const file_txmgr_v1_participant_proto_rawDesc = "" +
 	"\vAddResponse\"\x19\n" +
 	"\x17ListParticipantsRequest\"[\n" +
 	"\x18ListParticipantsResponse\x12?\n" +
-	"\fparticipants\x18\x01 \x03(\v2\x1b.txmgr.v1.ParticipantStatusR\fparticipants\"\x88\x05\n" +
+	"\fparticipants\x18\x01 \x03(\v2\x1b.txmgr.v1.ParticipantStatusR\fparticipants\"\xa6\x05\n" +
 	"\x11ParticipantStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12E\n" +
@@ -972,7 +991,8 @@ const file_txmgr_v1_participant_proto_rawDesc = "" +
 	"\x03p99\x18\x0f \x01(\tR\x03p99\x12\x16\n" +
 	"\x06raised\x18\x10 \x01(\x04R\x06raised\x12\x18\n" +
 	"\alowered\x18\x11 \x01(\x04R\alowered\x122\n" +
-	"\bdecision\x18\x12 \x01(\v2\x16.txmgr.v1.PoolDecisionR\bdecision\x1a;\n" +
+	"\bdecision\x18\x12 \x01(\v2\x16.txmgr.v1.PoolDecisionR\bdecision\x12\x1c\n" +
+	"\toptimizer\x18\x13 \x01(\tR\toptimizer\x1a;\n" +
 	"\rSettingsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\b\n" +
@@ -980,7 +1000,7 @@ const file_txmgr_v1_participant_proto_rawDesc = "" +
 	"\fPoolsRequest\x12 \n" +
 	"\vparticipant\x18\x01 \x01(\tR\vparticipant\"5\n" +
 	"\rPoolsResponse\x12$\n" +
-	"\x05pools\x18\x01 \x03(\v2\x0e.txmgr.v1.PoolR\x05pools\"\x9e\x02\n" +
+	"\x05pools\x18\x01 \x03(\v2\x0e.txmgr.v1.PoolR\x05pools\"\xbc\x02\n" +
 	"\x04Pool\x12 \n" +
 	"\vparticipant\x18\x01 \x01(\tR\vparticipant\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\x03R\x05limit\x12\x18\n" +
@@ -994,7 +1014,8 @@ const file_txmgr_v1_participant_proto_rawDesc = "" +
 	"\x06raised\x18\b \x01(\x04R\x06raised\x12\x18\n" +
 	"\alowered\x18\t \x01(\x04R\alowered\x124\n" +
 	"\tdecisions\x18\n" +
-	" \x03(\v2\x16.txmgr.v1.PoolDecisionR\tdecisions\"\xd0\x01\n" +
+	" \x03(\v2\x16.txmgr.v1.PoolDecisionR\tdecisions\x12\x1c\n" +
+	"\toptimizer\x18\v \x01(\tR\toptimizer\"\xd0\x01\n" +
 	"\fPoolDecision\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\tR\x02at\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\x03R\x04from\x12\x0e\n" +
