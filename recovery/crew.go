@@ -13,7 +13,7 @@ const (
 	// learnEvery is how often a limit is thought about: a storm of seconds is over soon.
 	learnEvery = 250 * time.Millisecond
 	// restAfter is for how long, at least, a lane without work keeps its pool, which is a
-	// goroutine and 80 KB. It is half as long between two looks.
+	// goroutine and 115 KB. It is half as long between two looks.
 	restAfter = 30 * time.Second
 	// pastDecisions is how many decisions are kept of a pool that rests.
 	pastDecisions = 64

@@ -15,7 +15,8 @@
 // and a pool of its own ([adaptive.Pool]) that finds out how many calls at once are right
 // for it. The pool asks the lane for a call when it has a worker; the lane tells it how
 // many could begin. What waits for the breaker, for its next try, or for a log that takes
-// no results is not told of: it says nothing about how many workers are right. In a lane
+// no results is not told of: it says nothing about how many workers are right, and is no part
+// of a call's latency, as waiting for a worker is. [Choice] says what decides. In a lane
 // commits and prepares, rollbacks and settlements, and what a sweep found have turns,
 // 8 : 3 : 1, of those that there are. A lane without work has no pool after half a minute,
 // and keeps what was learnt.
