@@ -14,8 +14,8 @@ var changing = []string{"Apply", "Snapshot", "Hash"}
 
 // checkView holds the functions that are passed to FSM.View to reading the machine. They run under the machine's lock, so
 // one that leads back to View, or waits for anything else that does, stops the log for ever. Inside the function only
-// these are called: methods of its parameter that read, methods of what the function declares itself, and functions
-// of packages that are not handed the receiver of the method around it.
+// these are called: methods of its parameter that read, methods of what the function declares and computes itself, and
+// functions of packages that are not handed the receiver of the method around it.
 func checkView(t *gosrc.Tree) []string {
 	var findings []string
 	for _, p := range t.Packages {
@@ -70,81 +70,51 @@ func machineReader(lit *ast.FuncLit) bool {
 }
 
 func readsOnly(t *gosrc.Tree, f *gosrc.File, fn *ast.FuncDecl, lit *ast.FuncLit) []string {
-	param, receiver := lit.Type.Params.List[0].Names[0].Name, ""
+	param, receiver := lit.Type.Params.List[0].Names[0], ""
 	if fn.Recv != nil && len(fn.Recv.List[0].Names) == 1 {
 		receiver = fn.Recv.List[0].Names[0].Name
 	}
-	local := declared(lit)
+	outside := outsiders(lit)
 	var findings []string
 	bad := func(n ast.Node, what string) {
 		findings = append(findings, fmt.Sprintf("%s: %s inside View: only the machine is read there, since whatever leads back to View stops the log for ever", t.Pos(n), what))
 	}
+	keep := func(values ...ast.Expr) {
+		for _, v := range values {
+			if receiver != "" && variable(v) == receiver && !data(v) {
+				bad(v, receiver+" is handed on")
+			}
+		}
+	}
 	ast.Inspect(lit.Body, func(n ast.Node) bool {
+		for _, a := range assignments(n) {
+			keep(a.values...)
+		}
 		call, ok := n.(*ast.CallExpr)
 		if !ok {
 			return true
 		}
-		for _, arg := range call.Args {
-			if receiver != "" && variable(arg) == receiver && !data(arg) {
-				bad(arg, receiver+" is handed on")
-			}
-		}
-		if id, ok := call.Fun.(*ast.Ident); ok {
+		keep(call.Args...)
+		switch fun := call.Fun.(type) {
+		case *ast.Ident:
 			// A function of the package has only what it is handed; a variable may lead anywhere.
-			if captured(id) && !local[id.Name] {
-				bad(call, id.Name+" is called")
+			if outside(fun) {
+				bad(call, fun.Name+" is called")
 			}
-			return true
-		}
-		sel, ok := call.Fun.(*ast.SelectorExpr)
-		if !ok {
-			return true
-		}
-		switch name := variable(sel); {
-		case name == param:
-			if slices.Contains(changing, sel.Sel.Name) {
-				bad(call, param+"."+sel.Sel.Name+" is called")
+		case *ast.SelectorExpr:
+			switch name := first(fun); {
+			case name == nil:
+			case name.Obj != nil && name.Obj == param.Obj:
+				if slices.Contains(changing, fun.Sel.Name) {
+					bad(call, name.Name+"."+fun.Sel.Name+" is called")
+				}
+			case outside(name):
+				bad(call, written(fun)+" is called")
 			}
-		case name == "" || local[name] || !captured(sel):
-		default:
-			bad(call, name+"."+strings.TrimPrefix(written(sel), name+".")+" is called")
 		}
 		return true
 	})
 	return findings
-}
-
-// declared gives the names that a function literal declares.
-func declared(lit *ast.FuncLit) map[string]bool {
-	names := map[string]bool{}
-	ast.Inspect(lit, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.AssignStmt:
-			if n.Tok.String() == ":=" {
-				for _, e := range n.Lhs {
-					names[variable(e)] = true
-				}
-			}
-		case *ast.RangeStmt:
-			if n.Tok.String() == ":=" {
-				for _, e := range []ast.Expr{n.Key, n.Value} {
-					if e != nil {
-						names[variable(e)] = true
-					}
-				}
-			}
-		case *ast.ValueSpec:
-			for _, id := range n.Names {
-				names[id.Name] = true
-			}
-		case *ast.Field:
-			for _, id := range n.Names {
-				names[id.Name] = true
-			}
-		}
-		return true
-	})
-	return names
 }
 
 // variable is the name at the beginning of an expression such as a.b[c].d; empty when there is none.
@@ -189,11 +159,4 @@ func written(e ast.Expr) string {
 		return written(sel.X) + "." + sel.Sel.Name
 	}
 	return variable(e)
-}
-
-// captured reports whether an expression begins with a variable of the functions around it. Whatever else has a name there
-// is a package or a constant.
-func captured(e ast.Expr) bool {
-	id := first(e)
-	return id != nil && id.Obj != nil && id.Obj.Kind == ast.Var
 }
