@@ -117,6 +117,7 @@ generated: ## fails when the committed API code is not what its sources give
 nested: ## vet the modules below the root, and test the tools
 	@for m in tools $(NESTED); do echo "== go vet $$m"; $(GO) -C "$$m" vet ./...; done
 	$(GO) -C tools test -count=1 ./...
+	$(GO) -C tools/locks test -count=1 ./...
 
 deps: ## install the programs that the tests need, or say which
 	@scripts/deps

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,15 +13,15 @@ import (
 	"github.com/sasha-s/go-deadlock"
 )
 
-// root is the module under test, seen from this one.
-const root = "../.."
+// product is the module under test, seen from this one.
+const product = "../.."
 
 // Its reports are switched on in the packages under test. This program has no locks.
 var _ deadlock.Mutex
 
 func main() {
 	flag.Parse() // the flags of go test come after --
-	if err := run(flag.Args()); err != nil {
+	if err := run(product, os.Stdout, flag.Args()); err != nil {
 		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 			os.Exit(exit.ExitCode())
 		}
@@ -29,13 +30,14 @@ func main() {
 	}
 }
 
-func run(args []string) error {
+// run tests packages of the module in root. out gets what go test prints.
+func run(root string, out io.Writer, args []string) error {
 	dir, err := os.MkdirTemp("", "txmgr-locks-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	packages, err := list()
+	packages, err := list(root)
 	if err != nil {
 		return err
 	}
@@ -51,7 +53,7 @@ func run(args []string) error {
 	if replaced == 0 {
 		return errors.New("no mutex was found, so nothing would be checked")
 	}
-	fmt.Printf("%d mentions of a mutex are checked\n", replaced)
+	fmt.Fprintf(out, "%d mentions of a mutex are checked\n", replaced)
 	text, err := json.Marshal(map[string]any{"Replace": overlay})
 	if err != nil {
 		return err
@@ -60,16 +62,16 @@ func run(args []string) error {
 	if err := os.WriteFile(overlayFile, text, 0o600); err != nil {
 		return err
 	}
-	if err := writeModule(modFile); err != nil {
+	if err := writeModule(root, modFile); err != nil {
 		return err
 	}
 	cmd := exec.Command("go", append([]string{"test", "-overlay", overlayFile, "-modfile", modFile}, args...)...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = root, os.Stdout, os.Stderr
+	cmd.Dir, cmd.Stdout, cmd.Stderr = root, out, out
 	return cmd.Run()
 }
 
 // writeModule writes the module under test's go.mod and go.sum, with the library of locks added.
-func writeModule(name string) error {
+func writeModule(root, name string) error {
 	for _, file := range []string{"go.mod", "go.sum"} {
 		text, err := os.ReadFile(filepath.Join(root, file))
 		if err != nil {

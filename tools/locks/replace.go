@@ -24,7 +24,7 @@ type pkg struct {
 	GoFiles   []string
 }
 
-func list() (all []pkg, err error) {
+func list(root string) (all []pkg, err error) {
 	cmd := exec.Command("go", "list", "-json=Dir,Name,GoFiles", "./...")
 	cmd.Dir, cmd.Stderr = root, os.Stderr
 	out, err := cmd.Output()

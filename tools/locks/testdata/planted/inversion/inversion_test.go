@@ -1,0 +1,9 @@
+package inversion
+
+import "testing"
+
+func TestPair(*testing.T) {
+	var p Pair
+	p.Right()
+	p.Left()
+}
