@@ -1,5 +1,6 @@
 // Package rig has what tests of real processes share: a [Process] that can be killed,
-// halted and started again, a [Chronicle] of what was done, and bounded waiting.
+// halted and started again, a [Chronicle] of what was done, bounded waiting, and the
+// [Standstill] of the machine itself, which no product is to blame for.
 //
 // # Invariants
 //

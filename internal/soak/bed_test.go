@@ -39,7 +39,7 @@ type bed struct {
 	web     *http.Client // knows the authority, and has the token
 	money   *money
 	log     rig.Chronicle
-	machine control
+	machine rig.Standstill
 	weather weather
 	calls   *recorder
 	writes  pauses

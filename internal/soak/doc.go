@@ -36,11 +36,9 @@
 // # The machine's own lateness
 //
 // A machine that does other work may stop everybody for seconds, and a disk may do so
-// to everybody who syncs. Two controls run beside the load, and use nothing of the
-// product: a timer that notes how late it is woken, and a file that is synced four times
-// in a second. What a timer is late by, above 50 ms, and what a sync takes, above
-// 250 ms, is taken off the length of a pause of writes. A node that hangs makes neither
-// of them late, so a real stall is not excused. What was excused is reported.
+// to everybody who syncs. What the controls of [rig.Standstill]
+// note beside the load is taken off the length of a pause of writes. A node that hangs makes
+// neither of them late, so a real stall is not excused. What was excused is reported.
 //
 // # Time
 //

@@ -33,8 +33,8 @@ func TestStallIsFound(t *testing.T) {
 				}
 				from := time.Now().Add(time.Second)
 				<-time.After(c.silent)
-				b.machine.lateLocked(from, from.Add(c.stood))
-				b.machine.lateLocked(from, from.Add(c.stood/2)) // both controls were late: once is enough
+				b.machine.Note(from, from.Add(c.stood))
+				b.machine.Note(from, from.Add(c.stood/2)) // both controls were late: once is enough
 				if got := b.look(false); got != c.stall {
 					t.Errorf("a stall: %v, want %v; %s", got, c.stall, b.writes.stalled)
 				}

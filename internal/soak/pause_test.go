@@ -52,7 +52,7 @@ func (b *bed) look(acknowledged bool) bool {
 	defer p.mu.Unlock()
 	raw := now.Sub(p.last)
 	if raw > 200*time.Millisecond { // what is shorter is not of interest
-		stood := b.machine.during(p.last, now)
+		stood := b.machine.During(p.last, now)
 		worst, limit, while := &p.calm, stallLimit, "without an election"
 		if b.weather.electing(p.last, now) {
 			worst, limit, while = &p.elected, stallLimit+electionTime, "in which a fault made an election necessary"

@@ -56,7 +56,7 @@ func (b *bed) load(d time.Duration, faults bool) *load {
 	start := time.Now()
 	b.writes.last = start
 	b.calls.served = b.served
-	watchers.Go(func() { b.must(b.machine.run(watching, b.dir)) })
+	watchers.Go(func() { b.must(b.machine.Watch(watching, b.dir)) })
 	watchers.Go(func() { b.watch(watching) })
 	for _, n := range b.nodes {
 		m := b.open(n.url, time.Second, false)
@@ -139,7 +139,7 @@ func (b *bed) report(l *load, d time.Duration, before, after quiet) {
 	t.Logf("calls:\n%s", b.calls)
 	t.Logf("faults: %s; elections that no fault explains: %d", b.log.Counts(), b.weather.elections)
 	t.Logf("longest pause of writes: %v; with an election made necessary: %v; the machine stood still for %v in all, %v at worst",
-		b.writes.calm, b.writes.elected, b.machine.during(time.Time{}, time.Now()).Round(time.Millisecond), b.machine.worst.Round(time.Millisecond))
+		b.writes.calm, b.writes.elected, b.machine.During(time.Time{}, time.Now()).Round(time.Millisecond), b.machine.Worst().Round(time.Millisecond))
 	t.Logf("before: %v", before)
 	t.Logf("after:  %v", after)
 	if t.Failed() {

@@ -11,9 +11,9 @@ import (
 
 // disturbance is a time in which nodes fail or elect.
 type disturbance struct {
-	name  string
-	span       // to is zero while it lasts
-	elect bool // it makes an election necessary
+	name     string
+	from, to time.Time // to is zero while it lasts
+	elect    bool      // it makes an election necessary
 }
 
 // weather is when nodes were disturbed: by a fault, until the cluster is whole again, and
@@ -33,7 +33,7 @@ const echo = 2 * time.Second
 
 // begin notes that a disturbance begins; end that it is over.
 func (w *weather) begin(name string, elect bool) (end func()) {
-	d := &disturbance{name: name, span: span{from: time.Now()}, elect: elect}
+	d := &disturbance{name: name, from: time.Now(), elect: elect}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.all = append(w.all, d)
@@ -76,10 +76,10 @@ func (b *bed) watch(ctx context.Context) {
 		}
 		if term > w.term && w.term > 0 && !w.disturbed(w.steady, now) {
 			b.log.Note("an election that no fault explains: term %d after %d; the machine stood still for %v of %v", term, w.term,
-				b.machine.during(w.steady, now).Round(time.Millisecond), now.Sub(w.steady).Round(time.Millisecond))
+				b.machine.During(w.steady, now).Round(time.Millisecond), now.Sub(w.steady).Round(time.Millisecond))
 			w.mu.Lock()
 			w.elections++
-			w.all = append(w.all, &disturbance{name: fmt.Sprintf("election of term %d", term), span: span{w.steady, now}})
+			w.all = append(w.all, &disturbance{name: fmt.Sprintf("election of term %d", term), from: w.steady, to: now})
 			w.mu.Unlock()
 		}
 		w.term = max(w.term, term)

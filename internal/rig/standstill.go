@@ -1,4 +1,4 @@
-package soak
+package rig
 
 import (
 	"context"
@@ -7,15 +7,22 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/txmgr/txmgr/internal/rig"
 )
 
 // span is an interval of time.
 type span struct{ from, to time.Time }
 
-// control notes when the machine itself stood still: see the package's documentation.
-type control struct {
+// Standstill notes when the machine itself stood still, so that a test which bounds a time can take that off:
+//
+//	var machine rig.Standstill
+//	go machine.Watch(ctx, dir)
+//	...
+//	took := now.Sub(start) - machine.During(start, now)
+//
+// Two controls use nothing of the product: a timer that notes how late it is woken, and a file in dir that is synced four
+// times in a second. What the timer is late by, above 50 ms, and what a sync takes above 250 ms, counts. A process
+// that hangs makes neither of them late, so its stall is not excused.
+type Standstill struct {
 	mu      sync.Mutex // guards all below
 	stood   []span
 	syncing time.Time // since when a sync is under way; zero: none is
@@ -27,8 +34,8 @@ const (
 	syncStep, syncLate   = 250 * time.Millisecond, 250 * time.Millisecond
 )
 
-// run lasts as long as ctx.
-func (c *control) run(ctx context.Context, dir string) error {
+// Watch runs both controls until ctx ends. The error is of the file.
+func (c *Standstill) Watch(ctx context.Context, dir string) error {
 	file, err := os.Create(filepath.Join(dir, "control"))
 	if err != nil {
 		return err
@@ -38,7 +45,7 @@ func (c *control) run(ctx context.Context, dir string) error {
 	defer running.Wait()
 	running.Go(func() { c.timer(ctx) })
 	block := make([]byte, 4096)
-	for rig.Pause(ctx, syncStep) {
+	for Pause(ctx, syncStep) {
 		start := time.Now()
 		c.mu.Lock()
 		c.syncing = start
@@ -58,25 +65,37 @@ func (c *control) run(ctx context.Context, dir string) error {
 	return nil
 }
 
-func (c *control) timer(ctx context.Context) {
-	for due := time.Now().Add(timerStep); rig.Pause(ctx, time.Until(due)); due = time.Now().Add(timerStep) {
+func (c *Standstill) timer(ctx context.Context) {
+	for due := time.Now().Add(timerStep); Pause(ctx, time.Until(due)); due = time.Now().Add(timerStep) {
 		if now := time.Now(); now.Sub(due) > timerLate {
-			c.mu.Lock()
-			c.lateLocked(due, now)
-			c.mu.Unlock()
+			c.Note(due, now)
 		}
 	}
 }
 
-func (c *control) lateLocked(due, now time.Time) {
+// Note records that the machine stood still in an interval.
+func (c *Standstill) Note(from, to time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lateLocked(from, to)
+}
+
+// Worst is the longest time by which a control was late.
+func (c *Standstill) Worst() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.worst
+}
+
+func (c *Standstill) lateLocked(due, now time.Time) {
 	if now.After(due) {
 		c.stood = append(c.stood, span{due, now})
 		c.worst = max(c.worst, now.Sub(due))
 	}
 }
 
-// during is for how long of an interval the machine stood still.
-func (c *control) during(from, to time.Time) (sum time.Duration) {
+// During is for how long of an interval the machine stood still. What both controls noted counts once.
+func (c *Standstill) During(from, to time.Time) (sum time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var in []span
