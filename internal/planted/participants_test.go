@@ -214,8 +214,8 @@ var ofParticipants = []plant{
 		name:   "mariadb: a transaction that only reads is rolled back without a look",
 		breaks: "only what surely was not applied is told as rolled back",
 		file:   "participant/mariadb/vote.go",
-		old:    "\"BEGIN NOT ATOMIC RELEASE SAVEPOINT \"+savepoint+\"; ROLLBACK; END\"",
-		bug:    "\"ROLLBACK\"",
+		old:    "err := b.last(ctx, \"ROLLBACK\")",
+		bug:    "err := b.run(ctx, \"ROLLBACK\")",
 		pkg:    "participant/mariadb", test: "TestEndedByHandIsNeverRolledBack", says: "code ROLLED_BACK",
 	},
 }

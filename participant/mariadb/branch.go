@@ -2,6 +2,7 @@ package mariadb
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
@@ -23,11 +24,12 @@ type branch struct {
 	session      Session
 	xid          string
 	name         string // as a literal
+	mark         string // a savepoint of a name that only this branch knows: it is there as long as the transaction is this one
 	proof        table
 	readOnly     bool
 	over         atomic.Bool // no more work
 	undone       atomic.Bool // of a transaction that only reads: the server has rolled it back
-	mayHaveEnded atomic.Bool // a statement was sent that may have ended it, see [mayEnd]; set before it is sent
+	mayHaveEnded atomic.Bool // a statement was sent that may have ended it, see [mayEnd] and [mayRunXA]; set before it is sent
 	managed      *sql.DB     // of what [DB.Conn] gives; nil until asked for
 	given        *sql.Conn
 	end          branchEnd
@@ -41,7 +43,7 @@ type branch struct {
 }
 
 func newBranch(db *DB, conn *sql.Conn, proof table) *branch {
-	b := &branch{db: db, conn: conn, proof: proof, readOnly: db.TxOptions.ReadOnly}
+	b := &branch{db: db, conn: conn, proof: proof, mark: "txmgr_" + rand.Text(), readOnly: db.TxOptions.ReadOnly}
 	b.life, b.kill = context.WithCancel(context.Background())
 	return b
 }
@@ -90,14 +92,16 @@ func (b *branch) start(ctx context.Context, xid string, level sql.IsolationLevel
 		}
 		block += "SET TRANSACTION ISOLATION LEVEL " + name + "; "
 	}
-	switch {
-	case b.readOnly:
-		// The savepoint is there as long as the transaction is this one.
-		_, err = b.conn.ExecContext(ctx, block+"START TRANSACTION READ ONLY; SAVEPOINT "+savepoint+"; END")
-	case b.proof == "":
-		_, err = b.conn.ExecContext(ctx, block+"XA START "+b.name+"; END")
-	default:
-		err = b.startProved(ctx, block+"XA START "+b.name+"; "+b.proof.insert(xid)+"; END")
+	if b.readOnly {
+		block += "START TRANSACTION READ ONLY; "
+	} else {
+		block += "XA START " + b.name + "; "
+	}
+	block += "SAVEPOINT " + b.mark + "; "
+	if b.readOnly || b.proof == "" {
+		_, err = b.conn.ExecContext(ctx, block+"END")
+	} else {
+		err = b.startProved(ctx, block+b.proof.insert(xid)+"; END")
 	}
 	if err != nil {
 		return b.notStarted(err)
@@ -105,8 +109,6 @@ func (b *branch) start(ctx context.Context, xid string, level sql.IsolationLevel
 	b.end = endOpen
 	return nil
 }
-
-const savepoint = "txmgr_branch"
 
 // startProved also looks whether the row of proof went where the coordinator was
 // told that it does.
@@ -159,7 +161,7 @@ func (b *branch) check(query string) error {
 	if err := refuseTyped(query); err != nil {
 		return err
 	}
-	if mayEnd(query) {
+	if mayEnd(query) && (b.readOnly || mayRunXA(query)) {
 		b.mayHaveEnded.Store(true)
 	}
 	return nil
@@ -196,6 +198,13 @@ func (b *branch) exec(ctx context.Context, query string, args ...any) (sql.Resul
 func (b *branch) query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	if err := b.check(query); err != nil {
 		return nil, err
+	}
+	if b.readOnly { // what fails after the first rows has to be looked at, which these rows do
+		conn, err := b.give(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return conn.QueryContext(ctx, query, args...)
 	}
 	rows, err := b.conn.QueryContext(b.bounded(ctx), query, args...)
 	return rows, b.look(ctx, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"slices"
+	"strings"
 
 	"github.com/go-sql-driver/mysql"
 )
@@ -56,6 +57,19 @@ func answered(err error) bool {
 // transaction back, or will not have it committed.
 func rolledBackBy(err error) bool {
 	return slices.Contains([]uint16{codeRollback, codeRBTimeout, codeRBDeadlock}, numberOf(err))
+}
+
+// rollbackOnly reports whether an error says that the server has rolled the session's XA
+// transaction back, and waits for XA ROLLBACK. Of 1399 only the text says in which state
+// the transaction is.
+func rollbackOnly(err error) bool {
+	return rolledBackBy(err) || numberOf(err) == codeRMFail && strings.Contains(err.Error(), "ROLLBACK ONLY")
+}
+
+// released reports whether an error of a block that releases the branch's savepoint first
+// is of a statement after that: RELEASE SAVEPOINT itself is not answered so.
+func released(err error) bool {
+	return rolledBackBy(err) || gone(err) || slices.Contains([]uint16{codeLockTimeout, codeReadLock, codeReadOnly}, numberOf(err))
 }
 
 // noEffect reports whether XA COMMIT or XA ROLLBACK surely did nothing: it was not

@@ -42,7 +42,9 @@ func (r *managedRows) Next(dest []driver.Value) error {
 // Close implements [driver.Rows].
 func (r *managedRows) Close() error {
 	err := r.branch.raw(func(any) error { return r.Rows.Close() })
-	_ = r.branch.look(r.ctx, r.failed) // which may ask the server, not before the rows are closed
+	for _, failed := range []error{r.failed, err} { // err is of the rows that were left unread
+		_ = r.branch.look(r.ctx, failed) // which may ask the server, not before the rows are closed
+	}
 	return err
 }
 

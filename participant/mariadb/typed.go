@@ -56,6 +56,9 @@ func word(s string) (keyword, rest string) {
 // in a transaction that only reads; in an XA transaction it refuses. What a function runs
 // cannot end one.
 func mayEnd(query string) bool {
+	if strings.Contains(query, "/*!") || strings.Contains(query, "/*M!") {
+		return true // which versions run what is in there is not looked at
+	}
 	first, rest := word(query)
 	second, _ := word(rest)
 	switch first {
@@ -89,23 +92,37 @@ func mayEnd(query string) bool {
 	return followed(rest)
 }
 
+// mayRunXA reports whether a text that may run further statements may run one of XA. No
+// other ends an XA transaction: the server refuses them. An argument may be anything.
+func mayRunXA(query string) bool {
+	upper := strings.ToUpper(query)
+	for _, word := range []string{"XA", "EXECUTE", "CALL", "?"} {
+		if strings.Contains(upper, word) {
+			return true
+		}
+	}
+	return false
+}
+
 // followed reports whether a statement may have another one behind it. A semicolon in a
 // comment counts, which the server may run; behind the begin of one any does, since a
-// quote in there may be none.
+// quote in there may be none. So does any in a text with a backslash, which hides a quote
+// or not by the session's sql_mode, and in one with a question mark in quotes or behind the begin of a comment, which the
+// driver replaces by an argument when it interpolates.
 func followed(s string) bool {
-	quotes := true
+	quotes := !strings.Contains(s, `\`)
 	for at := 0; at < len(s); at++ {
 		switch c := s[at]; {
 		case quotes && (c == '\'' || c == '"' || c == '`'):
-			for at++; at < len(s) && s[at] != c; at++ {
-				if s[at] == '\\' && c != '`' {
-					at++
-				}
+			n := strings.IndexByte(s[at+1:], c)
+			if n < 0 || strings.IndexByte(s[at+1:at+1+n], '?') >= 0 {
+				return true
 			}
-			if at >= len(s) {
-				return true // the server's mode has another end of it
-			}
+			at += n + 1
 		case c == '#', strings.HasPrefix(s[at:], "--"), strings.HasPrefix(s[at:], "/*"):
+			if strings.IndexByte(s[at:], '?') >= 0 {
+				return true
+			}
 			quotes = false
 		case c == ';' && strings.Trim(s[at:], "; \t\r\n\f\v") != "":
 			return true

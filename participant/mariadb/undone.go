@@ -5,7 +5,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/txmgr/txmgr/txn"
 )
@@ -56,7 +55,7 @@ func managed(err error) error {
 	switch {
 	case numberOf(err) != codeRMFail:
 		return err
-	case strings.Contains(err.Error(), "ROLLBACK ONLY"):
+	case rollbackOnly(err):
 		return fmt.Errorf("the server has rolled the transaction back, after a deadlock or a timeout: %w", err)
 	}
 	return fmt.Errorf("%w: end the global one: %w", txn.ErrManaged, err)

@@ -34,21 +34,7 @@ func TestReadOnlyUndoneByTheServer(t *testing.T) {
 		work   func(ctx context.Context, t *testing.T, s *shops, tx *txn.Tx, read read) error
 	}{
 		"deadlock": {server, codeDeadlock, func(ctx context.Context, t *testing.T, s *shops, _ *txn.Tx, read read) error {
-			check(t, read("alice"))
-			other, err := s.bank.pool.BeginTx(ctx, nil)
-			check(t, err)
-			_, err = other.ExecContext(ctx, "UPDATE account SET balance = 51 WHERE id = 'bob'")
-			check(t, err)
-			waited := make(chan error, 1)
-			go func() {
-				_, err := other.ExecContext(ctx, "UPDATE account SET balance = 100 WHERE id = 'alice'")
-				waited <- err
-			}()
-			s.bank.waitForWaiters(t, 1)
-			lost := read("bob") // it has changed nothing, so that it is the victim
-			check(t, <-waited)
-			check(t, other.Rollback())
-			return lost
+			return s.bank.deadlock(ctx, t, read)
 		}},
 		"lock timeout": {strict, codeLockTimeout, func(ctx context.Context, t *testing.T, s *shops, tx *txn.Tx, read read) error {
 			other, err := s.bank.pool.BeginTx(ctx, nil)
@@ -119,5 +105,69 @@ func TestReadOnlyGoesOnAfterALockTimeout(t *testing.T) {
 			}))
 			s.want(t, 100, 1)
 		})
+	}
+}
+
+// deadlock has another transaction lock bob's row and wait for alice's, which lock has
+// locked before. lock fails then: it has changed less, so that it is the victim.
+func (b *bank) deadlock(ctx context.Context, t *testing.T, lock func(id string) error) error {
+	t.Helper()
+	check(t, lock("alice"))
+	other, err := b.pool.BeginTx(ctx, nil)
+	check(t, err)
+	_, err = other.ExecContext(ctx, "INSERT INTO account SELECT CONCAT('z', seq), 1 FROM seq_1_to_100")
+	check(t, err)
+	_, err = other.ExecContext(ctx, "UPDATE account SET balance = 51 WHERE id = 'bob'")
+	check(t, err)
+	waited := make(chan error, 1)
+	go func() {
+		_, err := other.ExecContext(ctx, "UPDATE account SET balance = 100 WHERE id = 'alice'")
+		waited <- err
+	}()
+	b.waitForWaiters(t, 1)
+	lost := lock("bob")
+	check(t, <-waited)
+	check(t, other.Rollback())
+	return lost
+}
+
+// TestReadOnlyUndoneAfterTheFirstRows: the deadlock comes when some rows have been
+// answered, and is noticed when they are read, and when they are left unread.
+func TestReadOnlyUndoneAfterTheFirstRows(t *testing.T) {
+	for _, read := range []bool{true, false} {
+		s := newShops(t)
+		s.bank.db.TxOptions.ReadOnly = true
+		s.bank.exec(t, "INSERT INTO account VALUES ('bob', 50)")
+		s.bank.exec(t, "INSERT INTO account SELECT CONCAT('b0', seq), 1 FROM seq_1_to_200")
+		err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
+			_, err := s.shop.db.Exec(ctx, tx, "UPDATE account SET balance = 1")
+			check(t, err)
+			lost := s.bank.deadlock(ctx, t, func(id string) error {
+				if id == "alice" {
+					return s.bank.db.QueryRow(ctx, tx, "SELECT balance FROM account WHERE id = 'alice' LOCK IN SHARE MODE").Scan(new(int))
+				}
+				rows, err := s.bank.db.Query(ctx, tx, "SELECT id, REPEAT('x', 1000) FROM account WHERE id <= 'bob' LOCK IN SHARE MODE")
+				check(t, err)
+				n := 0
+				for (read || n == 0) && rows.Next() {
+					n++
+				}
+				if err := errors.Join(rows.Err(), rows.Close()); n > 0 {
+					return err
+				}
+				return errors.New("no row came before the deadlock")
+			})
+			if numberOf(lost) != codeDeadlock {
+				t.Errorf("got %v", lost)
+			}
+			if _, err := s.bank.db.Exec(ctx, tx, "UPDATE account SET balance = 77"); !errors.Is(err, errUndone) {
+				t.Errorf("read %v: a statement afterwards: %v", read, err)
+			}
+			return nil
+		})
+		if errors.Is(err, txn.ErrEndedByHand) || !errors.Is(err, txn.ErrRolledBack) {
+			t.Errorf("read %v: %v", read, err)
+		}
+		s.want(t, 100, 100)
 	}
 }

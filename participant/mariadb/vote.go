@@ -21,16 +21,23 @@ func (b *branch) Prepare(ctx context.Context) (txn.Vote, error) {
 	if b.readOnly {
 		return b.commitReadOnly(ctx)
 	}
-	err := b.run(ctx, "BEGIN NOT ATOMIC XA END "+b.name+"; XA PREPARE "+b.name+"; END")
+	err := b.last(ctx, "XA END "+b.name+"; XA PREPARE "+b.name)
 	if err == nil {
 		b.end = endPrepared
 		return txn.VotePrepared, nil
 	}
 	undone, err := b.undo(ctx, err)
 	if !undone {
-		return 0, fmt.Errorf("prepare: %w", err)
+		return 0, b.unproved(fmt.Errorf("prepare: %w", err))
 	}
 	return txn.VoteNo, fmt.Errorf("prepare: %w", err)
+}
+
+// last runs the statements that end the branch, in one round trip, if the transaction
+// is still the branch's: otherwise its savepoint is not there, whatever the name of the
+// transaction that is.
+func (b *branch) last(ctx context.Context, statements string) error {
+	return b.run(ctx, "BEGIN NOT ATOMIC RELEASE SAVEPOINT "+b.mark+"; "+statements+"; END")
 }
 
 // run runs one of our own statements.
@@ -45,9 +52,11 @@ func (b *branch) run(ctx context.Context, statement string) error {
 	})
 }
 
-// undo rolls back what could not be prepared or committed, and explains why. The server may have
-// done so itself, after a deadlock for example; the XA transaction is there all
-// the same until it is told.
+// undo rolls back what could not be prepared, committed or rolled back in one block, and
+// explains why. The server may have done so itself, after a deadlock for example; the XA
+// transaction is there all the same until it is told. The server takes the savepoint away
+// with that, and so it is proof no more: of a transaction that may have been ended it is
+// not known whether it was the branch's own that the server has rolled back.
 func (b *branch) undo(ctx context.Context, why error) (undone bool, _ error) {
 	if errors.Is(why, driver.ErrBadConn) || errors.Is(why, mysql.ErrBusyBuffer) {
 		return false, fmt.Errorf("the connection is broken, or rows of an earlier query are still open: %w", why)
@@ -55,9 +64,19 @@ func (b *branch) undo(ctx context.Context, why error) (undone bool, _ error) {
 	if !answered(why) {
 		return false, why
 	}
+	if numberOf(why) == codeNoSavepoint {
+		ended := b.run(ctx, "XA END "+b.name)
+		if !rollbackOnly(ended) || b.mayHaveEnded.Load() {
+			_ = b.run(ctx, xaRollback+" "+b.name) // of what may have this name; the answer says nothing of the branch
+			return false, byHand("an XA statement", errors.Join(why, ended))
+		}
+		why = ended
+	} else if b.mayHaveEnded.Load() && !released(why) {
+		return false, why // and b.unproved says the rest
+	}
 	err := b.run(ctx, xaRollback+" "+b.name)
 	switch n := numberOf(err); {
-	case err == nil, rolledBackBy(err), n == codeNOTA && (rolledBackBy(why) || numberOf(why) == codeLockTimeout):
+	case err == nil, rolledBackBy(err), n == codeNOTA && (rollbackOnly(why) || numberOf(why) == codeLockTimeout):
 		b.end = endNone
 		return true, managed(why)
 	case gone(err):
@@ -70,7 +89,7 @@ func (b *branch) undo(ctx context.Context, why error) (undone bool, _ error) {
 
 // commitReadOnly ends a branch that did not change anything.
 func (b *branch) commitReadOnly(ctx context.Context) (txn.Vote, error) {
-	err := b.run(ctx, "BEGIN NOT ATOMIC RELEASE SAVEPOINT "+savepoint+"; COMMIT; END")
+	err := b.last(ctx, "COMMIT")
 	switch {
 	case err == nil:
 		b.end = endNone
@@ -88,7 +107,7 @@ func byHand(by string, err error) error {
 
 // readOnlyEnded explains why a transaction is not there that only reads.
 func (b *branch) readOnlyEnded(err error) error {
-	if b.undone.Load() {
+	if b.undone.Load() && !b.mayHaveEnded.Load() {
 		return fmt.Errorf("%w: %w", errUndone, err)
 	}
 	return byHand("a COMMIT or ROLLBACK", err)
@@ -117,7 +136,7 @@ func (b *branch) Rollback(ctx context.Context) error {
 // seen by that. It comes after the failure, when nothing more can be sent.
 func (b *branch) unproved(err error) error {
 	if b.mayHaveEnded.Load() && !errors.Is(err, txn.ErrEndedByHand) && !errors.Is(err, errUndone) {
-		return fmt.Errorf("%w, or may have been: the connection was lost after a statement that may have ended the transaction (a block, EXECUTE, CALL, several at once, or one that commits): %w", txn.ErrEndedByHand, err)
+		return fmt.Errorf("%w, or may have been: which transaction was open at the end is not known, and a statement was sent that may have ended it (a block, EXECUTE, CALL, several at once, or one that commits): %w", txn.ErrEndedByHand, err)
 	}
 	return err
 }
@@ -132,24 +151,27 @@ func (b *branch) rollback(ctx context.Context) error {
 	case b.end == endUnknown:
 		return fmt.Errorf("mariadb %s: it is not known what became of the transaction", b.db.name)
 	case b.readOnly:
-		err := b.finish(ctx, "BEGIN NOT ATOMIC RELEASE SAVEPOINT "+savepoint+"; ROLLBACK; END")
-		if numberOf(err) == codeNoSavepoint || gone(err) {
+		b.end = endUnknown
+		err := b.last(ctx, "ROLLBACK")
+		switch {
+		case err == nil:
+			b.end = endNone
+			return nil
+		case numberOf(err) == codeNoSavepoint || gone(err):
 			return b.readOnlyEnded(err)
 		}
-		return err
+		return fmt.Errorf("mariadb %s: roll back: %w", b.db.name, err)
 	}
-	// XA END fails when the server has rolled back already, and XA ROLLBACK is due
-	// nevertheless.
-	ended := b.run(ctx, "XA END "+b.name)
-	if ended != nil && !answered(ended) {
-		b.end = endUnknown
-		return fmt.Errorf("mariadb %s: roll back branch %s: %w", b.db.name, b.xid, ended)
+	b.end = endUnknown
+	err := b.last(ctx, "XA END "+b.name+"; "+xaRollback+" "+b.name)
+	if err == nil {
+		b.end = endNone
+		return nil
 	}
-	err := b.finish(ctx, xaRollback+" "+b.name)
-	if gone(err) && gone(ended) && !rolledBackBy(ended) {
-		return byHand("an XA statement", err)
+	if undone, err := b.undo(ctx, err); !undone {
+		return fmt.Errorf("mariadb %s: roll back branch %s: %w", b.db.name, b.xid, err)
 	}
-	return err
+	return nil
 }
 
 // gone reports whether an error says that the session is not in its XA transaction.
@@ -177,7 +199,7 @@ func (b *branch) CommitOnePhase(ctx context.Context) (txn.BranchState, error) {
 		return 0, errors.New("there is no transaction to commit")
 	}
 	b.end = endUnknown
-	err := b.run(ctx, "BEGIN NOT ATOMIC XA END "+b.name+"; "+xaCommit+" "+b.name+" ONE PHASE; END")
+	err := b.last(ctx, "XA END "+b.name+"; "+xaCommit+" "+b.name+" ONE PHASE")
 	if err == nil {
 		b.end = endNone
 		return txn.BranchCommitted, nil
