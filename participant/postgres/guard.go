@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -32,11 +33,17 @@ func (g *guard) check(statements ...string) error {
 		return errEndedByHand
 	}
 	for _, sql := range statements {
-		if err := refuseTyped(sql, g.branch.readOnly); err != nil {
+		if err := refuseTyped(sql, g.branch.readOnly, g.escapes()); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// escapes reports whether a backslash in quotes hides what follows it. The server says
+// so whenever the setting changes, wherever it was changed.
+func (g *guard) escapes() bool {
+	return g.inner.Conn().PgConn().ParameterStatus("standard_conforming_strings") != "on"
 }
 
 // after looks what a statement did to the transaction.
@@ -91,9 +98,15 @@ func (g *guard) CopyFrom(ctx context.Context, table pgx.Identifier, columns []st
 func (g *guard) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	var statements []string
 	for _, q := range b.QueuedQueries {
+		var err error
+		if q.SQL, q.Arguments, err = g.rewritten(ctx, q.SQL, q.Arguments); err != nil {
+			return pgx.FailedBatchResults(b, err)
+		}
 		statements = append(statements, q.SQL)
 	}
-	if err := g.check(statements...); err != nil {
+	// The simple protocol sends them as one text, in which what is open in one goes on in
+	// the next.
+	if err := g.check(append(statements, strings.Join(statements, "\n;"))...); err != nil {
 		return pgx.FailedBatchResults(b, err)
 	}
 	return g.inner.SendBatch(ctx, b)
@@ -109,7 +122,11 @@ func (g *guard) Prepare(ctx context.Context, name, sql string) (*pgconn.Statemen
 }
 
 func (g *guard) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	if err := g.check(sql); err != nil {
+	sql, args, err := g.rewritten(ctx, sql, args)
+	if err == nil {
+		err = g.check(sql)
+	}
+	if err != nil {
 		return pgconn.CommandTag{}, err
 	}
 	tag, err := g.inner.Exec(ctx, sql, args...)
@@ -119,14 +136,22 @@ func (g *guard) Exec(ctx context.Context, sql string, args ...any) (pgconn.Comma
 // Query gives rows during which nothing else is sent; what the query did to the
 // transaction is looked at before the next statement.
 func (g *guard) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	if err := g.check(sql); err != nil {
+	sql, args, err := g.rewritten(ctx, sql, args)
+	if err == nil {
+		err = g.check(sql)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return g.inner.Query(ctx, sql, args...)
 }
 
 func (g *guard) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
-	if err := g.check(sql); err != nil {
+	sql, args, err := g.rewritten(ctx, sql, args)
+	if err == nil {
+		err = g.check(sql)
+	}
+	if err != nil {
 		return failed{err}
 	}
 	return guardedRow{g.inner.QueryRow(ctx, sql, args...), g}

@@ -8,11 +8,12 @@ import (
 )
 
 // refuseTyped refuses, before it is sent, a text with a statement that begins or
-// ends a transaction, or, where it only reads, takes its mark off. It reads as
-// PostgreSQL does with standard_conforming_strings. What it does not recognize is
-// found by the state of the connection afterwards.
-func refuseTyped(sql string, readOnly bool) error {
-	what := typedEnd(sql, readOnly)
+// ends a transaction, or, where it only reads, takes its mark off. escapes: every text
+// in quotes is read as one of the form E'...', as PostgreSQL does without
+// standard_conforming_strings. What it does not recognize is found by the state of the
+// connection afterwards, unless another transaction has begun and failed by then.
+func refuseTyped(sql string, readOnly, escapes bool) error {
+	what := typedEnd(sql, readOnly, escapes)
 	advice := "return nil from the function of txn.Run to commit and an error to roll back; for a part of the work use Begin of DB.Tx, which makes a savepoint"
 	switch what {
 	case "":
@@ -36,12 +37,12 @@ const (
 
 // typedEnd gives the first words of the first statement of a text that begins or
 // ends a transaction, "" when there is none.
-func typedEnd(sql string, readOnly bool) string {
+func typedEnd(sql string, readOnly, escapes bool) string {
 	var st statement
 	last := strings.LastIndexByte(sql, ';')
 	for at := 0; at < len(sql) && (at <= last || !st.known()); {
 		rest := sql[at:]
-		n := length(rest)
+		n := length(rest, escapes)
 		at += n
 		switch c := rest[0]; {
 		case c == ';' && st.body:
@@ -61,7 +62,7 @@ func typedEnd(sql string, readOnly bool) string {
 
 // length gives the length of what a text begins with: a word, a comment, a quoted
 // text or one byte.
-func length(s string) int {
+func length(s string, escapes bool) int {
 	switch {
 	case strings.HasPrefix(s, "/*"):
 		return comment(s)
@@ -73,6 +74,8 @@ func length(s string) int {
 			n++
 		}
 		return n
+	case s[0] == '\'' && escapes:
+		return escaped(s)
 	case s[0] == '\'':
 		return until(s, 1, "'")
 	}

@@ -62,8 +62,13 @@ func TestTypedEndIsWhatTheServerReads(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
 	harmless, ended := 0, 0
-	for range 2000 {
-		text := randomText(r)
+	for n := range 2000 {
+		text, escapes := randomText(r), n%2 == 1
+		setting := "on"
+		if escapes {
+			setting = "off"
+		}
+		check(t, conn.PgConn().Exec(ctx, "SET standard_conforming_strings = "+setting).Close())
 		_, err := conn.Exec(ctx, "BEGIN")
 		check(t, err)
 		var before, after string
@@ -79,10 +84,10 @@ func TestTypedEndIsWhatTheServerReads(t *testing.T) {
 		var status string
 		check(t, conn.QueryRow(ctx, "SELECT pg_xact_status($1::text::xid8)", before).Scan(&status))
 		over = over || status == xactCommitted
-		what := typedEnd(text, false)
+		what := typedEnd(text, false, escapes)
 		switch {
 		case over && what == "":
-			t.Errorf("seed %d: it ended the transaction, and is sent: %q", seed, text)
+			t.Errorf("seed %d: with standard_conforming_strings %s it ended the transaction, and is sent: %q", seed, setting, text)
 		case over:
 			ended++
 		case failed == nil && what == "":

@@ -1,0 +1,53 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// rewritten gives a statement as the [pgx.QueryRewriter] among its options makes it, so
+// that what is looked at is what is sent. As with pgx options come first, and of several
+// rewriters the last one counts. One of an application's own is given the connection.
+func (g *guard) rewritten(ctx context.Context, sql string, args []any) (string, []any, error) {
+	if err := g.check(); err != nil {
+		return "", nil, err
+	}
+	var options []any
+	var by pgx.QueryRewriter
+	at := 0
+options:
+	for ; at < len(args); at++ {
+		switch arg := args[at].(type) {
+		case pgx.QueryResultFormats, pgx.QueryResultFormatsByOID, pgx.QueryExecMode:
+			options = append(options, arg)
+		case pgx.QueryRewriter:
+			by = arg
+		default:
+			break options
+		}
+	}
+	if by == nil {
+		return sql, args, nil
+	}
+	var conn *pgx.Conn
+	switch by.(type) {
+	case pgx.NamedArgs, pgx.StrictNamedArgs: // which do without
+	default:
+		conn = g.Conn()
+	}
+	sql, rest, err := by.RewriteQuery(ctx, conn, sql, args[at:])
+	if err != nil {
+		return "", nil, fmt.Errorf("rewrite query failed: %w", err)
+	}
+	if len(rest) > 0 {
+		if _, again := rest[0].(pgx.QueryRewriter); again {
+			return "", nil, fmt.Errorf("%w: a QueryRewriter gave another one (%T) as its first argument, which would change the statement after it was looked at: rewrite it before", txn.ErrManaged, rest[0])
+		}
+	}
+	return sql, slices.Concat(options, rest), nil
+}
