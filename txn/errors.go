@@ -26,7 +26,8 @@ var (
 var (
 	// ErrNotActive: the transaction is decided already, so the call is refused.
 	ErrNotActive = errors.New("transaction is not active")
-	// ErrRolledBack: surely nothing was, or will be, applied anywhere.
+	// ErrRolledBack: surely nothing was, or will be, applied anywhere, except by what
+	// cannot be noticed: docs/protocol.md, Hazards, "what is not covered".
 	ErrRolledBack = errors.New("rolled back")
 	// ErrTimedOut: the transaction's time was over; comes with [ErrRolledBack]. By
 	// itself it is the cause of the context of [Run], and no end.
