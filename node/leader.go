@@ -72,7 +72,8 @@ func (n *Node) Leader() (api string, here bool) {
 
 // Ready reports why calls cannot be answered here, or by the leader; nil when they
 // can. A follower that has just started knows the leader's id before it knows where the
-// leader is: that is in entries that it has not applied yet.
+// leader is: that is in entries that it has not applied yet. Without a port no node
+// says where it is.
 func (n *Node) Ready() error {
 	if err := n.broken(); err != nil {
 		return err
@@ -83,7 +84,7 @@ func (n *Node) Ready() error {
 	if n.leads() {
 		return nil
 	}
-	if _, id := n.raft.LeaderWithID(); id != "" && id != n.storage.id && n.member(string(id)).Node != "" {
+	if _, id := n.raft.LeaderWithID(); id != "" && id != n.storage.id && (n.port == nil || n.member(string(id)).Node != "") {
 		return nil
 	}
 	return n.elsewhere()
