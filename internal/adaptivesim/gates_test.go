@@ -3,6 +3,7 @@
 package adaptivesim
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"math"
@@ -31,7 +32,7 @@ var compared = sync.OnceValues(func() (*Comparison, error) {
 		}
 		contenders = asked
 	}
-	return Compare(append(Suite(), Others()...), seedList(), contenders)
+	return Compare(context.Background(), append(Suite(), Others()...), seedList(), contenders, nil)
 })
 
 func seedList() []uint64 {

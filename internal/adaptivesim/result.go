@@ -81,6 +81,7 @@ type Result struct {
 	Limit     int // the first
 	Phases    []PhaseResult
 	Decisions []Decision
+	Samples   []Sample // see Scenario.Sample
 
 	// Left were never finished; LeftFor is the sum of the times for which they
 	// had been there at the end.

@@ -25,6 +25,7 @@ const (
 	speedDrifts             // processors and backend become a little faster or slower
 	pauseBegins             // arg: which kind
 	pauseEnds
+	sampleEnds // arg: its number
 )
 
 // task is one that runs.
@@ -61,6 +62,7 @@ type simulation struct {
 	inBurst bool
 
 	window gauge
+	sample sampling
 }
 
 // Run lets a pool work through a scenario. The optimizer begins with limit; nil
@@ -111,6 +113,7 @@ func (s *simulation) begin() {
 		s.after(s.optimizer.Period().Seconds(), windowEnds, 0)
 	}
 	s.beginNoise()
+	s.planSample(1)
 }
 
 // after has something happen later.
@@ -158,6 +161,7 @@ func (s *simulation) happen(e event) bool {
 	case windowEnds:
 		s.ask()
 	case phaseEnds:
+		s.endSample()
 		s.result.Phases[s.phase].end(s.now, s.limit)
 		if int(e.arg) == len(s.scenario.Phases) {
 			return false
@@ -170,6 +174,9 @@ func (s *simulation) happen(e event) bool {
 	case pauseEnds:
 		s.noise.pauses--
 		s.applyNoise()
+	case sampleEnds:
+		s.endSample()
+		s.planSample(e.arg + 1)
 	}
 	return true
 }

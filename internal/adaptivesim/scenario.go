@@ -47,6 +47,10 @@ type Scenario struct {
 
 	// Shift says that resources change between phases, not users alone.
 	Shift bool
+
+	// Sample is how long the pieces are that Result.Samples tells of; with 0 there are
+	// none. What happens does not depend on it.
+	Sample time.Duration
 }
 
 // Open reports whether tasks come without waiting for others.
@@ -84,16 +88,7 @@ func fixed(users int, length time.Duration) []Phase {
 
 // varying is the source's load of five phases; the picture is lost, its text is not:
 // many, one, many, none, many.
-func varying() []Phase {
-	const length = 5 * time.Minute
-	return []Phase{
-		{Length: length, Users: 50},
-		{Length: length, Users: 1},
-		{Length: length, Users: 100},
-		{Length: length},
-		{Length: length, Users: 50},
-	}
-}
+func varying() []Phase { return Users(5*time.Minute, 50, 1, 100, 0, 50) }
 
 // changing is the same load throughout, while in the middle phase something is slower.
 func changing(users int, slow Phase) []Phase {

@@ -1,6 +1,8 @@
 package adaptivesim
 
 import (
+	"context"
+	"errors"
 	"math"
 	"testing"
 	"time"
@@ -130,7 +132,7 @@ func TestScore(t *testing.T) {
 // TestOracle has the sweep find what the workload was made for.
 func TestOracle(t *testing.T) {
 	s := &Scenario{Name: "LockCont", Workload: lockCont, Phases: fixed(60, 30*time.Second), Noise: 1}
-	c, err := Compare([]*Scenario{s}, []uint64{1}, nil)
+	c, err := Compare(t.Context(), []*Scenario{s}, []uint64{1}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,9 +153,13 @@ func TestCompareIsTheSameWithManyAtOnce(t *testing.T) {
 		{Name: "b", Workload: openLock, Phases: []Phase{{Length: 20 * time.Second, Rate: 100}}, Noise: 1},
 	}
 	contenders := Contenders()
-	c, err := Compare(scenarios, []uint64{1, 2}, contenders)
+	runs := 0
+	c, err := Compare(t.Context(), scenarios, []uint64{1, 2}, contenders, func() { runs++ })
 	if err != nil {
 		t.Fatal(err)
+	}
+	if want := Runs(scenarios, 2, len(contenders)); runs != want {
+		t.Errorf("%d runs, %d were announced", runs, want)
 	}
 	for i, contender := range contenders {
 		for j, score := range c.Scores[i].All {
@@ -169,5 +175,19 @@ func TestCompareIsTheSameWithManyAtOnce(t *testing.T) {
 				t.Errorf("%s, %s: %d tasks together, %d alone", contender.Name, scenarios[j/2].Name, got, want)
 			}
 		}
+	}
+}
+
+// TestInterruptedCompare has a comparison end when its context does.
+func TestInterruptedCompare(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &Scenario{Name: "a", Workload: dbWrite, Phases: fixed(20, time.Second), Noise: 1}
+	runs := 0
+	c, err := Compare(ctx, []*Scenario{s, s, s}, []uint64{1}, nil, func() { runs++; cancel() })
+	if !errors.Is(err, context.Canceled) || c != nil {
+		t.Errorf("interrupted after %d runs: %v, %v", runs, c, err)
+	}
+	if all := Runs([]*Scenario{s}, 1, 0); runs >= all {
+		t.Errorf("%d runs after the end, a scenario has %d", runs, all)
 	}
 }

@@ -81,6 +81,9 @@ func (s *simulation) flushed() {
 
 func (s *simulation) finish(t *task) {
 	s.result.Phases[s.phase].finished(s.now, t.arrived)
+	if s.scenario.Sample > 0 {
+		s.sample.sojourn.Record(duration(s.now - t.arrived))
+	}
 	if s.optimizer != nil {
 		s.window.finished(s.now, t, s.queue.count > 0)
 	}
