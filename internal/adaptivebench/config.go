@@ -52,6 +52,8 @@ type Task struct {
 	Load      string `json:"load"`
 	Users     int    `json:"users"`
 	Contender string `json:"pool"`
+	// Optimizer is the contender's, where it has several settings; else it is empty.
+	Optimizer string `json:"optimizer,omitempty"`
 }
 
 // group is what is compared in one picture.
@@ -116,7 +118,7 @@ func (c Config) Tasks() []Task {
 			}
 			for _, n := range users {
 				for _, contender := range c.Contenders {
-					tasks = append(tasks, Task{app, load, n, contender.Name})
+					tasks = append(tasks, Task{app, load, n, contender.Name, contender.Optimizer})
 				}
 			}
 		}
@@ -141,7 +143,7 @@ func (c Config) Length(contender Contender) time.Duration {
 func (c Config) Total() time.Duration {
 	var total time.Duration
 	for _, t := range c.Tasks() {
-		total += c.Length(c.contender(t.Contender)) + between
+		total += c.Length(c.contender(t)) + between
 	}
 	return total
 }
@@ -149,10 +151,10 @@ func (c Config) Total() time.Duration {
 // between is about what it takes to get from one experiment to the next.
 const between = 150 * time.Millisecond
 
-func (c Config) contender(name string) Contender {
-	i := slices.IndexFunc(c.Contenders, func(x Contender) bool { return x.Name == name })
+func (c Config) contender(t Task) Contender {
+	i := slices.IndexFunc(c.Contenders, func(x Contender) bool { return x.Name == t.Contender && x.Optimizer == t.Optimizer })
 	if i < 0 {
-		return Contender{Name: name}
+		return Contender{Name: t.Contender, Optimizer: t.Optimizer}
 	}
 	return c.Contenders[i]
 }

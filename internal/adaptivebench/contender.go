@@ -1,6 +1,7 @@
 package adaptivebench
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -15,10 +16,29 @@ const MaxPool = 1000
 
 // Contender is a pool of a fixed size, or one that an optimizer sizes.
 type Contender struct {
-	// Name is the size, or the optimizer's name.
+	// Name is the size, or the optimizer's name; if Optimizer names that, it is what
+	// is particular to this one.
 	Name string
 	// Size is how many workers it has; 0 says that an optimizer decides.
 	Size int
+	// Optimizer is the optimizer's name where contenders have one with several settings.
+	Optimizer string
+	Setting   Setting
+}
+
+// Setting is what an optimizer has otherwise than it was published. What is zero is
+// as it was.
+type Setting struct {
+	// Period is from one decision to the next, in the source's time. A window of knee,
+	// which is not shortened, is a twentieth of it.
+	Period time.Duration
+	// Lock is for how long a direction is left alone after a step in it was of no use,
+	// in the source's time; for knee, how long a limit is left alone at first.
+	Lock time.Duration
+	// Step is by how many workers the size changes at once. Knee has none.
+	Step int
+	// Change is the least acceptable change, as a part of what was before. Knee has none.
+	Change float64
 }
 
 // Optimizers are the names of the optimizers that can be measured.
@@ -50,40 +70,35 @@ func ParseContenders(list string) ([]Contender, error) {
 	return all, nil
 }
 
-// optimizer makes what sizes the pool, and the size to begin with. period is the
-// length of a window of the source's.
-func (c Contender) optimizer(period time.Duration) (adaptive.Optimizer, int, error) {
+// Make makes what sizes the pool, and the size to begin with, for experiments that are
+// so many times shortened.
+func (c Contender) Make(speed float64) (adaptive.Optimizer, int, error) {
 	if c.Size > 0 {
 		return adaptive.Fixed(c.Size), c.Size, nil
 	}
-	name, reconciled := strings.CutSuffix(c.Name, "-reconciled")
-	source := adaptive.Source{Period: period, Strict: !reconciled}
+	name, reconciled := strings.CutSuffix(cmp.Or(c.Optimizer, c.Name), "-reconciled")
+	s, period := c.Setting, cmp.Or(c.Setting.Period, sourcePeriod)
+	source := adaptive.Source{Period: time.Duration(float64(period) / speed), Step: s.Step, Lock: int(s.Lock / period), Strict: !reconciled}
 	var o adaptive.Optimizer
 	var err error
-	switch name {
-	case "throughput":
-		o, err = adaptive.NewThroughput(adaptive.Throughput{Source: source})
-	case "mean":
-		o, err = adaptive.NewMeanLatency(adaptive.MeanLatency{Source: source})
-	case "p99":
-		o, err = adaptive.NewP99Latency(adaptive.P99Latency{Source: source})
-	case "knee":
-		o, err = adaptive.NewKnee(adaptive.Knee{})
+	switch {
+	case name == "throughput":
+		o, err = adaptive.NewThroughput(adaptive.Throughput{Source: source, Threshold: s.Change})
+	case name == "mean":
+		o, err = adaptive.NewMeanLatency(adaptive.MeanLatency{Source: source, Threshold: s.Change})
+	case name == "p99":
+		o, err = adaptive.NewP99Latency(adaptive.P99Latency{Source: source, Threshold: s.Change})
+	case name == "knee" && !reconciled:
+		o, err = adaptive.NewKnee(adaptive.Knee{Period: s.Period / kneeShare, ProbeAfter: s.Lock})
 	default:
-		err = fmt.Errorf("there is no pool %q", c.Name)
+		err = fmt.Errorf("there is no optimizer %q", cmp.Or(c.Optimizer, c.Name))
 	}
 	return o, 1, err
 }
 
-// Resize is a change of a pool's size.
-type Resize struct {
-	// At is when, in seconds of the source's time.
-	At   float64 `json:"at_seconds"`
-	Size int     `json:"size"`
-	Why  string  `json:"why"`
-
-	at time.Duration // since the pool was made
-}
+// kneeShare is how many windows of knee, half seconds as a rule, are in one of the
+// source's.
+const kneeShare = 20
 
 // witness writes down what an optimizer decides. It is read when the pool is closed.
 type witness struct {

@@ -36,7 +36,11 @@ type look struct{ title, class, colour string }
 func looksOf(group []Result) []look {
 	looks, fixed := make([]look, len(group)), 0
 	for i, r := range group {
-		looks[i] = look{poolTitle(r.Contender), "line", colours[max(0, slices.Index(Optimizers(), r.Contender))]}
+		known := slices.Index(Optimizers(), r.Contender)
+		if known < 0 { // one of several settings
+			known = i % len(colours)
+		}
+		looks[i] = look{poolTitle(r.Contender), "line", colours[known]}
 		if isFixed(r.Contender) {
 			looks[i].class, looks[i].colour = "line fixed", muted[fixed%len(muted)]
 			fixed++
@@ -63,20 +67,35 @@ func isFixed(name string) bool {
 // application and load: throughput, latencies and the size of the pool over time, as
 // an SVG that can be read on a light and on a dark page.
 func (r Report) OverTime(group []Result) string {
-	const width, height = 2 * (panelLeft + panelWidth + panelRight), headHeight + 2*(panelTop+panelHeight+panelBelow)
-	c := newCanvas(int(width), int(height), titleOf(group[0].Task),
-		fmt.Sprintf("over %s of the source's time, %s times shortened; latencies at the server, on logarithmic axes; dashed: fixed pools",
-			clock(r.Time), figureOfSpeed(r.Speed)))
-	for i := range len(quantities) + 1 {
+	panels := len(quantities) + 1
+	if slices.ContainsFunc(group, func(x Result) bool { return len(x.Uses) > 0 }) {
+		panels += len(uses)
+	}
+	const width = 2 * (panelLeft + panelWidth + panelRight)
+	height := headHeight + float64((panels+1)/2)*(panelTop+panelHeight+panelBelow)
+	c := newCanvas(int(width), int(height), titleOf(group[0].Task), r.howOverTime())
+	for i := range panels {
 		p := panel{canvas: c, x: panelLeft + float64(i%2)*(panelLeft+panelWidth+panelRight), y: headHeight + panelTop + float64(i/2)*(panelTop+panelHeight+panelBelow)}
-		if i < len(quantities) {
+		switch {
+		case i < len(quantities):
 			p.metric(quantities[i], group)
-		} else {
+		case i == len(quantities):
 			p.sizes(group)
+		default:
+			p.use(uses[i-len(quantities)-1], group)
 		}
 		p.times(r.Time, group[0])
 	}
 	return c.done()
+}
+
+// howOverTime says below a title what a reader has to know of the picture.
+func (r Report) howOverTime() string {
+	how := fmt.Sprintf("over %s of the source's time, %s times shortened", clock(r.Time), figureOfSpeed(r.Speed))
+	if r.Simulated {
+		how = fmt.Sprintf("over %s of simulated time", clock(r.Time))
+	}
+	return how + "; latencies at the server, on logarithmic axes; dashed: fixed pools"
 }
 
 // figureOfSpeed writes a factor without needless digits.
@@ -88,13 +107,14 @@ func titleOf(t Task) string {
 	if !ok {
 		app.Title = t.App
 	}
+	title := fmt.Sprintf("%s, fixed load of %s", app.Title, usersWord(t.Users))
 	if t.Load == VaryingLoad {
-		return fmt.Sprintf("%s, varying load of up to %d users", app.Title, t.Users)
+		title = fmt.Sprintf("%s, varying load of up to %d users", app.Title, t.Users)
 	}
-	if t.Users == 1 {
-		return app.Title + ", fixed load of 1 user"
+	if t.Optimizer != "" {
+		title += ": " + t.Optimizer
 	}
-	return fmt.Sprintf("%s, fixed load of %d users", app.Title, t.Users)
+	return title
 }
 
 // panel is one of the diagrams of a picture; x and y are its upper left corner.
@@ -134,6 +154,33 @@ func (p *panel) metric(q quantity, group []Result) {
 		if last >= 0 {
 			p.tag(looks[n], last)
 		}
+		p.stroke(looks[n], line)
+	}
+	p.names()
+}
+
+// use shows what the programs took of the machine.
+func (p *panel) use(q usage, group []Result) {
+	most := 0.0
+	for _, r := range group {
+		for _, u := range r.Uses {
+			most = max(most, q.of(u))
+		}
+	}
+	axis := linear(most, tickName)
+	p.frame(q.title, axis)
+	looks := looksOf(group)
+	for n, r := range group {
+		if len(r.Uses) == 0 {
+			continue
+		}
+		end, from := r.Uses[len(r.Uses)-1].At, 0.0
+		var line []spot
+		for _, u := range r.Uses {
+			line = append(line, spot{p.x + panelWidth*(from+u.At)/2/end, p.up(axis, q.of(u))})
+			from = u.At
+		}
+		p.tag(looks[n], line[len(line)-1].y)
 		p.stroke(looks[n], line)
 	}
 	p.names()

@@ -3,6 +3,7 @@ package adaptivebench
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 )
 
 // File is one of the files that a report is kept in.
@@ -24,11 +25,24 @@ func (r Report) Files() ([]File, error) {
 	}
 	files := []File{{"report.html", html}, {"report.json", string(data) + "\n"}}
 	for _, g := range r.Groups() {
-		name := fmt.Sprintf("%s-%s-%d", g[0].App, g[0].Load, g[0].Users)
+		name := fileName(g[0].group())
 		files = append(files, File{name + "-time.svg", r.OverTime(g)}, File{name + "-bars.svg", r.Bars(g)})
 		for _, x := range g {
-			files = append(files, File{name + "-" + x.Contender + ".hlog", x.log})
+			if x.log != "" { // what was simulated has none
+				files = append(files, File{fileName(x.Task) + ".hlog", x.log})
+			}
 		}
 	}
 	return files, nil
+}
+
+// fileName is what the files of a task, or of a group of them, begin with.
+func fileName(t Task) string {
+	name := fmt.Sprintf("%s-%s-%d", t.App, t.Load, t.Users)
+	for _, part := range []string{t.Optimizer, t.Contender} {
+		if part != "" {
+			name += "-" + strings.NewReplacer(" ", "-", "%", "-percent").Replace(part)
+		}
+	}
+	return name
 }

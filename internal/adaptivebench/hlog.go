@@ -22,7 +22,7 @@ func histogramLog(t Task, began time.Time, tallies []*tally) (string, error) {
 	w.SetBaseTime(base)
 	errs := []error{
 		w.OutputLogFormatVersion(),
-		w.OutputComment(fmt.Sprintf("%s under the %s load of %d users with the pool %s", t.App, t.Load, t.Users, t.Contender)),
+		w.OutputComment(fmt.Sprintf("%s under the %s load of %d users with the pool %s", t.App, t.Load, t.Users, strings.TrimSpace(t.Optimizer+" "+t.Contender))),
 		w.OutputComment("Users wait for an answer before they ask again: latencies are not corrected for coordinated omission."),
 		w.OutputStartTime(base),
 		w.OutputLegend(),

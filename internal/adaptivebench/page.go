@@ -11,6 +11,7 @@ import (
 var page = template.Must(template.New("report").Funcs(template.FuncMap{
 	"ms":     func(d time.Duration) string { return Latency(d) },
 	"number": Number,
+	"rest":   RestText,
 	"pool":   poolTitle,
 	"clock":  func(seconds float64) string { return clock(time.Duration(seconds * float64(time.Second))) },
 	"fixed":  isFixed,
@@ -50,8 +51,8 @@ the optimizers are from. The optimizers begin with one worker.</p>
 {{end}}{{range .Groups}}<h2>{{.Title}}</h2>
 <p>{{.About}}</p>
 {{.OverTime}}{{.Bars}}<table>
-<tr><th>pool</th><th>requests/s</th><th>mean</th><th>p99</th><th>p99 at users</th><th>mean size</th><th>last size</th><th>resizes</th><th>requests a window</th>{{range .Parts}}<th>{{.}}</th>{{end}}</tr>
-{{range .Results}}<tr><td>{{pool .Contender}}</td><td>{{number .Rate}}</td><td>{{ms .Mean}}</td><td>{{ms .P99}}</td><td>{{ms .UserP99}}</td><td>{{number .Size}}</td><td>{{.Last}}</td><td>{{len .Resizes}}</td><td>{{number .PerWindow}}</td>{{range .Parts}}<td>{{number .Rate}}/s</td>{{end}}</tr>
+<tr><th>pool</th><th>requests/s</th><th>mean</th><th>p99</th><th>p99 at users</th><th>mean size</th><th>last size</th><th>rests at</th><th>resizes</th><th>requests a window</th>{{range .Parts}}<th>{{.}}</th>{{end}}</tr>
+{{range .Results}}<tr><td>{{pool .Contender}}</td><td>{{number .Rate}}</td><td>{{ms .Mean}}</td><td>{{ms .P99}}</td><td>{{ms .UserP99}}</td><td>{{number .Size}}</td><td>{{.Last}}</td><td>{{rest .Rest}}</td><td>{{len .Resizes}}</td><td>{{number .PerWindow}}</td>{{range .Parts}}<td>{{number .Rate}}/s</td>{{end}}</tr>
 {{end}}</table>
 {{range .Results}}{{if .Resizes}}<details><summary>{{len .Resizes}} decisions of {{.Contender}}</summary>
 <table><tr><th>time</th><th>size</th><th>why</th></tr>
@@ -109,13 +110,18 @@ func (r Report) conditions() []condition {
 	all := []condition{
 		{"measured", r.Began.Format(time.RFC3339) + ", in " + r.Conditions.Took.Round(time.Second).String()},
 		{"program", orUnknown(r.Commit, "commit ") + ", " + r.Go},
+	}
+	if r.Simulated {
+		return append(all, condition{"simulated", "four processors, a database and a log that drift and stall; nothing of it was measured on a machine"})
+	}
+	all = append(all, []condition{
 		{"machine", fmt.Sprintf("%d × %s, %s", r.CPUs, orUnknown(r.Processor, ""), orUnknown(r.Kernel, r.Platform+" "))},
 		{"before it", "load average " + orUnknown(r.LoadBefore, "")},
 		{"meanwhile", r.share()},
 		{"time", fmt.Sprintf("%s of the source in %v, %s times faster; a fixed pool %d times faster still", clock(r.Time), (Config{Time: r.Time, Speed: r.Speed}).Length(Contender{}).Round(time.Millisecond), figureOfSpeed(r.Speed), fixedShare)},
 		{"windows", fmt.Sprintf("%v for the source's optimizers, which have 10 s there, so they hold as many times fewer requests; 500 ms for knee, as always", r.Period.Round(time.Microsecond))},
 		{"load", "users of the same process, each on a connection of its own, one request after the other without a pause"},
-	}
+	}...)
 	if r.PostgreSQL != "" {
 		all = append(all, condition{"database", "private PostgreSQL " + r.PostgreSQL + " on the same processors, fsync on, a connection for every user"})
 	}
@@ -136,6 +142,9 @@ func orUnknown(s, prefix string) string {
 	}
 	return prefix + s
 }
+
+// RestText writes where a pool rested, and for which part of the time.
+func RestText(r Rest) string { return fmt.Sprintf("%d (%.0f %%)", r.At, 100*r.For) }
 
 // Latency writes a latency in milliseconds; "-" if there is none.
 func Latency(d time.Duration) string {

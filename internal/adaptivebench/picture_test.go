@@ -111,6 +111,9 @@ func wantPicture(t *testing.T, f File, r Report) {
 			if want = 4; isFixed(x.Contender) {
 				want = 3 // its size says nothing
 			}
+			if len(x.Uses) > 0 {
+				want += len(uses)
+			}
 		}
 		if names[title] != want {
 			t.Errorf("%s: %s is named %d times, want %d", f.Name, title, names[title], want)
@@ -191,12 +194,12 @@ func wantPage(t *testing.T, html string, r Report) {
 func TestReportOfOddResults(t *testing.T) {
 	figures := func(rate float64, d time.Duration) Figures { return Figures{rate, d, 2 * d, 3 * d, 1} }
 	sample := func(at, rate float64, d time.Duration) Sample { return Sample{at, 1, figures(rate, d)} }
-	varying := Task{"dbwrite", VaryingLoad, 100, "knee"}
+	varying := Task{App: "dbwrite", Load: VaryingLoad, Users: 100, Contender: "knee"}
 	r := Report{Time: 25 * time.Minute, Speed: 45, Planned: 9, Results: []Result{
 		{Task: varying, Start: 1, Figures: figures(10, time.Second), Samples: []Sample{sample(500, 5, time.Millisecond), sample(1000, 0, 0), sample(1400, 1e6, time.Hour), sample(1500, 0, 0)}, Resizes: []Resize{{At: 700, Size: 1 << 20, Why: `<script>"&'`}, {At: 9000, Size: 1}}},
-		{Task: Task{"dbwrite", VaryingLoad, 100, "4"}, Start: 4},
-		{Task: Task{"prime1m", FixedLoad, 1, "1"}, Start: 1, Samples: []Sample{sample(1, 0, 0)}},
-		{Task: Task{"prime1m", FixedLoad, 1, "100"}, Start: 100, Samples: []Sample{sample(1500, 1e-9, 1)}},
+		{Task: Task{App: "dbwrite", Load: VaryingLoad, Users: 100, Contender: "4"}, Start: 4},
+		{Task: Task{App: "prime1m", Load: FixedLoad, Users: 1, Contender: "1"}, Start: 1, Samples: []Sample{sample(1, 0, 0)}},
+		{Task: Task{App: "prime1m", Load: FixedLoad, Users: 1, Contender: "100"}, Start: 100, Samples: []Sample{sample(1500, 1e-9, 1)}},
 	}}
 	for _, p := range phasesOf(VaryingLoad, 100) {
 		r.Results[0].Parts = append(r.Results[0].Parts, Part{Phase: p})

@@ -15,6 +15,9 @@ type Report struct {
 	Time   time.Duration `json:"time_ns"`
 	Speed  float64       `json:"speed"`
 	Period time.Duration `json:"period_ns"`
+	// Simulated says that no machine did it: what the conditions say of one is of the
+	// machine that simulated it.
+	Simulated bool `json:"simulated,omitempty"`
 	// Planned is how many experiments there were to be; fewer results say that the run
 	// was interrupted.
 	Planned int      `json:"planned"`
@@ -46,12 +49,24 @@ type Sample struct {
 type Part struct {
 	Phase
 	Figures
+	Rest
+}
+
+// Rest is the size that a pool had for the longest time.
+type Rest struct {
+	At int `json:"rests_at"`
+	// For is the part of the time, from 0 to 1.
+	For float64 `json:"rests_for"`
+	// After is how long it took until the pool first had it, in seconds of the source's
+	// time.
+	After float64 `json:"rests_after_seconds"`
 }
 
 // Result is an experiment.
 type Result struct {
 	Task
 	Figures
+	Rest
 	// Took is how long it was measured, in the time of the wall.
 	Took time.Duration `json:"took_ns"`
 	// Answered is how many requests ended in that time.
@@ -64,6 +79,8 @@ type Result struct {
 	Parts   []Part   `json:"parts"`
 	Samples []Sample `json:"samples"`
 	Resizes []Resize `json:"resizes"`
+	// Uses are of all of the time, a second or more each; none if nothing is known.
+	Uses []Use `json:"uses"`
 
 	log string // the histograms of all samples; see histogramLog
 }
@@ -95,10 +112,10 @@ func (t *tally) add(other *tally) {
 	t.to = max(t.to, other.to)
 }
 
-func (t *tally) figures(sizes sizes) Figures {
+func (t *tally) figures(sizes Sizes) Figures {
 	f := Figures{
 		Mean: t.server.Mean(), P99: t.server.Quantile(0.99), UserP99: t.users.Quantile(0.99),
-		Size: sizes.mean(t.from, t.to),
+		Size: sizes.Mean(t.from, t.to),
 	}
 	if d := t.to - t.from; d > 0 {
 		f.Rate = float64(t.server.Count()) / d.Seconds()
@@ -106,47 +123,10 @@ func (t *tally) figures(sizes sizes) Figures {
 	return f
 }
 
-// sizes is how large a pool was: the size to begin with, and the changes, whose times
-// are of the same clock as what is asked for.
-type sizes struct {
-	start   int
-	changes []Resize
-}
-
-// mean is the mean size between two moments.
-func (s sizes) mean(from, to time.Duration) float64 {
-	if to <= from {
-		return 0
-	}
-	sum, size, at := 0.0, s.start, from
-	for _, c := range s.changes {
-		if c.at > from {
-			end := min(c.at, to)
-			sum += float64(size) * float64(end-at)
-			at = end
-		}
-		if c.at >= to {
-			break
-		}
-		size = c.Size
-	}
-	if at < to {
-		sum += float64(size) * float64(to-at)
-	}
-	return sum / float64(to-from)
-}
-
-func (s sizes) last() int {
-	if len(s.changes) == 0 {
-		return s.start
-	}
-	return s.changes[len(s.changes)-1].Size
-}
-
 // resultOf sums up what was counted. scale is how many seconds of the source one of
 // the experiment stands for.
-func resultOf(t Task, phases []Phase, tallies []*tally, sizes sizes, scale float64, window time.Duration) Result {
-	out := Result{Task: t, Start: sizes.start, Last: sizes.last(), Samples: []Sample{}, Parts: []Part{}, Resizes: []Resize{}}
+func resultOf(t Task, phases []Phase, tallies []*tally, sizes Sizes, scale float64, window time.Duration) Result {
+	out := Result{Task: t, Start: sizes.Start, Last: sizes.Last(), Uses: []Use{}, Samples: []Sample{}, Parts: []Part{}, Resizes: []Resize{}}
 	whole := &tally{}
 	parts := make([]tally, len(phases))
 	for i, s := range tallies {
@@ -159,13 +139,14 @@ func resultOf(t Task, phases []Phase, tallies []*tally, sizes sizes, scale float
 		whole.add(s)
 	}
 	for i := range parts {
-		out.Parts = append(out.Parts, Part{phases[i], parts[i].figures(sizes)})
+		part := &parts[i]
+		out.Parts = append(out.Parts, Part{phases[i], part.figures(sizes), sizes.Rest(part.from, part.to, scale)})
 	}
-	for _, c := range sizes.changes {
+	for _, c := range sizes.Changes {
 		c.At = max(0, c.at.Seconds()) * scale
 		out.Resizes = append(out.Resizes, c)
 	}
-	out.Figures = whole.figures(sizes)
+	out.Figures, out.Rest = whole.figures(sizes), sizes.Rest(0, whole.to, scale)
 	out.Took, out.Answered = whole.to, whole.server.Count()
 	out.PerWindow = out.Rate * window.Seconds()
 	return out

@@ -13,7 +13,7 @@ import (
 
 func fixedOf(t *testing.T, n int) adaptive.Optimizer {
 	t.Helper()
-	o, start, err := Contender{"x", n}.optimizer(time.Second)
+	o, start, err := Contender{Name: "x", Size: n}.Make(1)
 	if err != nil || start != n {
 		t.Fatalf("starts with %d: %v", start, err)
 	}
@@ -34,7 +34,7 @@ func (g *gauge) pass() {
 }
 
 func TestSizes(t *testing.T) {
-	s := sizes{1, []Resize{{Size: 11, at: 2 * time.Second}, {Size: 21, at: 3 * time.Second}, {Size: 5, at: 3 * time.Second}}}
+	s := Sizes{1, []Resize{{Size: 11, at: 2 * time.Second}, {Size: 21, at: 3 * time.Second}, {Size: 5, at: 3 * time.Second}}}
 	for _, c := range []struct {
 		from, to time.Duration
 		want     float64
@@ -46,11 +46,11 @@ func TestSizes(t *testing.T) {
 		{10 * time.Second, 11 * time.Second, 5},
 		{time.Second, time.Second, 0},
 	} {
-		if got := s.mean(c.from, c.to); math.Abs(got-c.want) > 1e-9 {
+		if got := s.Mean(c.from, c.to); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("from %v to %v: %v, want %v", c.from, c.to, got, c.want)
 		}
 	}
-	if s.last() != 5 || (sizes{start: 7}).last() != 7 {
+	if s.Last() != 5 || (Sizes{Start: 7}).Last() != 7 {
 		t.Error("the last size is wrong")
 	}
 }
@@ -66,7 +66,7 @@ func TestResultSumsUp(t *testing.T) {
 	record(&tallies[0].server, 10*time.Millisecond, 100)
 	record(&tallies[1].server, 30*time.Millisecond, 300)
 	record(&tallies[1].users, 40*time.Millisecond, 300)
-	r := resultOf(Task{Contender: "x"}, phases, tallies, sizes{1, []Resize{{Size: 3, at: time.Second, Why: "because"}}}, 10, 500*time.Millisecond)
+	r := resultOf(Task{Contender: "x"}, phases, tallies, Sizes{1, []Resize{{Size: 3, at: time.Second, Why: "because"}}}, 10, 500*time.Millisecond)
 	if r.Answered != 400 || r.Rate != 100 || r.Mean != 25*time.Millisecond || r.Took != 4*time.Second || r.PerWindow != 50 || r.Last != 3 {
 		t.Errorf("%+v", r)
 	}

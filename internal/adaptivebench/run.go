@@ -102,12 +102,20 @@ func (b *bench) experiment(ctx context.Context, t Task) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	optimizer, start, err := b.config.contender(t.Contender).optimizer(b.config.Period())
+	optimizer, start, err := b.config.contender(t).Make(b.config.Speed)
 	if err != nil {
 		return Result{}, err
 	}
 	runtime.GC() // what others have left behind is not this one's to clear away
 	return b.underLoad(ctx, t, s, &witness{Optimizer: optimizer}, start)
+}
+
+// databasePID is the database server's process, 0 if there is none.
+func (b *bench) databasePID() int {
+	if b.db == nil {
+		return 0
+	}
+	return b.db.server.PID()
 }
 
 // underLoad lets users have a server, and sums up how they fared.
@@ -117,7 +125,7 @@ func (b *bench) underLoad(ctx context.Context, t Task, s service, w *witness, st
 		return Result{}, err
 	}
 	made := time.Now()
-	contender := b.config.contender(t.Contender)
+	contender := b.config.contender(t)
 	length, phases, seen := b.config.Length(contender), phasesOf(t.Load, t.Users), newRecorder()
 	web, err := openSite(s, pool, seen.atServer)
 	if err != nil {
@@ -126,12 +134,15 @@ func (b *bench) underLoad(ctx context.Context, t Task, s service, w *witness, st
 	loaded, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	users := crowd{ctx: loaded, fail: fail, took: seen.atUser, fresh: func() (user, error) { return dial(loaded, web.address) }}
+	scale := b.config.Time.Seconds() / length.Seconds()
 	var tallies []*tally
+	uses, used := newMeter(b.databasePID()), []Use{}
 	began := time.Now()
 	users.play(phases, length, b.config.Period(), func(phase int, from, to time.Duration) {
 		t := seen.take()
 		t.from, t.to, t.phase = from, to, phase
 		tallies = append(tallies, t)
+		used = uses.read(used, to, scale)
 	})
 	users.end()
 	closed, stop := context.WithTimeout(context.WithoutCancel(ctx), b.ending)
@@ -150,12 +161,12 @@ func (b *bench) underLoad(ctx context.Context, t Task, s service, w *witness, st
 		w.seen[i].at -= began.Sub(made)
 	}
 	during := slices.DeleteFunc(w.seen, func(c Resize) bool { return c.at > length })
-	scale := b.config.Time.Seconds() / length.Seconds()
 	window := b.config.Period()
 	if contender.Size == 0 {
 		window = w.Period()
 	}
-	result := resultOf(t, phases, tallies, sizes{start, during}, scale, window)
+	result := resultOf(t, phases, tallies, Sizes{start, during}, scale, window)
+	result.Uses = used
 	result.log, err = histogramLog(t, began, tallies)
 	return result, err
 }

@@ -15,7 +15,7 @@ import (
 // a fixed pool.
 func short(apps ...string) Config {
 	return Config{
-		Apps: apps, Contenders: []Contender{{"2", 2}, {Name: "throughput"}},
+		Apps: apps, Contenders: []Contender{{Name: "2", Size: 2}, {Name: "throughput"}},
 		Users: []int{4}, Loads: []string{FixedLoad}, Time: time.Minute, Speed: 120,
 	}
 }
@@ -118,7 +118,7 @@ func TestLongExperiment(t *testing.T) {
 func TestInterruptedRunKeepsWhatThereIs(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	c := short("prime1m")
-	c.Contenders = []Contender{{"1", 1}, {"2", 2}, {"3", 3}}
+	c.Contenders = []Contender{{Name: "1", Size: 1}, {Name: "2", Size: 2}, {Name: "3", Size: 3}}
 	begun := 0
 	c.Step = func(Task) {
 		if begun++; begun == 2 {
@@ -136,7 +136,7 @@ func TestFailedRequestEndsTheExperiment(t *testing.T) {
 	t.Parallel()
 	b := bench{config: short("prime1m"), ending: ending}
 	broken := service{answer: func(context.Context) (string, error) { return "", errors.New("the disk is full") }}
-	_, err := b.underLoad(t.Context(), Task{"prime1m", FixedLoad, 3, "2"}, broken, &witness{Optimizer: fixedOf(t, 2)}, 2)
+	_, err := b.underLoad(t.Context(), Task{App: "prime1m", Load: FixedLoad, Users: 3, Contender: "2"}, broken, &witness{Optimizer: fixedOf(t, 2)}, 2)
 	if err == nil || !strings.Contains(err.Error(), "500 Internal Server Error: the disk is full") {
 		t.Errorf("got %v", err)
 	}
@@ -144,7 +144,7 @@ func TestFailedRequestEndsTheExperiment(t *testing.T) {
 		answer: func(context.Context) (string, error) { return "done", nil },
 		check:  func(context.Context, uint64) error { return errors.New("rows are missing") },
 	}
-	_, err = b.underLoad(t.Context(), Task{"prime1m", FixedLoad, 3, "2"}, lost, &witness{Optimizer: fixedOf(t, 2)}, 2)
+	_, err = b.underLoad(t.Context(), Task{App: "prime1m", Load: FixedLoad, Users: 3, Contender: "2"}, lost, &witness{Optimizer: fixedOf(t, 2)}, 2)
 	if err == nil || !strings.Contains(err.Error(), "rows are missing") {
 		t.Errorf("got %v", err)
 	}
@@ -158,8 +158,8 @@ func TestPoolLimitsRequests(t *testing.T) {
 		b := bench{config: short("prime1m"), ending: ending}
 		gauge := newGauge()
 		s := service{answer: func(context.Context) (string, error) { gauge.pass(); return "done", nil }}
-		b.config.Contenders = []Contender{{"x", c.size}}
-		if _, err := b.underLoad(t.Context(), Task{"prime1m", FixedLoad, c.users, "x"}, s, &witness{Optimizer: fixedOf(t, c.size)}, c.size); err != nil {
+		b.config.Contenders = []Contender{{Name: "x", Size: c.size}}
+		if _, err := b.underLoad(t.Context(), Task{App: "prime1m", Load: FixedLoad, Users: c.users, Contender: "x"}, s, &witness{Optimizer: fixedOf(t, c.size)}, c.size); err != nil {
 			t.Fatal(err)
 		}
 		if got := int(gauge.most.Load()); got != c.want {
@@ -179,7 +179,7 @@ func TestParse(t *testing.T) {
 		}
 	}
 	pools, err := ParseContenders("2, 010,knee,p99-reconciled")
-	if diff := cmp.Diff([]Contender{{"2", 2}, {"10", 10}, {Name: "knee"}, {Name: "p99-reconciled"}}, pools); err != nil || diff != "" {
+	if diff := cmp.Diff([]Contender{{Name: "2", Size: 2}, {Name: "10", Size: 10}, {Name: "knee"}, {Name: "p99-reconciled"}}, pools); err != nil || diff != "" {
 		t.Errorf("%v: %s", err, diff)
 	}
 	for _, bad := range []string{"", "0", "1001", "vegas", "1,1", "knee,knee", "-3", "knee-reconciled"} {
@@ -196,12 +196,12 @@ func TestParse(t *testing.T) {
 // period it should.
 func TestOptimizers(t *testing.T) {
 	for _, name := range Optimizers() {
-		o, start, err := Contender{Name: name}.optimizer(222 * time.Millisecond)
+		o, start, err := Contender{Name: name}.Make(50)
 		if err != nil || start != 1 {
 			t.Errorf("%s: begins with %d: %v", name, start, err)
 			continue
 		}
-		want := 222 * time.Millisecond
+		want := 200 * time.Millisecond
 		if name == "knee" {
 			want = 500 * time.Millisecond
 		}

@@ -1,0 +1,139 @@
+package adaptivebench
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Use is what the programs of an experiment took of the machine in a piece of its time:
+// this one, which is the server and its users, and the database.
+type Use struct {
+	// At is its end, in seconds of the source's time.
+	At float64 `json:"at_seconds"`
+	// CPU is how many processors were busy with them, on the average.
+	CPU float64 `json:"processors"`
+	// Written is what they had written to disk, in bytes a second.
+	Written float64 `json:"written_bytes_per_second"`
+}
+
+// usage is what a panel shows of it.
+type usage struct {
+	title string
+	of    func(Use) float64
+}
+
+var uses = []usage{
+	{"processors in use", func(u Use) float64 { return u.CPU }},
+	{"written to disk, MB in a second", func(u Use) float64 { return u.Written / 1e6 }},
+}
+
+// MeanUse is the use of the whole time; false if it is not known.
+func (r Result) MeanUse() (Use, bool) {
+	var mean Use
+	from := 0.0
+	for _, u := range r.Uses {
+		mean.CPU += u.CPU * (u.At - from)
+		mean.Written += u.Written * (u.At - from)
+		from, mean.At = u.At, u.At
+	}
+	if mean.At == 0 {
+		return Use{}, false
+	}
+	mean.CPU /= mean.At
+	mean.Written /= mean.At
+	return mean, true
+}
+
+// useEvery is how long a piece is at least: the kernel counts time in hundredths of a
+// second, and to ask for that of a hundred processes is work, too.
+const useEvery = time.Second
+
+// meter reads what processes use, piece by piece.
+type meter struct {
+	database int // process id of the database server; 0 for none
+	at       time.Duration
+	before   spent
+	known    bool
+}
+
+func newMeter(database int) *meter {
+	m := &meter{database: database}
+	m.before, m.known = readSpent(database)
+	return m
+}
+
+// read adds the piece that ends now, unless it is too short. scale is how many seconds
+// of the source one of the experiment stands for.
+func (m *meter) read(all []Use, now time.Duration, scale float64) []Use {
+	if !m.known || now-m.at < useEvery {
+		return all
+	}
+	after, ok := readSpent(m.database)
+	if !ok {
+		return all
+	}
+	seconds := (now - m.at).Seconds()
+	u := Use{
+		At:  now.Seconds() * scale,
+		CPU: max(0, after.cpu-m.before.cpu) / seconds, Written: max(0, after.written-m.before.written) / seconds,
+	}
+	m.at, m.before = now, after
+	return append(all, u)
+}
+
+// spent is what processes have used since they began: seconds and bytes.
+type spent struct{ cpu, written float64 }
+
+// readSpent adds up this process, and the database's with its children; false where
+// the kernel does not tell.
+func readSpent(database int) (spent, bool) {
+	total, ok := spentBy(os.Getpid(), false)
+	if database == 0 || !ok {
+		return total, ok
+	}
+	main, ok := spentBy(database, true)
+	total.cpu, total.written = total.cpu+main.cpu, total.written+main.written
+	for child := range strings.FieldsSeq(fileText(fmt.Sprintf("/proc/%d/task/%d/children", database, database))) {
+		if pid, err := strconv.Atoi(child); err == nil {
+			s, _ := spentBy(pid, true) // one that has just ended is counted by its parent
+			total.cpu, total.written = total.cpu+s.cpu, total.written+s.written
+		}
+	}
+	return total, ok
+}
+
+// hertz is in which parts of a second Linux tells programs of time.
+const hertz = 100
+
+// spentBy is one process; with its children that have ended, if asked for.
+func spentBy(pid int, ended bool) (spent, bool) {
+	seconds, ok := cpuIn(fileText(fmt.Sprintf("/proc/%d/stat", pid)), ended)
+	written, err := strconv.ParseFloat(field(fileText(fmt.Sprintf("/proc/%d/io", pid)), "write_bytes"), 64)
+	return spent{seconds, written}, ok && err == nil
+}
+
+// cpuIn reads the time of user and kernel from the kernel's line about a process, whose
+// second field is a name in parentheses that may hold anything.
+func cpuIn(stat string, ended bool) (float64, bool) {
+	const user, behindName = 14, 3 // numbers of fields, from 1
+	words := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	n := 2
+	if ended {
+		n = 4
+	}
+	if len(words) < user-behindName+n {
+		return 0, false
+	}
+	ticks := 0.0
+	for _, word := range words[user-behindName:][:n] {
+		v, err := strconv.ParseFloat(word, 64)
+		if err != nil {
+			return 0, false
+		}
+		ticks += v
+	}
+	return ticks / hertz, true
+}
