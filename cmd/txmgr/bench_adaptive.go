@@ -19,9 +19,10 @@ import (
 
 // adaptiveFlags are what bench adaptive is asked for.
 type adaptiveFlags struct {
-	apps, users, pools, load, out string
-	time                          time.Duration
-	speed                         float64
+	apps, users, pools, load, out, study string
+	time                                 time.Duration
+	speed                                float64
+	simulate                             bool
 }
 
 func benchAdaptiveCommand(a *app) *cobra.Command {
@@ -57,10 +58,24 @@ early, with what there is.
   REQUESTS/S  of the whole time, what had to be learnt included
   MEAN, P99   latencies at the server, the time in the queue included
   SIZE        how many workers there might be, on the average of the time; and at the end
-  RESIZES     how often the size was changed`,
+  RESIZES     how often the size was changed
+
+A study (--study) varies one parameter of the optimizers and leaves the rest: the period
+from one decision to the next, the lock after a step that was of no use, the step, or the
+least change that counts. By default it has prime1m under the varying load. --simulate
+plays it at the source's pace, in seconds, on four processors and a database that are
+simulated. Of knee, the period is twenty times its window, and the lock how long it
+leaves a size alone at first; step and change it has none.
+
+  RESTS AT    the size that a pool had for the longest time, and the part of the time
+  NEEDLESS    changes of the size that made nothing better
+  OF BEST     throughput, as a part of what the best fixed sizes do
+  IDLE AFTER  how long after the load had gone the pool came to the size that it then had
+              for the longest time; LOAD AFTER, the same after its return`,
 		Example: `  txmgr bench adaptive --out report
   txmgr bench adaptive --apps prime10m --load fixed --users 1,10,100 --speed 100
-  txmgr bench adaptive --apps dbwrite --pools 10,100,throughput,knee --speed 10 -o json`,
+  txmgr bench adaptive --apps dbwrite --pools 10,100,throughput,knee --speed 10 -o json
+  txmgr bench adaptive --study period --simulate --out report`,
 		Args:              nothing(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -72,7 +87,16 @@ early, with what there is.
 	f.DurationVar(&asked.time, "time", adaptivebench.DefaultTime, "how long an experiment of the source takes")
 	f.Float64Var(&asked.speed, "speed", adaptivebench.DefaultSpeed, "how many times shorter it is here")
 	f.StringVar(&asked.out, "out", "", "a directory for a report with pictures, which is made if it is not there")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return benchAdaptive(cmd.Context(), a, asked) }
+	studyFlags(cmd, &asked)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := beginStudy(cmd, &asked); err != nil {
+			return err
+		}
+		if asked.study != "" {
+			return benchStudy(cmd.Context(), a, asked)
+		}
+		return benchAdaptive(cmd.Context(), a, asked)
+	}
 	return cmd
 }
 
@@ -160,6 +184,15 @@ func contenderNames(all []adaptivebench.Contender) []string {
 	return names
 }
 
+// useCells are what an experiment took of the machine: processors, and megabytes a second.
+func useCells(x adaptivebench.Result) []string {
+	use, ok := x.MeanUse()
+	if !ok {
+		return []string{"-", "-"}
+	}
+	return []string{adaptivebench.Number(use.CPU), adaptivebench.Number(use.Written/1e6) + " MB"}
+}
+
 // adaptiveTables has one table for each application and load.
 func adaptiveTables(r adaptivebench.Report) []output.Table {
 	var tables []output.Table
@@ -168,7 +201,8 @@ func adaptiveTables(r adaptivebench.Report) []output.Table {
 		t := output.Table{Columns: output.Columns(
 			strings.ToUpper(first.App)+", "+strings.ToUpper(first.Load)+" "+strconv.Itoa(first.Users),
 			"REQUESTS/S", "MEAN", "P99", "SIZE", "LAST", "RESIZES")}
-		t.Columns = append(t.Columns, output.Column{Name: "P99 AT USERS", Wide: true}, output.Column{Name: "IN A WINDOW", Wide: true})
+		t.Columns = append(t.Columns, output.Column{Name: "P99 AT USERS", Wide: true}, output.Column{Name: "IN A WINDOW", Wide: true},
+			output.Column{Name: "RESTS AT", Wide: true}, output.Column{Name: "PROCESSORS", Wide: true}, output.Column{Name: "WRITTEN/S", Wide: true})
 		for _, p := range first.Parts {
 			name := strings.ToUpper(p.Name)
 			if first.Load == adaptivebench.VaryingLoad {
@@ -180,8 +214,9 @@ func adaptiveTables(r adaptivebench.Report) []output.Table {
 			row := []string{
 				x.Contender, adaptivebench.Number(x.Rate), adaptivebench.Latency(x.Mean), adaptivebench.Latency(x.P99),
 				adaptivebench.Number(x.Size), strconv.Itoa(x.Last), strconv.Itoa(len(x.Resizes)),
-				adaptivebench.Latency(x.UserP99), adaptivebench.Number(x.PerWindow),
+				adaptivebench.Latency(x.UserP99), adaptivebench.Number(x.PerWindow), adaptivebench.RestText(x.Rest),
 			}
+			row = append(row, useCells(x)...)
 			for _, p := range x.Parts {
 				row = append(row, adaptivebench.Number(p.Rate)+"/s at "+adaptivebench.Number(p.Size))
 			}

@@ -34,7 +34,10 @@ func beginFolder(path string) (folder, error) {
 func (f folder) page() string { return filepath.Join(string(f), "report.html") }
 
 // keep writes the files of a report; those of an earlier one are replaced.
-func (f folder) keep(r adaptivebench.Report) error {
+func (f folder) keep(r interface {
+	Files() ([]adaptivebench.File, error)
+},
+) error {
 	if f == "" {
 		return nil
 	}

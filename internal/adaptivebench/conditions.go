@@ -29,23 +29,35 @@ type Conditions struct {
 	Stolen float64 `json:"stolen"`
 }
 
+// Watch learns under which conditions something is measured.
+type Watch struct {
+	conditions Conditions
+	began      time.Time
+	before     processors
+}
+
+// Begin is called before.
+func Begin() Watch {
+	return Watch{beginConditions(), time.Now(), readProcessors()}
+}
+
+// End is called afterwards, and may be called again.
+func (w Watch) End() Conditions {
+	c := w.conditions
+	c.Took = time.Since(w.began)
+	if after := readProcessors(); after.total > w.before.total && w.before.total > 0 {
+		all := after.total - w.before.total
+		c.Idle, c.Stolen = (after.idle-w.before.idle)/all, (after.stolen-w.before.stolen)/all
+	}
+	return c
+}
+
 func beginConditions() Conditions {
 	return Conditions{
 		Began: time.Now().UTC().Truncate(time.Second), Commit: commit(), Go: runtime.Version(),
 		Platform: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(),
 		Processor: field(fileText("/proc/cpuinfo"), "model name"), Kernel: strings.TrimSpace(fileText("/proc/sys/kernel/osrelease")),
 		LoadBefore: firstWord(fileText("/proc/loadavg")), Idle: -1, Stolen: -1,
-	}
-}
-
-func (c *Conditions) end(began time.Time, before processors, db *database) {
-	c.Took = time.Since(began)
-	if db != nil {
-		c.PostgreSQL = db.version
-	}
-	if after := readProcessors(); after.total > before.total && before.total > 0 {
-		all := after.total - before.total
-		c.Idle, c.Stolen = (after.idle-before.idle)/all, (after.stolen-before.stolen)/all
 	}
 }
 

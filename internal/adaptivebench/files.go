@@ -12,6 +12,9 @@ type File struct {
 	Text string
 }
 
+// DataFile is the name of the one for programs.
+const DataFile = "report.json"
+
 // Files are the report as an HTML page, as JSON, and each picture alone, and the
 // latencies of each experiment as a histogram log.
 func (r Report) Files() ([]File, error) {
@@ -23,7 +26,7 @@ func (r Report) Files() ([]File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write the report: %w", err)
 	}
-	files := []File{{"report.html", html}, {"report.json", string(data) + "\n"}}
+	files := []File{{"report.html", html}, {DataFile, string(data) + "\n"}}
 	for _, g := range r.Groups() {
 		name := fileName(g[0].group())
 		files = append(files, File{name + "-time.svg", r.OverTime(g)}, File{name + "-bars.svg", r.Bars(g)})

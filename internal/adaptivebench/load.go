@@ -24,10 +24,10 @@ const (
 // Loads are their names.
 func Loads() []string { return []string{FixedLoad, VaryingLoad} }
 
-// phasesOf gives the phases of a load. Users is how many there are at most: 100 for
+// PhasesOf gives the phases of a load. Users is how many there are at most: 100 for
 // the source's varying load. A fixed load has two halves, so that what an optimizer
 // had to learn can be told from what it has learnt.
-func phasesOf(load string, users int) []Phase {
+func PhasesOf(load string, users int) []Phase {
 	if load == FixedLoad {
 		return []Phase{{"first half", users, 0.5}, {"second half", users, 0.5}}
 	}

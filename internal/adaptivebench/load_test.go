@@ -43,7 +43,7 @@ func TestPhasesAndUsers(t *testing.T) {
 			fresh: func() (user, error) { here.Add(1); return fakeUser{&here}, nil },
 		}
 		var got []seen
-		c.play(phasesOf(VaryingLoad, 100), 5005*time.Millisecond, 500*time.Millisecond, func(phase int, from, to time.Duration) {
+		c.play(PhasesOf(VaryingLoad, 100), 5005*time.Millisecond, 500*time.Millisecond, func(phase int, from, to time.Duration) {
 			synctest.Wait()
 			got = append(got, seen{phase, from.Round(time.Microsecond), to.Round(time.Microsecond), here.Load(), answered.Swap(0)})
 		})
@@ -88,7 +88,7 @@ func TestEveryPhaseHasAPiece(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := crowd{ctx: t.Context(), fail: func(error) {}, took: func(time.Duration) {}, fresh: func() (user, error) { return nil, errors.New("nobody") }}
 		phases := map[int]int{}
-		c.play(phasesOf(VaryingLoad, 4), 50*time.Millisecond, time.Second, func(phase int, _, _ time.Duration) { phases[phase]++ })
+		c.play(PhasesOf(VaryingLoad, 4), 50*time.Millisecond, time.Second, func(phase int, _, _ time.Duration) { phases[phase]++ })
 		c.end()
 		if diff := cmp.Diff(map[int]int{0: 1, 1: 1, 2: 1, 3: 1, 4: 1}, phases); diff != "" {
 			t.Error(diff)
@@ -104,7 +104,7 @@ func TestInterruptedLoadEndsAtOnce(t *testing.T) {
 		began := time.Now()
 		samples := 0
 		time.AfterFunc(1234*time.Millisecond, cancel)
-		c.play(phasesOf(FixedLoad, 20), time.Hour, time.Second, func(int, time.Duration, time.Duration) { samples++ })
+		c.play(PhasesOf(FixedLoad, 20), time.Hour, time.Second, func(int, time.Duration, time.Duration) { samples++ })
 		c.end()
 		if d := time.Since(began); d != 1234*time.Millisecond || samples != 1 || here.Load() != 0 {
 			t.Errorf("ended after %v with %d samples and %d users", d, samples, here.Load())
@@ -124,13 +124,13 @@ func TestLoadsOfTheSource(t *testing.T) {
 		}
 		return all
 	}
-	if diff := cmp.Diff([]int{50, 1, 100, 0, 50}, users(phasesOf(VaryingLoad, 100))); diff != "" {
+	if diff := cmp.Diff([]int{50, 1, 100, 0, 50}, users(PhasesOf(VaryingLoad, 100))); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]int{7, 7}, users(phasesOf(FixedLoad, 7))); diff != "" {
+	if diff := cmp.Diff([]int{7, 7}, users(PhasesOf(FixedLoad, 7))); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]int{1, 1, 1, 0, 1}, users(phasesOf(VaryingLoad, 1))); diff != "" {
+	if diff := cmp.Diff([]int{1, 1, 1, 0, 1}, users(PhasesOf(VaryingLoad, 1))); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -201,7 +201,7 @@ func TestReportOfOddResults(t *testing.T) {
 		{Task: Task{App: "prime1m", Load: FixedLoad, Users: 1, Contender: "1"}, Start: 1, Samples: []Sample{sample(1, 0, 0)}},
 		{Task: Task{App: "prime1m", Load: FixedLoad, Users: 1, Contender: "100"}, Start: 100, Samples: []Sample{sample(1500, 1e-9, 1)}},
 	}}
-	for _, p := range phasesOf(VaryingLoad, 100) {
+	for _, p := range PhasesOf(VaryingLoad, 100) {
 		r.Results[0].Parts = append(r.Results[0].Parts, Part{Phase: p})
 	}
 	html, err := r.Page()

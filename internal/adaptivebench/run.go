@@ -23,8 +23,8 @@ func Run(ctx context.Context, c Config) (_ Report, err error) {
 		return r, err
 	}
 	tasks := c.Tasks()
-	r.Period, r.Planned, r.Conditions = c.Period(), len(tasks), beginConditions()
-	began, before := time.Now(), readProcessors()
+	r.Period, r.Planned = c.Period(), len(tasks)
+	watch := Begin()
 	b := bench{config: c, ending: ending}
 	defer func() {
 		if b.db != nil {
@@ -41,7 +41,10 @@ func Run(ctx context.Context, c Config) (_ Report, err error) {
 		r.Results = append(r.Results, result)
 	}
 	slices.SortStableFunc(r.Results, func(x, y Result) int { return slices.Index(tasks, x.Task) - slices.Index(tasks, y.Task) })
-	r.Conditions.end(began, before, b.db)
+	r.Conditions = watch.End()
+	if b.db != nil {
+		r.PostgreSQL = b.db.version
+	}
 	return r, err
 }
 
@@ -126,7 +129,7 @@ func (b *bench) underLoad(ctx context.Context, t Task, s service, w *witness, st
 	}
 	made := time.Now()
 	contender := b.config.contender(t)
-	length, phases, seen := b.config.Length(contender), phasesOf(t.Load, t.Users), newRecorder()
+	length, phases, seen := b.config.Length(contender), PhasesOf(t.Load, t.Users), newRecorder()
 	web, err := openSite(s, pool, seen.atServer)
 	if err != nil {
 		return Result{}, errors.Join(err, pool.Close(context.WithoutCancel(ctx)))

@@ -1,0 +1,18 @@
+package adaptivestudy
+
+import (
+	"context"
+
+	"github.com/txmgr/txmgr/internal/adaptivebench"
+)
+
+// Measure does a study for real. The contenders of the configuration are the study's.
+// When ctx ends, or an experiment fails, the report has what was over, beside the error.
+func Measure(ctx context.Context, s Study, c adaptivebench.Config) (Report, error) {
+	measured, err := adaptivebench.Run(ctx, c)
+	r := Report{Report: measured, Study: s.Name, Rows: []Row{}}
+	for _, x := range measured.Results {
+		r.Rows = append(r.Rows, rowOf(x))
+	}
+	return r, err
+}
