@@ -69,6 +69,7 @@ sim: ## SEEDS (2000) runs of the simulated cluster; SEEDS=100000 for a night
 
 sim-adaptive: ## optimizers of the worker pool against the best fixed limits, with three seeds; prints all scores
 	$(GO) test -count=1 -timeout 30m -v ./internal/adaptivesim -args -adaptivesim.seeds=3
+	$(GO) test -count=1 -timeout 30m -run PageOfStudies ./internal/adaptivestudy -args -adaptivestudy.studies=4
 
 # The race detector makes nothing of a test that weighs memory, and a minute of the large
 # storm, which has no goroutine that the small one has not. And raft 1.8 reads a server

@@ -15,7 +15,8 @@ type Use struct {
 	At float64 `json:"at_seconds"`
 	// CPU is how many processors were busy with them, on the average.
 	CPU float64 `json:"processors"`
-	// Written is what they had written to disk, in bytes a second.
+	// Written is what the database wrote into its files and this program caused to be
+	// written to disk, in bytes a second.
 	Written float64 `json:"written_bytes_per_second"`
 }
 
@@ -27,7 +28,7 @@ type usage struct {
 
 var uses = []usage{
 	{"processors in use", func(u Use) float64 { return u.CPU }},
-	{"written to disk, MB in a second", func(u Use) float64 { return u.Written / 1e6 }},
+	{"written into files, MB in a second", func(u Use) float64 { return u.Written / 1e6 }},
 }
 
 // MeanUse is the use of the whole time; false if it is not known.
@@ -108,10 +109,18 @@ func readSpent(database int) (spent, bool) {
 // hertz is in which parts of a second Linux tells programs of time.
 const hertz = 100
 
-// spentBy is one process; with its children that have ended, if asked for.
-func spentBy(pid int, ended bool) (spent, bool) {
-	seconds, ok := cpuIn(fileText(fmt.Sprintf("/proc/%d/stat", pid)), ended)
-	written, err := strconv.ParseFloat(field(fileText(fmt.Sprintf("/proc/%d/io", pid)), "write_bytes"), 64)
+// spentBy is this process, or one of the database's with those of its children that
+// have ended. Of the database, what it passed to write counts: PostgreSQL speaks to its
+// clients by other calls. This program does not, so what it made dirty counts; the
+// kernel counts that by blocks of memory, which for small writes into large files are
+// many times what was written.
+func spentBy(pid int, database bool) (spent, bool) {
+	bytes := "write_bytes"
+	if database {
+		bytes = "wchar"
+	}
+	seconds, ok := cpuIn(fileText(fmt.Sprintf("/proc/%d/stat", pid)), database)
+	written, err := strconv.ParseFloat(field(fileText(fmt.Sprintf("/proc/%d/io", pid)), bytes), 64)
 	return spent{seconds, written}, ok && err == nil
 }
 

@@ -56,6 +56,8 @@ var arrows = []arrow{
 	{"internal/bed", nil, "ground of the simulation, which a node can be put on"},
 	{"internal/failpoint", nil, "steps at which crash tests end the process; empty in every build but theirs"},
 	{"internal/adaptivebench", []string{"adaptive", "internal/testdb"}, "the experiments of the adaptive pool: the pool, and a database to work on"},
+	{"internal/adaptivesim", []string{"adaptive"}, "a pool that is simulated: the command line plays studies on it"},
+	{"internal/adaptivestudy", []string{"adaptive", "internal/adaptivebench", "internal/adaptivesim"}, "parameters of the optimizers, varied on both"},
 	{"internal/...", []string{"..."}, "beds and tools of the tests"},
 }
 
