@@ -97,6 +97,7 @@ func TestMayEnd(t *testing.T) {
 		"SET STATEMENT max_statement_time = 1 FOR CALL p()", "/*! CALL p() */", "SELECT 1 /*! ; CALL p() */", "IF 1 THEN CALL p(); END IF",
 		"SELECT 1 /* don't */; CALL p()", "SELECT 1 -- it's\n; CALL p()", "SELECT 1 # it's\n; CALL p()", "SELECT 'a\\'; CALL p()", "; CALL p()", "\xa0CALL p()",
 		"INSERT INTO t VALUES (\"a\\\"; b\");", `SELECT 'a\'; CALL p(); -- '`, // by the mode NO_BACKSLASH_ESCAPES
+		`SELECT 'a\'b'; CALL p(); SELECT 'c\'d'`, // by every other mode
 		"/*!999999 SELECT */ COMMIT", "SELECT 1 /*M! + 1 */", "SELECT '?'", "SELECT 1 /* ? */", "SELECT 'a",
 		"LOAD INDEX INTO CACHE t", // of which the manual says that it commits
 	} {
