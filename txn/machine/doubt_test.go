@@ -47,6 +47,9 @@ func TestDelegatedIsLeftToItsBranch(t *testing.T) {
 	}
 	for name, m := range map[string]*Machine{"applied": m, "restored": copied(t, m)} {
 		m.Apply(Entry{Tick: 1000})
+		if r := m.Apply(Entry{Commands: []Command{commit}}).Results[0]; r.Code != Delegated || r.Branch != 1 {
+			t.Errorf("%s: a commit is refused with %s of branch %v", name, codeNames[r.Code], r.Branch)
+		}
 		if got, want := m.Counts(), (Counts{Open: 1, Delegated: 1}); got != want {
 			t.Errorf("%s: counts %+v; want %+v", name, got, want)
 		}
@@ -422,15 +425,17 @@ func TestRestoreRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(*Header, *Transaction){
-		"delegated and active":     func(_ *Header, t *Transaction) { t.State = txn.Active },
-		"ended by hand and active": func(_ *Header, t *Transaction) { t.State, t.Branches[0].Vote = txn.Active, txn.VoteEndedByHand },
-		"delegated to one of two":  func(_ *Header, t *Transaction) { t.Branches = append(t.Branches, t.Branches[0]) },
-		"vote of the next release": func(_ *Header, t *Transaction) { t.Branches[0].Vote = txn.VoteEndedByHand + 1 },
-		"audit with a gap":         func(h *Header, _ *Transaction) { h.Audit[1].Seq++ },
-		"audit from 0 on":          func(h *Header, _ *Transaction) { h.Audit[0].Seq = 0; h.Audit = h.Audit[:1] },
-		"audit of nothing":         func(h *Header, _ *Transaction) { h.Audit[2].Action = 0 },
-		"audit of the next action": func(h *Header, _ *Transaction) { h.Audit[2].Action = newestAction + 1 },
-		"audit without bound":      func(h *Header, _ *Transaction) { h.Audit = slices.Repeat(h.Audit, MaxAudit) },
+		"no state":                  func(_ *Header, t *Transaction) { t.State, t.Branches = 0, nil },
+		"state of the next release": func(_ *Header, t *Transaction) { t.State = txn.RolledBack + 1 },
+		"delegated and active":      func(_ *Header, t *Transaction) { t.State = txn.Active },
+		"ended by hand and active":  func(_ *Header, t *Transaction) { t.State, t.Branches[0].Vote = txn.Active, txn.VoteEndedByHand },
+		"delegated to one of two":   func(_ *Header, t *Transaction) { t.Branches = append(t.Branches, t.Branches[0]) },
+		"vote of the next release":  func(_ *Header, t *Transaction) { t.Branches[0].Vote = txn.VoteEndedByHand + 1 },
+		"audit with a gap":          func(h *Header, _ *Transaction) { h.Audit[1].Seq++ },
+		"audit from 0 on":           func(h *Header, _ *Transaction) { h.Audit[0].Seq = 0; h.Audit = h.Audit[:1] },
+		"audit of nothing":          func(h *Header, _ *Transaction) { h.Audit[2].Action = 0 },
+		"audit of the next action":  func(h *Header, _ *Transaction) { h.Audit[2].Action = newestAction + 1 },
+		"audit without bound":       func(h *Header, _ *Transaction) { h.Audit = slices.Repeat(h.Audit, MaxAudit) },
 	} {
 		if with(change) == nil {
 			t.Errorf("%s: restored", name)

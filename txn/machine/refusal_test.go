@@ -40,3 +40,31 @@ func TestEveryRefusalIsOfItsKind(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusalOfWhatIsDecided: which error it is depends on the decision, on what is known of the branches, and on the call.
+func TestRefusalOfWhatIsDecided(t *testing.T) {
+	rolledBack := Result{Code: Decided, State: txn.RolledBack}
+	committing := Result{Code: Decided, State: txn.Committing}
+	hazard, byHand := rolledBack, rolledBack
+	hazard.Hazard, byHand.EndedByHand = txn.HazardCommitted, true
+	for _, tt := range []struct {
+		result Result
+		op     string
+		want   error
+	}{
+		{rolledBack, "commit", txn.ErrRolledBack},
+		{Result{Code: Decided, State: txn.RollingBack}, "enlist", txn.ErrRolledBack},
+		{hazard, "commit", txn.ErrHazard},
+		{hazard, "rollback", txn.ErrHazard},
+		{byHand, "commit", txn.ErrEndedByHand},
+		{Result{Code: OK, State: txn.RolledBack, EndedByHand: true}, "rollback", txn.ErrEndedByHand},
+		{committing, "rollback", txn.ErrConflict},
+		{committing, OpResolve, txn.ErrConflict},
+		{committing, "enlist", txn.ErrNotActive},
+		{Result{Code: Decided, State: txn.Preparing}, "enlist", txn.ErrNotActive},
+	} {
+		if e := tt.result.Refusal(tt.op, one); e.Err != tt.want || e.State != tt.result.State || e.Detail == "" {
+			t.Errorf("%s of %+v is %v; want %v", tt.op, tt.result, e, tt.want)
+		}
+	}
+}
