@@ -168,6 +168,11 @@ func TestArenaAsked(t *testing.T) {
 			}
 		}
 	}
+	id := testID(3)
+	inside := a.Put(testID(4), append(outcome{0xff, 0xff, 0, 0}, id[:]...)) + uint64(outcomeHead)
+	if o, ok := a.Get(id, inside); ok {
+		t.Errorf("found %q, which would reach beyond its chunk", o)
+	}
 	if _, ok := a.Get(testID(1), 1<<chunkBits); ok {
 		t.Error("found in a chunk that is not there")
 	}

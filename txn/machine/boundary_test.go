@@ -173,3 +173,28 @@ func TestNodesAtTheirLimits(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatOperatorsSayAtItsLimits: a name and a reason of the largest size are taken, and one byte more is refused.
+func TestWhatOperatorsSayAtItsLimits(t *testing.T) {
+	hazard := Hazard{ID: one, Branch: 1, Hazard: txn.HazardRolledBack}
+	for name, c := range map[string]struct {
+		make []Command
+		say  func(by, reason string) Command
+	}{
+		"forget": {[]Command{sole, Commit{ID: one, Votes: []txn.BranchVote{yes1}}, hazard}, func(by, reason string) Command { return Forget{ID: one, By: by, Reason: reason} }},
+		"resolve": {[]Command{sole}, func(by, reason string) Command {
+			return Resolve{ID: one, Ending: txn.BranchRolledBack, By: by, Reason: reason}
+		}},
+		"remove member": {nil, func(by, reason string) Command { return RemoveMember{Node: "n", By: by, Reason: reason} }},
+		"resume":        {nil, func(by, reason string) Command { return Resume{By: by, Reason: reason} }},
+		"unregister":    {nil, func(by, reason string) Command { return UnregisterParticipant{Name: "bank", By: by, Reason: reason} }},
+	} {
+		for more, want := range map[[2]int]Code{{0, 0}: OK, {1, 0}: Malformed, {0, 1}: Malformed} {
+			m := (world{make: c.make, held: name == "resume"}).build(t)
+			said := c.say(strings.Repeat("b", MaxBy+more[0]), strings.Repeat("r", txn.MaxReason+more[1]))
+			if got := m.Apply(Entry{Commands: []Command{said}}).Results[0].Code; got != want {
+				t.Errorf("%s, %d and %d bytes too long: %s; want %s", name, more[0], more[1], codeNames[got], codeNames[want])
+			}
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -60,5 +61,28 @@ func TestEffectsTellOfHazardsAndOperators(t *testing.T) {
 	}
 	if fx := m.Apply(Entry{Commands: []Command{proof}}); len(fx.Hazards)+len(fx.Audit) != 0 {
 		t.Errorf("repeated: %+v", fx)
+	}
+}
+
+// TestEffectsUntilTheDecision: a begin and each state after it is a change, and what the coordinator has to prepare is work,
+// each once.
+func TestEffectsUntilTheDecision(t *testing.T) {
+	m := (world{}).build(t)
+	some := Commit{ID: one, Votes: []txn.BranchVote{yes1}}
+	for i, step := range []struct {
+		do      Command
+		changes []Change
+		work    []txn.ID
+	}{
+		{begin, []Change{{ID: one, State: txn.Active}}, nil},
+		{begin, nil, nil},
+		{some, []Change{{ID: one, State: txn.Preparing}}, []txn.ID{one}},
+		{some, nil, nil},
+		{Vote{ID: one, Votes: []txn.BranchVote{yes2}}, []Change{{ID: one, State: txn.Committing}}, []txn.ID{one}},
+	} {
+		fx := do(t, m, step.do)
+		if !slices.Equal(fx.Changes, step.changes) || !slices.Equal(fx.Work, step.work) {
+			t.Errorf("step %d: changes %+v and work %v; want %+v and %v", i, fx.Changes, fx.Work, step.changes, step.work)
+		}
 	}
 }
