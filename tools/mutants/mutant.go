@@ -77,9 +77,9 @@ func (b *bench) build(ctx context.Context, dir, overlay string) (verdict, string
 	return b.test(ctx, dir, overlay, binary)
 }
 
-// test runs a binary of tests.
-func (b *bench) test(ctx context.Context, dir, overlay, binary string) (verdict, string) {
-	ctx, cancel := context.WithTimeout(ctx, b.limit)
+// test runs a binary of tests, until all the time there is has passed, or that of one run.
+func (b *bench) test(all context.Context, dir, overlay, binary string) (verdict, string) {
+	ctx, cancel := context.WithTimeout(all, b.limit)
 	defer cancel()
 	args := append([]string{"-c", fmt.Sprintf(`ulimit -v %d && exec "$@"`, b.memory<<10), "sh", binary, "-test.failfast", "-test.run=" + b.run, "-test.skip=" + b.not}, b.flags...)
 	if b.short {
@@ -105,10 +105,10 @@ func (b *bench) test(ctx context.Context, dir, overlay, binary string) (verdict,
 	switch {
 	case err == nil:
 		return survived, out.String()
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return timedOut, out.String()
+	case all.Err() != nil: // the time for all mutants: it says nothing about this one
+		return untestable, all.Err().Error()
 	case ctx.Err() != nil:
-		return untestable, ctx.Err().Error()
+		return timedOut, out.String()
 	}
 	return killed, out.String()
 }

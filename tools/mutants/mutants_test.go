@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -109,5 +110,24 @@ func TestAPackage(t *testing.T) {
 	}
 	if err := mutate(t.Context(), &out, o, "."); err == nil || !strings.Contains(err.Error(), "the unchanged package: killed") {
 		t.Errorf("tests that fail without a mutation: %v", err)
+	}
+}
+
+// TestTheEndOfTheRun is not the end of a mutant: tests that it stops have found nothing.
+func TestTheEndOfTheRun(t *testing.T) {
+	dir := t.TempDir()
+	hangs := filepath.Join(dir, "tests")
+	if err := os.WriteFile(hangs, []byte("#!/bin/sh\nexec sleep 600\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	over, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	b := bench{dir: dir, memory: 8192, limit: 10 * time.Minute}
+	if v, text := b.test(over, dir, "", hangs); v != untestable {
+		t.Errorf("when the run is over: %s\n%s", v, text)
+	}
+	b.limit = 100 * time.Millisecond
+	if v, text := b.test(t.Context(), dir, "", hangs); v != timedOut {
+		t.Errorf("when the mutant's own time is over: %s\n%s", v, text)
 	}
 }
