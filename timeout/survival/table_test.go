@@ -472,3 +472,23 @@ func TestSteadyStateDoesNotAllocate(t *testing.T) {
 		t.Errorf("%v allocations per round of 50 pairs, want 0", n)
 	}
 }
+
+// TestBooksAreSpread: wherever the books lie, few share a bucket, so that finding one does not depend on how many there are.
+func TestBooksAreSpread(t *testing.T) {
+	for stride := Tick(1); 1000*stride*bookSize < 1<<40; stride <<= 1 { // up to 3,000 years of ticks of 100 ms
+		table := NewTable(0)
+		for n := range Tick(1000) {
+			table.Add(uint64(n+1), (n+2)*stride*bookSize)
+		}
+		f := &table.groups.far
+		for _, i := range f.buckets {
+			length := 0
+			for ; i != 0; i = f.books[i].link {
+				length++
+			}
+			if length > 8 {
+				t.Fatalf("%d of %d books, %d book sizes apart, share one of %d buckets", length, len(f.heap), stride, len(f.buckets))
+			}
+		}
+	}
+}
