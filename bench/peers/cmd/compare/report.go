@@ -46,7 +46,7 @@ func (r *report) measure(ctx context.Context, cs []*contender, o options) error 
 			if err != nil {
 				return fmt.Errorf("%s with %d callers: %w", row.Name, row.Callers, err)
 			}
-			say("round %d of %d: %-20s %5d callers: %7.0f pairs/s, p99 %v", n+1, o.rounds, row.Name, row.Callers, m.PerSecond, m.P99.Round(10*time.Microsecond))
+			say("round %d of %d: %-20s %5d callers: %7.0f pairs/s, %v", n+1, o.rounds, row.Name, row.Callers, m.PerSecond, m.Latencies)
 			row.Rounds = append(row.Rounds, m)
 		}
 	}
@@ -128,9 +128,9 @@ func (r *report) print(w io.Writer, format string) error {
 	if err := r.Condition.Print(w); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "etcd %s and txmgr, one node each; %d bytes in the first write of a pair; medians of %d rounds\n\n", r.Versions["etcd"], r.Value, len(r.Rows[0].Rounds))
+	fmt.Fprintf(w, "etcd %s and txmgr, one node each; %d bytes in the first write of a pair; medians of %d rounds, latencies of all of them together\n\n", r.Versions["etcd"], r.Value, len(r.Rows[0].Rounds))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "contender\tcallers\tpairs/s\tleast\tmost\t× etcd\tp50 ms\tp99 ms\tserver CPU µs/pair\tclient CPU µs/pair\tCPU, etcd's ×\t")
+	fmt.Fprintln(t, "contender\tcallers\tpairs/s\tleast\tmost\t× etcd\t"+rig.LatencyColumns+"\tserver CPU µs/pair\tclient CPU µs/pair\tCPU, etcd's ×\t")
 	for _, row := range r.Rows {
 		row.print(t, r)
 	}
@@ -154,16 +154,18 @@ func (r *row) print(w io.Writer, all *report) {
 	if all.row(etcd) == nil {
 		etcd.callers = 256
 	}
-	fmt.Fprintf(w, "%s\t%d\t%.0f\t%.0f\t%.0f\t%.2f\t%.2f\t%.2f\t%.1f\t%.1f\t%.2f\t\n",
+	fmt.Fprintf(w, "%s\t%d\t%.0f\t%.0f\t%.0f\t%.2f\t%s\t%.1f\t%.1f\t%.2f\t\n",
 		r.Name, r.Callers, rig.Median(rates), least, most, rig.Median(all.ratios(me, etcd, rate)),
-		median(func(m measure) time.Duration { return m.P50 }, time.Millisecond), median(func(m measure) time.Duration { return m.P99 }, time.Millisecond),
+		rig.Merged(rig.Of(r.Rounds, latencies)).Columns(),
 		median(func(m measure) time.Duration { return m.ServerCPU }, time.Microsecond), median(func(m measure) time.Duration { return m.ClientCPU }, time.Microsecond),
 		rig.Median(all.ratios(etcd, me, cpu)))
 }
 
 func rate(m measure) float64 { return m.PerSecond }
 
-func p99(m measure) float64 { return float64(m.P99) }
+func p99(m measure) float64 { return float64(m.Latencies.Percentile(99)) }
+
+func latencies(m measure) *rig.Latencies { return m.Latencies }
 
 // cpu is what a pair costs both sides.
 func cpu(m measure) float64 { return float64(m.ServerCPU + m.ClientCPU) }

@@ -69,8 +69,8 @@ func (r *report) underLoad() []finding {
 	longest := func(pick func(*pauses) time.Duration) float64 { return msOf(slices.Max(rig.Of(r.Pauses, pick))) }
 	silence := func(p *pauses) time.Duration { return p.During.Silence }
 	quiet := func(p *pauses) time.Duration { return p.Without.Silence }
-	slow := func(p *pauses) time.Duration { return p.During.Max }
-	usual := func(p *pauses) time.Duration { return p.Without.Max }
+	slow := func(p *pauses) time.Duration { return p.During.Latencies.Max() }
+	usual := func(p *pauses) time.Duration { return p.Without.Latencies.Max() }
 	lone := r.Empty[1]
 	return []finding{
 		{

@@ -88,7 +88,7 @@ func (r *report) throughput(o options, empty, full *employee) error {
 					return err
 				}
 				i.got[c] = append(i.got[c], a.Pairs)
-				say("round %d of %d: %-5s node, %4d callers: %7.0f pairs/s, p99 %v", n+1, o.rounds, i.who.name, c, a.Pairs.PerSecond, a.Pairs.P99.Round(10*time.Microsecond))
+				say("round %d of %d: %-5s node, %4d callers: %7.0f pairs/s, %v", n+1, o.rounds, i.who.name, c, a.Pairs.PerSecond, a.Pairs.Latencies)
 			}
 		}
 	}
@@ -139,9 +139,19 @@ func (r *report) print(w io.Writer, format string) error {
 	}
 	fmt.Fprintf(w, "one embedded node; %d transactions of two branches open in the full one; medians of %d rounds\n\n", r.Opened, len(r.Pauses))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "callers\tpairs/s empty\tfull\tratio\tp99 ms empty\tfull\tCPU µs/pair empty\tfull\tfdatasyncs/command\tcommands/entry\t")
+	fmt.Fprintln(t, "callers\tpairs/s empty\tfull\tratio\tCPU µs/pair empty\tfull\tfdatasyncs/command\tcommands/entry\t")
 	for _, c := range callers {
 		r.line(t, c)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(w, "\nlatencies of a pair, of all rounds together")
+	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "callers\tnode\t"+rig.LatencyColumns+"\t")
+	for _, c := range callers {
+		fmt.Fprintf(t, "%d\tempty\t%s\t\n", c, rig.Merged(rig.Of(r.Empty[c], latencies)).Columns())
+		fmt.Fprintf(t, "%d\tfull\t%s\t\n", c, rig.Merged(rig.Of(r.Full[c], latencies)).Columns())
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -165,14 +175,15 @@ func (r *report) print(w io.Writer, format string) error {
 func (r *report) line(w io.Writer, callers int) {
 	empty, full := r.Empty[callers], r.Full[callers]
 	rate := func(p *pairs) float64 { return p.PerSecond }
-	p99 := func(p *pairs) float64 { return float64(p.P99.Microseconds()) / 1000 }
 	cpu := func(p *pairs) float64 { return float64(p.CPU.Nanoseconds()) / 1000 }
-	fmt.Fprintf(w, "%d\t%.0f\t%.0f\t%.2f\t%.2f\t%.2f\t%.1f\t%.1f\t%.4f\t%.1f\t\n", callers,
+	fmt.Fprintf(w, "%d\t%.0f\t%.0f\t%.2f\t%.1f\t%.1f\t%.4f\t%.1f\t\n", callers,
 		rig.Median(rig.Of(empty, rate)), rig.Median(rig.Of(full, rate)), rig.Median(r.ratios(callers, rate)),
-		rig.Median(rig.Of(empty, p99)), rig.Median(rig.Of(full, p99)), rig.Median(rig.Of(empty, cpu)), rig.Median(rig.Of(full, cpu)),
+		rig.Median(rig.Of(empty, cpu)), rig.Median(rig.Of(full, cpu)),
 		rig.Median(rig.Of(empty, func(p *pairs) float64 { return float64(p.Syncs) / float64(p.Commands) })),
 		rig.Median(rig.Of(empty, func(p *pairs) float64 { return float64(p.Commands) / float64(p.Entries) })))
 }
+
+func latencies(p *pairs) *rig.Latencies { return p.Latencies }
 
 // ratios are of the full node to the empty one, round by round.
 func (r *report) ratios(callers int, pick func(*pairs) float64) []float64 {

@@ -89,7 +89,7 @@ func (r *report) measure(ctx context.Context, f *field, dir string, o options) e
 			return err
 		}
 		r.Flushes = append(r.Flushes, flush)
-		say("round %d of %d: the disk makes a page durable in %v, 99 of 100 in %v", n+1, o.rounds, flush.P50, flush.P99)
+		say("round %d of %d: the disk makes a page durable in: %v", n+1, o.rounds, flush)
 		// A new order each round: nobody always comes after the same neighbour.
 		for _, i := range rand.Perm(len(r.Rows)) {
 			row := r.Rows[i]
@@ -100,8 +100,7 @@ func (r *report) measure(ctx context.Context, f *field, dir string, o options) e
 			if err != nil {
 				return fmt.Errorf("%s, %d workers: %w", row.Name, row.Workers, err)
 			}
-			say("round %d of %d: %-28s %2d workers: %6.0f tx/s, p50 %v, p99 %v", n+1, o.rounds, row.Name, row.Workers, m.PerSecond,
-				m.P50.Round(10*time.Microsecond), m.P99.Round(10*time.Microsecond))
+			say("round %d of %d: %-28s %2d workers: %6.0f tx/s, %v", n+1, o.rounds, row.Name, row.Workers, m.PerSecond, m.Latencies)
 			row.Rounds = append(row.Rounds, m)
 		}
 	}

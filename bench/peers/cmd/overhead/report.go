@@ -19,9 +19,9 @@ const (
 
 // report is everything that one run has found out.
 type report struct {
-	Condition rig.Condition `json:"condition"`
-	Flushes   []rig.Flush   `json:"flushes"` // of the disk, at the beginning of each round
-	Rows      []*row        `json:"rows"`
+	Condition rig.Condition    `json:"condition"`
+	Flushes   []*rig.Latencies `json:"flushes"` // of the disk, at the beginning of each round
+	Rows      []*row           `json:"rows"`
 	// Moved is how many transactions each party's two databases agree on afterwards.
 	Moved []string `json:"moved"`
 }
@@ -57,12 +57,10 @@ func (r *report) print(w io.Writer, format string) error {
 	if err := r.Condition.Print(w); err != nil {
 		return err
 	}
-	p50 := rig.Median(rig.Of(r.Flushes, func(f rig.Flush) time.Duration { return f.P50 }))
-	p99 := rig.Median(rig.Of(r.Flushes, func(f rig.Flush) time.Duration { return f.P99 }))
-	fmt.Fprintf(w, "PostgreSQL and MariaDB with default durability; the disk makes a page durable in %.2f ms, 99 of 100 in %.2f ms\nmedians of %d rounds; ×: of the same round, with least and most\n\n",
-		ms(p50), ms(p99), len(r.Flushes))
+	fmt.Fprintf(w, "PostgreSQL and MariaDB with default durability; the disk makes a page durable in: %v\nmedians of %d rounds, latencies of all of them together; ×: of the same round, with least and most\n\n",
+		rig.Merged(r.Flushes), len(r.Flushes))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "transactions\tworkers\ttx/s\tp50 ms\tp99 ms\t× p50\t\t× tx/s\tCPU µs/tx: client\tcoordinator\tPostgreSQL\tMariaDB\t× CPU\t")
+	fmt.Fprintln(t, "transactions\tworkers\ttx/s\t"+rig.LatencyColumns+"\t× p50\t\t× tx/s\tCPU µs/tx: client\tcoordinator\tPostgreSQL\tMariaDB\t× CPU\t")
 	for _, row := range r.Rows {
 		r.line(t, row)
 	}
@@ -83,7 +81,7 @@ func (r *report) print(w io.Writer, format string) error {
 
 func (r *report) line(w io.Writer, row *row) {
 	median := func(pick func(round) float64) float64 { return rig.Median(rig.Of(row.Rounds, pick)) }
-	fmt.Fprintf(w, "%s\t%d\t%.0f\t%.2f\t%.2f\t", row.Name, row.Workers, median(rate), median(p50), median(p99))
+	fmt.Fprintf(w, "%s\t%d\t%.0f\t%s\t", row.Name, row.Workers, median(rate), rig.Merged(rig.Of(row.Rounds, latencies)).Columns())
 	if times := r.ratios(row, p50); times != nil {
 		fmt.Fprintf(w, "%.2f\t(%.2f to %.2f)\t%.2f\t", rig.Median(times), slices.Min(times), slices.Max(times), rig.Median(r.ratios(row, rate)))
 	} else {
@@ -137,9 +135,9 @@ func (r *report) verdict(w io.Writer) error {
 
 func rate(m round) float64 { return m.PerSecond }
 
-func p50(m round) float64 { return ms(m.P50) }
+func p50(m round) float64 { return float64(m.Latencies.Percentile(50)) }
 
-func p99(m round) float64 { return ms(m.P99) }
+func latencies(m round) *rig.Latencies { return m.Latencies }
 
 func cpu(m round) float64 { return float64(m.CPU.all()) }
 

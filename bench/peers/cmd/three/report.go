@@ -17,13 +17,13 @@ import (
 
 // report is everything that one run has found out.
 type report struct {
-	Condition rig.Condition `json:"condition"`
-	Etcd      string        `json:"etcd"` // its version
-	Flush     rig.Flush     `json:"flush"`
-	Value     int           `json:"value_bytes"`
-	Rows      []*row        `json:"rows"`
-	Moved     int           `json:"leader_moved"` // rounds that were repeated since the leader changed
-	Goals     []rig.Goal    `json:"goals"`
+	Condition rig.Condition  `json:"condition"`
+	Etcd      string         `json:"etcd"` // its version
+	Flush     *rig.Latencies `json:"flush"`
+	Value     int            `json:"value_bytes"`
+	Rows      []*row         `json:"rows"`
+	Moved     int            `json:"leader_moved"` // rounds that were repeated since the leader changed
+	Goals     []rig.Goal     `json:"goals"`
 }
 
 // row is one contender in all rounds.
@@ -73,7 +73,7 @@ func (r *report) repeat(ctx context.Context, s *stage, row *row, o options, whic
 		if err != nil {
 			return err
 		}
-		say("%s: %-20s %5d callers: %7.0f pairs/s, p99 %v", which, row.Way, row.Callers, m.PerSecond, m.P99.Round(10*time.Microsecond))
+		say("%s: %-20s %5d callers: %7.0f pairs/s, %v", which, row.Way, row.Callers, m.PerSecond, m.Latencies)
 		row.Rounds = append(row.Rounds, m)
 		return nil
 	}
@@ -149,10 +149,10 @@ func (r *report) print(w io.Writer, format string) error {
 	if err := r.Condition.Print(w); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "the disk makes a page durable in %.2f ms, 99 of 100 in %.2f ms\n", ms(r.Flush.P50), ms(r.Flush.P99))
-	fmt.Fprintf(w, "etcd %s and txmgr, three nodes each; %d bytes in the first write of a pair; medians of %d rounds; %d repeated since the leader changed\n\n", cmp.Or(r.Etcd, "(not measured)"), r.Value, len(r.Rows[0].Rounds), r.Moved)
+	fmt.Fprintf(w, "the disk makes a page durable in: %v\n", r.Flush)
+	fmt.Fprintf(w, "etcd %s and txmgr, three nodes each; %d bytes in the first write of a pair; medians of %d rounds, latencies of all of them together; %d repeated since the leader changed\n\n", cmp.Or(r.Etcd, "(not measured)"), r.Value, len(r.Rows[0].Rounds), r.Moved)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "contender\tcallers\tpairs/s\tleast\tmost\t× etcd\tp50 ms\tp99 ms\tserver CPU µs/pair\tclient CPU µs/pair\tCPU, etcd's ×\tcommands/entry\t")
+	fmt.Fprintln(t, "contender\tcallers\tpairs/s\tleast\tmost\t× etcd\t"+rig.LatencyColumns+"\tserver CPU µs/pair\tclient CPU µs/pair\tCPU, etcd's ×\tcommands/entry\t")
 	for _, row := range r.Rows {
 		row.print(t, r)
 	}
@@ -180,9 +180,9 @@ func (r *row) print(w io.Writer, all *report) {
 	if c := rig.Median(rig.Of(r.Rounds, func(m measure) float64 { return m.Commands })); c > 0 {
 		packed = fmt.Sprintf("%.0f", c)
 	}
-	fmt.Fprintf(w, "%s\t%d\t%.0f\t%.0f\t%.0f\t%s\t%.2f\t%.2f\t%.1f\t%.1f\t%s\t%s\t\n",
+	fmt.Fprintf(w, "%s\t%d\t%.0f\t%.0f\t%.0f\t%s\t%s\t%.1f\t%.1f\t%s\t%s\t\n",
 		r.Way, r.Callers, rig.Median(rates), slices.Min(rates), slices.Max(rates), times,
-		median(func(m measure) time.Duration { return m.P50 }, time.Millisecond), median(func(m measure) time.Duration { return m.P99 }, time.Millisecond),
+		rig.Merged(rig.Of(r.Rounds, latencies)).Columns(),
 		median(func(m measure) time.Duration { return m.ServerCPU }, time.Microsecond), median(func(m measure) time.Duration { return m.ClientCPU }, time.Microsecond),
 		dear, packed)
 }
@@ -190,9 +190,9 @@ func (r *row) print(w io.Writer, all *report) {
 func rate(m measure) float64 { return m.PerSecond }
 
 // p99 in milliseconds.
-func p99(m measure) float64 { return ms(m.P99) }
+func p99(m measure) float64 { return float64(m.Latencies.Percentile(99)) / float64(time.Millisecond) }
+
+func latencies(m measure) *rig.Latencies { return m.Latencies }
 
 // cpu is what a pair costs both sides.
 func cpu(m measure) float64 { return float64(m.ServerCPU + m.ClientCPU) }
-
-func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

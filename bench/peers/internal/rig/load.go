@@ -5,13 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// Load is a closed loop: each of the callers makes one pair of calls after the other.
+// Load is a closed loop: each of the callers makes one pair of calls after the other. While a pair takes long, its caller
+// begins no other, so that callers who would have come meanwhile are not counted: latencies are those of the pairs that were
+// made, not corrected for coordinated omission. They compare contenders under as many callers; they do not tell what users
+// who come at a fixed rate would wait. [Sample].Silence and the maximum show the pauses.
 type Load struct {
 	Callers int
 	// Warm is how long the callers run before anything counts, and Span how long it counts then. With Until it counts until
@@ -30,9 +32,7 @@ type Sample struct {
 	Span      time.Duration `json:"span_ns"`
 	Pairs     int           `json:"pairs"` // ended within the span
 	PerSecond float64       `json:"pairs_per_second"`
-	P50       time.Duration `json:"p50_ns"` // of the pairs that began within the span
-	P99       time.Duration `json:"p99_ns"`
-	Max       time.Duration `json:"max_ns"`
+	Latencies *Latencies    `json:"latencies"` // of the pairs that began within the span
 	// Silence is the longest time within the span in which no pair of any caller ended.
 	Silence time.Duration `json:"silence_ns"`
 }
@@ -48,7 +48,8 @@ func (l Load) Run(ctx context.Context) (Sample, error) {
 		last  atomic.Int64 // the same at which a pair ended
 		quiet atomic.Int64
 		ended = make([]int, l.Callers)
-		times = make([][]time.Duration, l.Callers)
+		mu    sync.Mutex // guards took
+		took  = new(Latencies)
 	)
 	end.Store(math.MaxInt64)
 	over := func() bool { return end.Load() != math.MaxInt64 }
@@ -66,7 +67,9 @@ func (l Load) Run(ctx context.Context) (Sample, error) {
 					ended[c]++
 				}
 				if began >= l.Warm {
-					times[c] = append(times[c], now-began)
+					mu.Lock()
+					took.Record(now - began)
+					mu.Unlock()
 				}
 			}
 		})
@@ -84,7 +87,7 @@ func (l Load) Run(ctx context.Context) (Sample, error) {
 	if err := context.Cause(ctx); err != nil {
 		return Sample{}, err
 	}
-	return l.sample(time.Duration(end.Load())-l.Warm, ended, times, time.Duration(quiet.Load()))
+	return l.sample(time.Duration(end.Load())-l.Warm, ended, took, time.Duration(quiet.Load()))
 }
 
 func wait[T any](ctx context.Context, c <-chan T) {
@@ -100,18 +103,15 @@ func (l Load) read() {
 	}
 }
 
-func (l Load) sample(span time.Duration, ended []int, times [][]time.Duration, quiet time.Duration) (Sample, error) {
-	s := Sample{Callers: l.Callers, Span: span, Silence: quiet}
+func (l Load) sample(span time.Duration, ended []int, took *Latencies, quiet time.Duration) (Sample, error) {
+	s := Sample{Callers: l.Callers, Span: span, Latencies: took, Silence: quiet}
 	for _, n := range ended {
 		s.Pairs += n
 	}
-	all := slices.Concat(times...)
-	if s.Pairs == 0 || len(all) == 0 {
+	if s.Pairs == 0 || took.Count() == 0 {
 		return s, errors.New("no pair ended in time: the span is too short for this machine")
 	}
-	slices.Sort(all)
 	s.PerSecond = float64(s.Pairs) / span.Seconds()
-	s.P50, s.P99, s.Max = all[len(all)/2], all[len(all)*99/100], all[len(all)-1]
 	return s, nil
 }
 
