@@ -35,6 +35,9 @@ const patience = 60 * time.Second
 //	                   variables NAME to their names there, writes files NAME.dsn,
 //	                   and lets the mariadb client find the server
 //	mailer [FLAGS]     starts examples/mailer and sets MAILER_URL
+//	storm N TIMEOUT PARTICIPANT...
+//	                   begins N transactions that expire together, TIMEOUT from now, and
+//	                   waits until recovery has ended all of their branches
 //	serverlog FILE     writes what the coordinator has logged
 //	spoil FILE         overwrites the middle of a file with noise
 //	ports NAME...      sets variables to ports that are free
@@ -70,6 +73,7 @@ func TestScripts(t *testing.T) {
 			"mailer":     cmdMailer(mailer),
 			"serverlog":  cmdServerLog,
 			"hangup":     cmdHangup,
+			"storm":      cmdStorm,
 		},
 	})
 }
