@@ -24,7 +24,7 @@ func TestDefaults(t *testing.T) {
 		BackoffBase: 100 * time.Millisecond, BackoffMax: 30 * time.Second, BreakerAfter: 5, BreakerMax: 5 * time.Second,
 		SweepLimit: 1000, Grace: time.Second, SweepEvery: DefaultSweepEvery,
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(Choice{})); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	off := Config{Grace: -1, SweepEvery: -1, MaxPerParticipant: adaptive.MaxLimit + 1, Start: adaptive.MaxLimit + 1}.withDefaults()

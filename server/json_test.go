@@ -50,13 +50,13 @@ func TestStoryWithCurl(t *testing.T) {
 		{"ParticipantService/Test", `{"name":"shop"}`, `{}`},
 		{"ParticipantService/Remove", `{"name":"bank"}`, `{}`},
 		{"ParticipantService/Remove", `{"name":"stock"}`, `{}`},
-		{"ParticipantService/List", `{}`, `{"participants":[{"name":"shop","kind":"web","settings":{"url":"http://127.0.0.1:1/"},"coordinator_prepares":true,"healthy":true,"last_error":"","next_try_in":"","queued":0,"running":0,"probe_took":"","limit":4,"throughput":0,"mean":"","p99":"","raised":1,"lowered":0}]}`},
-		{"ParticipantService/Pools", `{"participant":"shop"}`, `{"pools":[{"participant":"shop","limit":4,"running":0,"queued":0,"throughput":12.5,"mean":"","p99":"","raised":1,"lowered":0,"decisions":[{"at":"2026-01-02T03:04:05Z","from":2,"to":4,"why":"4 completes more than 2","rate":12.5,"busy":0,"bound":0,"mean":"","p99":"","queued":0}]}]}`},
+		{"ParticipantService/List", `{}`, `{"participants":[{"name":"shop","kind":"web","settings":{"url":"http://127.0.0.1:1/"},"coordinator_prepares":true,"healthy":true,"last_error":"","next_try_in":"","queued":0,"running":0,"probe_took":"","limit":4,"throughput":0,"mean":"","p99":"","raised":1,"lowered":0,"optimizer":""}]}`},
+		{"ParticipantService/Pools", `{"participant":"shop"}`, `{"pools":[{"participant":"shop","limit":4,"running":0,"queued":0,"throughput":12.5,"mean":"","p99":"","raised":1,"lowered":0,"decisions":[{"at":"2026-01-02T03:04:05Z","from":2,"to":4,"why":"4 completes more than 2","rate":12.5,"busy":0,"bound":0,"mean":"","p99":"","queued":0}],"optimizer":""}]}`},
 		{"DoubtService/Scan", `{"apply":true}`, `{"findings":[]}`},
 		{"ClusterService/Status", `{}`, `{"cluster":"fake","node":"n1","leader":true,"leader_id":"n1","version":"test","term":3,"log_index":0,"tick":0,"interval":"100ms","uptime":"",` +
 			`"open":0,"delegated":0,"undone":0,"finished":0,"hazards":0,"committed":1,"rolled_back":2,"timed_out":0,"rolled_back_by":{"client":2},"sessions":0,"sessions_expired":0,"commands":0,"entries":0,"tick_entries":0,"syncs":0,"log_bytes":0,"incarnation":0,"held":false,` +
 			`"members":[{"id":"n1","name":"one","raft":"127.0.0.1:7461","api":"http://127.0.0.1:7460","version":"test","voter":true,"leader":true,"self":true,"heard":"1ms","behind":0}],` +
-			`"participants":[{"name":"shop","kind":"web","settings":{"url":"http://127.0.0.1:1/"},"coordinator_prepares":true,"healthy":true,"last_error":"","next_try_in":"","queued":0,"running":0,"probe_took":"","limit":4,"throughput":0,"mean":"","p99":"","raised":1,"lowered":0}]}`},
+			`"participants":[{"name":"shop","kind":"web","settings":{"url":"http://127.0.0.1:1/"},"coordinator_prepares":true,"healthy":true,"last_error":"","next_try_in":"","queued":0,"running":0,"probe_took":"","limit":4,"throughput":0,"mean":"","p99":"","raised":1,"lowered":0,"optimizer":""}]}`},
 	} {
 		a := r.curl(step.method, step.body)
 		if diff := cmp.Diff(step.want, a.body); diff != "" || a.status != http.StatusOK || a.header.Get("Content-Type") != "application/json" {

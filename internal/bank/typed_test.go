@@ -155,9 +155,10 @@ func compareTyped(e *entry, info txn.Info, there bool) string {
 }
 
 // crashed reports whether PostgreSQL could not tell any more how a branch had ended that never
-// voted, because it had crashed and recovered before it was asked.
+// voted, because it had crashed and recovered, or its standby had been promoted, before it was asked.
 func crashed(b txn.BranchInfo) bool {
-	return b.Participant == inBank && b.Hazard == txn.HazardUnknown && strings.Contains(b.Detail, "the server has recovered from a crash")
+	return b.Participant == inBank && b.Hazard == txn.HazardUnknown &&
+		(strings.Contains(b.Detail, "the server has recovered from a crash") || strings.Contains(b.Detail, "the server has failed over or been restored since"))
 }
 
 // hazardOfTyped is the hazard of a transaction that was rolled back, all but the branch
