@@ -101,6 +101,7 @@ func TestSharesAtTheLimit(t *testing.T) {
 		l.queues[Commit.class()].push(waiter{item: item{Key: Key{idOf(1), 1}, verb: Commit}})
 	}
 	a.crew.limit, b.crew.limit = 2, 1
+	a.crew.brain, b.crew.brain = &brain{choice: r.choice(a.name)}, &brain{choice: r.choice(b.name)}
 	r.calls = 3
 	r.callLocked()
 	state("one is free, and kept for the first", 1, 1)

@@ -22,7 +22,7 @@ import (
 // outcome is forgotten. Then the follower goes on: what it forwards begins nothing.
 func TestBeginThatAHaltedFollowerForwardsLate(t *testing.T) {
 	n, err := node.Open(t.Context(), node.Config{
-		DataDir: t.TempDir(), Interval: 10 * time.Millisecond, Retention: 100 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+		DataDir: t.TempDir(), Interval: 10 * time.Millisecond, Retention: 2 * time.Second, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
