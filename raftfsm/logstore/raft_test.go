@@ -252,7 +252,11 @@ func TestRaftInstalledSnapshot(t *testing.T) {
 		if err := os.MkdirAll(sub, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		n := startRaft(t, id, sub, ids, func(c *raft.Config) { c.TrailingLogs = 10 })
+		n := startRaft(t, id, sub, ids, func(c *raft.Config) {
+			c.TrailingLogs = 10
+			// Long enough that a busy machine deposes no leader in the middle of the test.
+			c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = 2*time.Second, 2*time.Second, 2*time.Second
+		})
 		nodes[id] = n
 		connect(n)
 		return n
