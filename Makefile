@@ -109,7 +109,7 @@ bench: ## benchmarks: PKG=./timeout/survival BENCH=Add COUNT=6, summed up by ben
 generate: ## the API's Go code, and the pages that the program writes
 	api/generate.sh
 	$(GO) test ./internal/archtest -run Page -update
-	$(GO) test ./internal/doctest -run ReferenceCLI -update
+	$(GO) test ./internal/doctest -run Reference -update
 
 generated: ## fails when the committed API code is not what its sources give
 	@echo '== generated code'
