@@ -13,8 +13,8 @@ import (
 func TestBacklog(t *testing.T) {
 	for _, algorithm := range []string{"M", "99P"} {
 		for _, strict := range []bool{false, true} {
-			p := &plant{users: 1 << 20, slots: 32, took: 20 * time.Millisecond, loss: 0.02}
-			o := makeSource(t, algorithm, Source{Strict: strict, Period: 500 * time.Millisecond, Max: 256})
+			p := &simService{users: 1 << 20, slots: 32, took: 20 * time.Millisecond, loss: 0.02}
+			o := makeCosta(t, algorithm, CostaConfig{Strict: strict, Period: 500 * time.Millisecond, Max: 256})
 			limit, least, most := 16, 16, 16
 			for range 60 {
 				w := p.window(limit)
@@ -42,7 +42,7 @@ func TestBacklog(t *testing.T) {
 func TestNoBacklog(t *testing.T) {
 	for _, algorithm := range []string{"M", "99P"} {
 		took := []time.Duration{90, 90, 80, 100}
-		o := makeSource(t, algorithm, Source{})
+		o := makeCosta(t, algorithm, CostaConfig{})
 		var why []string
 		limit := 11
 		for i := range took {

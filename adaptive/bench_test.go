@@ -37,7 +37,7 @@ func BenchmarkRecord(b *testing.B) {
 func BenchmarkTick(b *testing.B) {
 	p := open(b, Config{Start: 1 << 10})
 	p.stop() // its controller's place is ours
-	<-p.control.ended
+	<-p.controller.ended
 	r := rand.New(rand.NewPCG(1, 1))
 	var durations [1024]time.Duration
 	for i := range durations {
@@ -48,9 +48,9 @@ func BenchmarkTick(b *testing.B) {
 			p.times.service.Record(d)
 			p.times.sojourn.Record(d)
 		}
-		p.meter.completed += 100
-		p.meter.boundCompleted += 100
-		p.tick()
+		p.counters.completed += 100
+		p.counters.boundCompleted += 100
+		p.endWindow()
 	}
 }
 
@@ -89,7 +89,7 @@ func BenchmarkSubmit(b *testing.B) {
 	})
 	b.Run("feed", func(b *testing.B) {
 		f := &counted{task: nothing, ready: time.Now()}
-		f.pool = open(b, Config{Optimizer: Fixed(32), Feed: f})
+		f.pool = open(b, Config{Optimizer: Fixed(32), TaskSource: f})
 		b.ReportAllocs()
 		for b.Loop() {
 			f.change(1)
@@ -126,7 +126,7 @@ func (f *counted) change(by int) int {
 		return -1
 	}
 	f.left += by
-	f.pool.Offer(f.left, 0)
+	f.pool.SetReady(f.left, 0)
 	return f.left
 }
 

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// control is what the controller keeps from window to window; it belongs to its
+// controller is what the controller keeps from window to window; it belongs to its
 // goroutine, but for ended.
-type control struct {
-	ended chan struct{} // closed when the goroutine has
-	meter meter         // at the end of the last window
-	times *times        // of the last window, to be used for the next but one
+type controller struct {
+	ended    chan struct{} // closed when the goroutine has
+	counters counters      // at the end of the last window
+	times    *times        // of the last window, to be used for the next but one
 }
 
-// steer is the controller: at the end of every window it asks the optimizer.
-func (p *Pool) steer(ctx context.Context) {
-	defer close(p.control.ended)
+// controlLoop is the controller: at the end of every window it asks the optimizer.
+func (p *Pool) controlLoop(ctx context.Context) {
+	defer close(p.controller.ended)
 	ticker := time.NewTicker(p.cfg.Optimizer.Period())
 	defer ticker.Stop()
 	for {
@@ -25,14 +25,14 @@ func (p *Pool) steer(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			p.tick()
+			p.endWindow()
 		}
 	}
 }
 
-// tick ends a window. One in which the limit was changed by hand says nothing about
+// endWindow ends a window. One in which the limit was changed by hand says nothing about
 // either limit, and is not shown to the optimizer.
-func (p *Pool) tick() {
+func (p *Pool) endWindow() {
 	w, whole := p.window()
 	p.recent.add(w)
 	if whole {
@@ -42,7 +42,7 @@ func (p *Pool) tick() {
 
 // window is what has happened since the last one, and whether under one limit.
 func (p *Pool) window() (*Window, bool) {
-	c := &p.control
+	c := &p.controller
 	now := p.now()
 	c.times.service.Reset()
 	c.times.sojourn.Reset()
@@ -50,9 +50,9 @@ func (p *Pool) window() (*Window, bool) {
 	defer p.mu.Unlock()
 	p.advanceLocked(now)
 	p.times, c.times = c.times, p.times
-	m, before := p.meter, c.meter
-	c.meter = m
-	p.meter.busyMax, p.meter.waitingMax = 0, 0
+	m, before := p.counters, c.counters
+	c.counters = m
+	p.counters.busyMax, p.counters.waitingMax = 0, 0
 	w := &Window{
 		Start:          before.last,
 		End:            m.last,
@@ -70,8 +70,8 @@ func (p *Pool) window() (*Window, bool) {
 		Sojourn:        &c.times.sojourn,
 		CPU:            math.NaN(),
 	}
-	whole := !p.touched
-	p.touched = false
+	whole := !p.resizedByHand
+	p.resizedByHand = false
 	return w, whole
 }
 
@@ -102,10 +102,10 @@ func (p *Pool) decide(w *Window, d Decision) {
 	now := p.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.touched {
+	if p.resizedByHand {
 		return
 	}
-	p.past.add(Decided{
+	p.decisions.add(DecisionRecord{
 		At:       p.epoch.Add(now),
 		From:     w.Limit,
 		To:       limit,

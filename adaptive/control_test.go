@@ -152,7 +152,7 @@ func TestDecisionsAreMade(t *testing.T) {
 		<-time.After(time.Second)
 		synctest.Wait()
 		close(g.open)
-		var got []Decided
+		var got []DecisionRecord
 		for _, d := range p.Decisions() {
 			d.Why, _, _ = strings.Cut(d.Why, "\n")
 			got = append(got, d)
@@ -266,7 +266,7 @@ func TestClockReadingsOutOfOrder(t *testing.T) {
 		p.advanceLocked(-time.Hour)
 		p.advanceLocked(p.now())
 		p.advanceLocked(0)
-		if m := p.meter; m.last != time.Second || m.busy != time.Second {
+		if m := p.counters; m.last != time.Second || m.busy != time.Second {
 			t.Errorf("busy for %v until %v", m.busy, m.last)
 		}
 		p.mu.Unlock()
@@ -275,12 +275,12 @@ func TestClockReadingsOutOfOrder(t *testing.T) {
 }
 
 func TestRing(t *testing.T) {
-	var r ring
-	if d := r.last(); d != (Decided{}) || len(r.all()) != 0 {
+	var r decisionRing
+	if d := r.last(); d != (DecisionRecord{}) || len(r.all()) != 0 {
 		t.Errorf("empty: %+v", d)
 	}
 	for n := 1; n <= 3*ringSize/2; n++ {
-		r.add(Decided{To: n})
+		r.add(DecisionRecord{To: n})
 		all := r.all()
 		first := max(1, n-ringSize+1)
 		if r.last().To != n || len(all) != n-first+1 || all[0].To != first || all[len(all)-1].To != n {

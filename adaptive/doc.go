@@ -21,7 +21,7 @@
 // The limit is an integer under the mutex of the queue. A worker is a goroutine that exists only while it has something
 // to do: one is started when a task comes and fewer are running than may, and ends when nothing waits or more are
 // running than may. So a limit that is too large costs nothing while there is no load, and a smaller one interrupts
-// nobody. A pool can take its work from a [Feed], too, such as a durable log: it asks for a task when it has a worker,
+// nobody. A pool can take its work from a [TaskSource], too, such as a durable log: it asks for a task when it has a worker,
 // and is told since when the task has been ready, so that latencies include waiting wherever work waits.
 //
 // Everything is counted under that mutex, which a worker holds at the end of each task anyway, so that all figures of a
@@ -72,12 +72,12 @@
 // # Concurrency and time
 //
 // All methods of a [Pool] can be called by many goroutines. No lock is held while a task, a feed, or the optimizer
-// runs. Optimizers, histograms and [Turns] have one owner. The pool uses the monotonic clock; an optimizer knows no time
+// runs. Optimizers, histograms and [WeightedRoundRobin] have one owner. The pool uses the monotonic clock; an optimizer knows no time
 // but that of its windows.
 //
 // # What it does not do
 //
-// It does not interrupt tasks: give them a context. It does not retry, and has no priorities: a [Feed] chooses. It does
+// It does not interrupt tasks: give them a context. It does not retry, and has no priorities: a [TaskSource] chooses. It does
 // not tell tasks apart: work that needs different things belongs into different pools, each with an optimizer of its
 // own. A pool takes 115 KB, nearly all of it for histograms, which are those of HdrHistogram; [Histogram.HDR] gives them
 // to its writers.
@@ -133,7 +133,7 @@
 //	Row 15  A countdown that should clear the table is never set. It is never cleared.
 //	Row 16  The rate of "10 seconds" is that of up to the last 5. It is completions by the length of the window.
 //	Row 17  Latency is measured from the beginning of the connection. It is from submission to end; of a task behind
-//	        a [Feed], from when it was ready.
+//	        a [TaskSource], from when it was ready.
 //	Row 18  Thresholds: a fall of more than 10 %; a gain of less than 10 %, or 5 %, is none.
 //	Row 19  The first step is taken in the first window with load, which may be half of one. Strict does; else that
 //	        window is what the next is compared with.

@@ -122,7 +122,7 @@ func ExampleNewKnee() {
 }
 
 func ExampleNewThroughput() {
-	o, err := adaptive.NewThroughput(adaptive.Throughput{Source: adaptive.Source{Step: 3}})
+	o, err := adaptive.NewThroughput(adaptive.Throughput{CostaConfig: adaptive.CostaConfig{Step: 3}})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func ExampleNewThroughput() {
 }
 
 func ExampleNewMeanLatency() {
-	o, err := adaptive.NewMeanLatency(adaptive.MeanLatency{Source: adaptive.Source{Step: 3}})
+	o, err := adaptive.NewMeanLatency(adaptive.MeanLatency{CostaConfig: adaptive.CostaConfig{Step: 3}})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func ExampleNewMeanLatency() {
 }
 
 func ExampleNewP99Latency() {
-	o, err := adaptive.NewP99Latency(adaptive.P99Latency{Threshold: 0.2, Source: adaptive.Source{Step: 3, Period: time.Second}})
+	o, err := adaptive.NewP99Latency(adaptive.P99Latency{Threshold: 0.2, CostaConfig: adaptive.CostaConfig{Step: 3, Period: time.Second}})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func (b *backlog) add(ids ...int) {
 	for _, id := range ids {
 		b.work = append(b.work, order{id, time.Now()})
 	}
-	b.pool.Offer(len(b.work), 0)
+	b.pool.SetReady(len(b.work), 0)
 }
 
 // Next gives the oldest.
@@ -201,7 +201,7 @@ func (b *backlog) Next(int) (adaptive.Task, time.Time) {
 	}
 	next := b.work[0]
 	b.work = b.work[1:]
-	b.pool.Offer(len(b.work), 0)
+	b.pool.SetReady(len(b.work), 0)
 	return func() error {
 		fmt.Println("finished", next.id)
 		b.all.Done()
@@ -211,9 +211,9 @@ func (b *backlog) Next(int) (adaptive.Task, time.Time) {
 
 // A pool takes its work from where it is kept: nothing is copied into a queue before a
 // worker is free.
-func ExampleFeed() {
+func ExampleTaskSource() {
 	b := &backlog{}
-	pool, err := adaptive.New(adaptive.Config{Optimizer: adaptive.Fixed(1), Feed: b})
+	pool, err := adaptive.New(adaptive.Config{Optimizer: adaptive.Fixed(1), TaskSource: b})
 	if err != nil {
 		log.Fatal(err)
 	}

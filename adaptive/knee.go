@@ -50,15 +50,15 @@ const shortestPeriod = 20 * time.Millisecond
 const (
 	binding    = 0.6  // part of a window for which tasks must wait, so that the limit binds
 	inUse      = 0.85 // part of the limit that must be busy, so that it is used to the full
-	more       = 1.1  // times the base that must be in use of a larger limit, so that it can be judged
+	extraUse   = 1.1  // times the base that must be in use of a larger limit, so that it can be judged
 	tolerance  = 0.02 // capacity that may be given up for a smaller pool
 	growth     = 0.25 // d ln rate / d ln limit that a larger limit must show
-	leapGrowth = 0.15 // what a leap must show, far above one that was useless
+	jumpGrowth = 0.15 // what a leap must show, far above one that was useless
 
-	shortest = 1.5  // seconds of evidence that a trial needs at least, unless it is plainly worse or better
-	sure     = 0.05 // standard error of ln rate with which two windows are enough to try a larger limit
-	plain    = 0.25 // of ln rate: a difference that may be seen in two windows
-	longestT = 10.0 // seconds after which a trial ends, however close it is
+	shortestTrial   = 1.5  // seconds of evidence that a trial needs at least, unless it is plainly worse or better
+	hastyErr        = 0.05 // standard error of ln rate with which two windows are enough to try a larger limit
+	plainDifference = 0.25 // of ln rate: a difference that may be seen in two windows
+	longestTrial    = 10.0 // seconds after which a trial ends, however close it is
 )
 
 // mode is what the search is doing.
@@ -82,27 +82,27 @@ type knee struct {
 	trial trial
 	proof series // windows at base
 
-	mode    mode
-	lo, hi  int     // limits known to be inferior, and known to be useless; 0 if none is
-	best    float64 // ln of the best capacity seen in this regime; fades
-	settles float64 // still to wait after a change of the limit
-	bound   bool    // the limit was binding in the last window with evidence
-	boundT  float64 // for so long
-	proofOf bool    // proof is of windows in which the limit was binding
+	mode       mode
+	lo, hi     int     // limits known to be inferior, and known to be useless; 0 if none is
+	best       float64 // ln of the best capacity seen in this regime; fades
+	settling   float64 // still to wait after a change of the limit
+	bound      bool    // the limit was binding in the last window with evidence
+	boundFor   float64 // for so long
+	proofBound bool    // proof is of windows in which the limit was binding
 
-	service  float64 // mean time of service, smoothed
-	arrivals float64 // tasks in a second, smoothed
-	hot      bool    // the processors are used more than MaxCPU
+	service      float64 // mean time of service, smoothed
+	arrivals     float64 // tasks in a second, smoothed
+	cpuSaturated bool    // the processors are used more than MaxCPU
 
-	hold    hold
-	slack   slack
-	silence float64 // for so long nothing has completed
-	demand  float64 // tasks that ran or waited in the last window, on average
-	dead    int     // larger limits in a row at which nothing completed
-	enough  float64 // tasks at once for which hi is useless, but not for more; 0 if for any
-	patient bool    // the base is to be proven before a larger limit is tried
-	long    bool    // the last window was far too long
-	why     string
+	hold          hold
+	slack         slack
+	silentFor     float64 // for so long nothing has completed
+	demand        float64 // tasks that ran or waited in the last window, on average
+	stalledTrials int     // larger limits in a row at which nothing completed
+	uselessDemand float64 // tasks at once for which hi is useless, but not for more; 0 if for any
+	mustProve     bool    // the base is to be proven before a larger limit is tried
+	longWindow    bool    // the last window was far too long
+	why           string
 }
 
 // Period is how long a window should be.
@@ -119,14 +119,14 @@ func (k *knee) Observe(w *Window) Decision {
 	if k.limit == 0 || w.Limit != k.limit {
 		k.adopt(w.Limit)
 	}
-	if long := d > 4*k.Knee.Period.Seconds(); long != k.long {
-		if k.long = long; long {
+	if long := d > 4*k.Knee.Period.Seconds(); long != k.longWindow {
+		if k.longWindow = long; long {
 			return Decision{k.limit, k.why} // the process stood still; unless all are so long
 		}
 	}
 	k.smooth(w, d)
-	if k.settles > 0 {
-		k.settles -= d
+	if k.settling > 0 {
+		k.settling -= d
 	} else {
 		k.learn(w, d)
 	}
@@ -140,15 +140,15 @@ func (k *knee) adopt(limit int) {
 	*k = knee{
 		Knee: k.Knee, limit: limit, base: limit,
 		best:    math.Inf(-1),
-		hold:    hold{wait: k.ProbeAfter.Seconds(), up: true, doubt: 1},
+		hold:    hold{wait: k.ProbeAfter.Seconds(), probeUp: true, damping: 1},
 		slack:   slack{patience: slackPatience},
 		service: k.service, arrivals: k.arrivals,
 	}
 	if !first {
-		k.say("set to %d by someone else: searching from there", given)
+		k.explain("set to %d by someone else: searching from there", given)
 	}
 	if !first || limit != given {
-		k.settles = max(k.Knee.Period.Seconds(), k.service)
+		k.settling = max(k.Knee.Period.Seconds(), k.service)
 	}
 }
 
@@ -162,7 +162,7 @@ func (k *knee) smooth(w *Window, d float64) {
 		k.service += part * (w.Service.Mean().Seconds() - k.service)
 	}
 	k.arrivals += 0.3 * (float64(w.Arrived)/d - k.arrivals)
-	k.hot = k.MaxCPU > 0 && w.CPU >= k.MaxCPU && w.CPU <= 1
+	k.cpuSaturated = k.MaxCPU > 0 && w.CPU >= k.MaxCPU && w.CPU <= 1
 	if k.trial.limit != 0 {
 		k.trial.peak = max(k.trial.peak, w.BusyMax)
 		if bindsIn(w) { // though shares of the limit may keep workers free
@@ -191,7 +191,7 @@ func (k *knee) learn(w *Window, d float64) {
 		k.learnSlack(w, s, d)
 		return
 	}
-	if !bound && k.trial.limit == 0 && k.mode == climbing && k.proofOf && len(k.proof) > 0 && k.above() > 0 {
+	if !bound && k.trial.limit == 0 && k.mode == climbing && k.proofBound && len(k.proof) > 0 && k.above() > 0 {
 		// A burst is over, and has left too little. The next one may add to that.
 		if k.slack.abandoned += d; k.slack.abandoned <= abandonAfter {
 			return
@@ -201,20 +201,20 @@ func (k *knee) learn(w *Window, d float64) {
 	if bound && k.outgrown() {
 		return
 	}
-	if !bound || k.trial.limit != 0 && k.trial.loose {
+	if !bound || k.trial.limit != 0 && k.trial.baseUnbound {
 		// Demand that comes back counts, a backlog that drains does not.
 		s.completed, s.seconds = float64(min(w.Completed, w.Arrived)), d
 	}
-	if k.trial.limit == 0 && bound != k.proofOf {
+	if k.trial.limit == 0 && bound != k.proofBound {
 		k.proof.clear() // never mix the two kinds of evidence
-		k.proofOf = bound
+		k.proofBound = bound
 	}
 	if !bound || k.trial.limit != 0 || k.wantsMore() {
 		k.slack.abandoned = 0
 	}
 	if k.trial.limit != 0 {
 		k.trial.add(s, float64(k.trial.limit), d)
-		k.judge(shortest)
+		k.evaluate(shortestTrial)
 		return
 	}
 	k.learnBase(s, d)
@@ -226,8 +226,8 @@ func (k *knee) lengths(n float64) float64 {
 	return min(n*k.service, binding*(proofMax-1)*k.Knee.Period.Seconds())
 }
 
-// say adds to the reasons of the decision.
-func (k *knee) say(format string, args ...any) {
+// explain adds to the reasons of the decision.
+func (k *knee) explain(format string, args ...any) {
 	if k.why != "" {
 		k.why += "; "
 	}

@@ -88,7 +88,7 @@ func (s *series) forget(service float64) {
 	for _, x := range *s {
 		completed -= x.completed
 		seconds -= x.seconds
-		if n <= proofMin || completed < 30 || seconds < max(2*shortest, 3*service) {
+		if n <= proofMin || completed < 30 || seconds < max(2*shortestTrial, 3*service) {
 			break
 		}
 		n--

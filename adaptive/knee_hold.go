@@ -4,25 +4,25 @@ import "math"
 
 // hold is what is watched while the limit is left alone.
 type hold struct {
-	time float64 // of load since the hold began
-	wait float64 // until the next probe
-	up   bool    // which goes up
+	time    float64 // of load since the hold began
+	wait    float64 // until the next probe
+	probeUp bool    // which goes up
 
 	rate, service   float64   // ln rate and mean ln service as they usually are
 	windows         int       // that went into them
 	rates, services []float64 // how far the last ones were off
 	stalled         float64   // for so long nearly nothing has completed
 	alarm           alarm
-	doubt           float64 // makes the alarm less sensitive after a false one; fades
+	damping         float64 // makes the alarm less sensitive after a false one; fades
 }
 
 // alarm is a search that was begun because the work has changed.
 type alarm uint8
 
 const (
-	quiet     alarm = iota
-	lookDown        // a larger limit is no better, or out of the question
-	lookRound       // larger and smaller limits are still to be tried
+	noAlarm      alarm = iota
+	searchDown         // a larger limit is no better, or out of the question
+	searchAround       // larger and smaller limits are still to be tried
 )
 
 const (
@@ -35,10 +35,10 @@ const (
 	fading      = 60.0 // seconds in which the memory of the best capacity, and of false alarms, fades
 )
 
-// calm ends an alarm, and says how long it is until the next probe.
-func (h *hold) calm(wait float64) {
+// clearAlarm ends an alarm, and says how long it is until the next probe.
+func (h *hold) clearAlarm(wait float64) {
 	h.wait = wait
-	h.alarm = quiet
+	h.alarm = noAlarm
 }
 
 func (h *hold) forgetRecent() { h.rates, h.services = h.rates[:0], h.services[:0] }
@@ -48,11 +48,11 @@ func (k *knee) enterHold() {
 	k.mode = holding
 	k.endTrial()
 	if k.limit != k.base {
-		k.say("holding %d", k.base)
+		k.explain("holding %d", k.base)
 	}
 	k.resize(k.base)
 	h := &k.hold
-	h.time, h.windows, h.stalled, h.alarm = 0, 0, 0, quiet
+	h.time, h.windows, h.stalled, h.alarm = 0, 0, 0, noAlarm
 	h.forgetRecent()
 }
 
@@ -61,14 +61,14 @@ func (k *knee) holdOn(s sample, d float64) {
 	h := &k.hold
 	h.time += d
 	if h.windows == 0 || len(k.proof) == 1 {
-		k.expect()
+		k.setExpected()
 	}
 	if k.stalled(s, d) {
 		return
 	}
 	rate := math.Log(max(s.completed, 0.5) / s.seconds)
 	if k.changed(s, rate) {
-		k.sound()
+		k.restartSearch()
 		return
 	}
 	part := max(0.02, 1/float64(h.windows+4))
@@ -79,14 +79,14 @@ func (k *knee) holdOn(s sample, d float64) {
 	if k.best > h.rate {
 		k.best -= (k.best - h.rate) * min(1, d/fading)
 	}
-	h.doubt -= (h.doubt - 1) * min(1, d/fading)
+	h.damping -= (h.damping - 1) * min(1, d/fading)
 	if h.time >= h.wait && len(k.proof) >= 8 {
 		k.probe()
 	}
 }
 
-// expect takes from the proof what is usual.
-func (k *knee) expect() {
+// setExpected takes from the proof what is usual.
+func (k *knee) setExpected() {
 	h := &k.hold
 	h.forgetRecent()
 	h.rate = k.proof.estimate(0, 3).log
@@ -110,10 +110,10 @@ func (k *knee) changed(s sample, rate float64) bool {
 	}
 	chance := math.Sqrt(s.cv2 / max(s.completed, 1))
 	off, slower := median(h.rates), median(h.services)
-	if math.Abs(off) <= max(change, 0.1+1.2*chance)*h.doubt && math.Abs(slower) <= max(change, 0.1+0.6*chance)*h.doubt {
+	if math.Abs(off) <= max(change, 0.1+1.2*chance)*h.damping && math.Abs(slower) <= max(change, 0.1+0.6*chance)*h.damping {
 		return false
 	}
-	k.say("at %d the rate has changed by %+.0f%%, the time of service by %+.0f%%", k.base, percent(off), percent(slower))
+	k.explain("at %d the rate has changed by %+.0f%%, the time of service by %+.0f%%", k.base, percent(off), percent(slower))
 	return true
 }
 
@@ -126,10 +126,10 @@ func (k *knee) recent() int {
 
 func last(values []float64, n int) []float64 { return values[max(0, len(values)-n):] }
 
-// sound forgets what was known of the old regime, and tries one limit on either
+// restartSearch forgets what was known of the old regime, and tries one limit on either
 // side.
-func (k *knee) sound() {
-	k.hi, k.lo, k.dead = 0, 0, 0
+func (k *knee) restartSearch() {
+	k.hi, k.lo, k.stalledTrials = 0, 0, 0
 	k.best = math.Inf(-1)
 	k.hold.wait = k.ProbeAfter.Seconds()
 	k.hold.forgetRecent()
@@ -138,7 +138,7 @@ func (k *knee) sound() {
 		k.tryLower()
 		return
 	}
-	k.hold.alarm, k.mode = lookRound, probingUp
+	k.hold.alarm, k.mode = searchAround, probingUp
 	if !k.try(max(int(math.Ceil(alarmRatio*float64(k.base))), k.base+2), "the best limit may be another") {
 		k.tryLower() // what is at Max, or hot, has only one side
 	}
@@ -146,7 +146,7 @@ func (k *knee) sound() {
 
 // tryLower is the second half of an alarm.
 func (k *knee) tryLower() {
-	k.hold.alarm, k.mode = lookDown, probingDown
+	k.hold.alarm, k.mode = searchDown, probingDown
 	if c := int(float64(k.base) / alarmRatio); c < k.Min || !k.try(c, "the best limit may be another") {
 		k.enterHold()
 	}
@@ -156,40 +156,40 @@ func (k *knee) tryLower() {
 func (k *knee) probe() {
 	h := &k.hold
 	if !k.bound {
-		h.up = false
+		h.probeUp = false
 	}
 	for range 2 { // at Min, at Max, and when hot, there is only one side
 		c := int(math.Ceil(float64(k.base) * probeRatio))
 		k.mode = probingUp
-		if !h.up {
+		if !h.probeUp {
 			c = int(float64(k.base) / probeRatio)
 			k.mode = probingDown
 		}
-		if (k.bound || !h.up) && k.try(c, "looking whether it is better by now") {
+		if (k.bound || !h.probeUp) && k.try(c, "looking whether it is better by now") {
 			return
 		}
-		h.up = !h.up
+		h.probeUp = !h.probeUp
 	}
 	k.mode = holding
 	h.time = 0
 }
 
-// probed ends a probe that changed nothing.
-func (k *knee) probed() {
+// probeFailed ends a probe that changed nothing.
+func (k *knee) probeFailed() {
 	h := &k.hold
 	switch h.alarm {
-	case lookRound:
+	case searchAround:
 		k.tryLower()
 		if k.trial.limit != 0 {
 			return
 		}
 		fallthrough
-	case lookDown:
-		h.alarm = quiet
-		h.doubt = min(h.doubt*1.5, 4)
+	case searchDown:
+		h.alarm = noAlarm
+		h.damping = min(h.damping*1.5, 4)
 	default:
 		h.wait = min(2*h.wait, 16*k.ProbeAfter.Seconds())
-		h.up = !h.up
+		h.probeUp = !h.probeUp
 	}
 	k.enterHold()
 }

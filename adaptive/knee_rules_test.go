@@ -28,7 +28,7 @@ func TestWantedGain(t *testing.T) {
 		{"a little less, where demand fits", 10, 8, true, false, none, 0.02},
 	} {
 		k := &knee{base: c.base, best: c.best}
-		k.trial.limit, k.trial.loose, k.trial.leap = c.limit, c.loose, c.leap
+		k.trial.limit, k.trial.baseUnbound, k.trial.jump = c.limit, c.loose, c.leap
 		k.trial.add(sample{1, 1, 1, 0}, float64(c.limit), 1)
 		if got := k.wanted(5); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%s: %v, not %v", c.name, got, c.want)
@@ -123,17 +123,17 @@ func TestWhatIsKeptOfTheBase(t *testing.T) {
 
 // Evidence of a limit that binds is not mixed with that of one that is merely full.
 func TestEvidenceIsNotMixed(t *testing.T) {
-	p := &plant{users: 40, slots: 8, took: 20 * time.Millisecond}
+	p := &simService{users: 40, slots: 8, took: 20 * time.Millisecond}
 	k := kneeOf(t, Knee{Max: 8})
 	k.Observe(p.window(8))
 	k.Observe(p.window(8))
-	if len(k.proof) != 2 || !k.proofOf {
+	if len(k.proof) != 2 || !k.proofBound {
 		t.Fatalf("%d windows that bind", len(k.proof))
 	}
 	p.users = 8 // as many as there are workers
 	k.Observe(p.window(8))
-	if len(k.proof) != 1 || k.proofOf {
-		t.Errorf("%d windows, bound %v", len(k.proof), k.proofOf)
+	if len(k.proof) != 1 || k.proofBound {
+		t.Errorf("%d windows, bound %v", len(k.proof), k.proofBound)
 	}
 }
 
@@ -161,9 +161,9 @@ func TestBacklogDoesNotCountForALooseTrial(t *testing.T) {
 	for _, loose := range []bool{true, false} {
 		k := kneeOf(t, Knee{})
 		k.adopt(10)
-		k.trial = trial{limit: 20, loose: loose}
+		k.trial = trial{limit: 20, baseUnbound: loose}
 		k.limit = 20
-		p := &plant{users: 100, slots: 50, took: 20 * time.Millisecond}
+		p := &simService{users: 100, slots: 50, took: 20 * time.Millisecond}
 		w := p.window(20)
 		w.Arrived = 3
 		k.learn(w, w.Length().Seconds())
@@ -179,17 +179,17 @@ func TestBacklogDoesNotCountForALooseTrial(t *testing.T) {
 
 // An alarm ends with the hold that it interrupted: what comes later is a probe again.
 func TestAlarmEnds(t *testing.T) {
-	p := &plant{users: 100, slots: 20, took: 20 * time.Millisecond, cpu: 1}
+	p := &simService{users: 100, slots: 20, took: 20 * time.Millisecond, cpu: 1}
 	k, limit := settledKnee(t, p, Knee{})
-	k.hold.alarm = lookDown
+	k.hold.alarm = searchDown
 	k.enterHold()
-	if k.hold.alarm != quiet {
+	if k.hold.alarm != noAlarm {
 		t.Error("the alarm goes on")
 	}
-	k.MaxCPU, k.hot = 0.9, true // a larger one is out of the question
-	k.Min = limit               // and so is a smaller one
-	k.sound()
-	if k.mode != holding || k.hold.alarm != quiet || k.limit != limit {
+	k.MaxCPU, k.cpuSaturated = 0.9, true // a larger one is out of the question
+	k.Min = limit                        // and so is a smaller one
+	k.restartSearch()
+	if k.mode != holding || k.hold.alarm != noAlarm || k.limit != limit {
 		t.Errorf("mode %v, alarm %v, limit %d", k.mode, k.hold.alarm, k.limit)
 	}
 }
@@ -214,7 +214,7 @@ func TestPatienceGrows(t *testing.T) {
 // does not show at once that it is better, the first one is proven after all, once.
 func TestTheFirstProofMayWait(t *testing.T) {
 	k := kneeOf(t, Knee{Max: 16})
-	p := &plant{users: 400, slots: 12, took: 10 * time.Millisecond}
+	p := &simService{users: 400, slots: 12, took: 10 * time.Millisecond}
 	var at []int
 	limit := 10
 	for range 10 {
@@ -222,7 +222,7 @@ func TestTheFirstProofMayWait(t *testing.T) {
 		at = append(at, limit)
 	}
 	// 20 % more of 60 % more is above what is wanted, but not by so much.
-	if at[1] != 16 || at[3] != 16 || at[4] != 10 || !k.patient {
+	if at[1] != 16 || at[3] != 16 || at[4] != 10 || !k.mustProve {
 		t.Errorf("limits %v", at)
 	}
 	if back := slices.Index(at[5:], 16); back != 1 { // a second and a half of evidence, and what leaves
@@ -251,7 +251,7 @@ func TestLeapTo(t *testing.T) {
 	good := func() *knee {
 		k := kneeOf(t, Knee{})
 		k.adopt(10)
-		k.proofOf, k.bound, k.mode, k.demand = true, true, climbing, 100
+		k.proofBound, k.bound, k.mode, k.demand = true, true, climbing, 100
 		k.trial.limit = 20
 		return k
 	}
@@ -262,10 +262,10 @@ func TestLeapTo(t *testing.T) {
 	}{
 		"something":           {nil, 0.06, 40},
 		"next to nothing":     {nil, 0.05, 0},
-		"not after a leap":    {func(k *knee) { k.trial.leap = true }, 0.1, 0},
+		"not after a leap":    {func(k *knee) { k.trial.jump = true }, 0.1, 0},
 		"little to do":        {func(k *knee) { k.demand = 39 }, 0.1, 0},
 		"tasks hardly wait":   {func(k *knee) { k.bound = false }, 0.1, 0},
-		"they did not before": {func(k *knee) { k.trial.loose = true }, 0.1, 0},
+		"they did not before": {func(k *knee) { k.trial.baseUnbound = true }, 0.1, 0},
 		"a smaller step":      {func(k *knee) { k.trial.limit = 16 }, 0.1, 0},
 		"a probe":             {func(k *knee) { k.trial.limit, k.mode = 13, probingUp }, 0.03, 40},
 		"a smaller limit":     {func(k *knee) { k.trial.limit, k.mode = 8, probingDown }, 0.1, 0},
@@ -275,10 +275,10 @@ func TestLeapTo(t *testing.T) {
 		if c.change != nil {
 			c.change(k)
 		}
-		if got := k.leapTo(false, c.gain); got != c.want {
+		if got := k.jumpTo(false, c.gain); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
-		if k.leapTo(true, c.gain) != 0 {
+		if k.jumpTo(true, c.gain) != 0 {
 			t.Errorf("%s: after a limit that is better", name)
 		}
 	}
@@ -290,8 +290,8 @@ func TestLeap(t *testing.T) {
 	for _, accept := range []bool{true, false} {
 		k := kneeOf(t, Knee{})
 		k.adopt(10)
-		k.proofOf, k.bound, k.hi = true, true, 20
-		k.trial = trial{limit: 40, leap: true, peak: 40}
+		k.proofBound, k.bound, k.hi = true, true, 20
+		k.trial = trial{limit: 40, jump: true, peak: 40}
 		k.conclude(accept, 0.3, 0.04)
 		if base := map[bool]int{true: 40, false: 10}[accept]; k.base != base {
 			t.Errorf("accepted %v: base %d", accept, k.base)
@@ -319,8 +319,8 @@ func TestInferior(t *testing.T) {
 		{"what demand was, not what could be", 16, 32, math.Log(2), true, 16},
 	} {
 		k := &knee{bound: true}
-		k.trial.loose = c.loose
-		if got := k.inferior(c.small, c.large, c.gain); got != c.want {
+		k.trial.baseUnbound = c.loose
+		if got := k.dominated(c.small, c.large, c.gain); got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
 		}
 	}
@@ -330,7 +330,7 @@ func TestInferior(t *testing.T) {
 func TestProofOfSlowTasks(t *testing.T) {
 	k := kneeOf(t, Knee{})
 	k.adopt(10)
-	k.service, k.proofOf, k.bound = 20, true, true
+	k.service, k.proofBound, k.bound = 20, true, true
 	k.trial = trial{limit: 20, peak: 20}
 	for range 200 {
 		k.trial.add(sample{0.25, 0.5, 1, 0}, 20, 0.5)
@@ -364,12 +364,12 @@ func TestHastyTrial(t *testing.T) {
 	} {
 		k := kneeOf(t, Knee{})
 		k.adopt(10)
-		k.limit, k.proofOf, k.bound, k.mode, k.demand = 20, true, true, climbing, 100
+		k.limit, k.proofBound, k.bound, k.mode, k.demand = 20, true, true, climbing, 100
 		k.proof = c.base
 		k.trial = trial{limit: 20, hasty: true, series: c.trial, workers: 40, seconds: 2}
-		k.judge(shortest)
-		if k.trial.limit != c.limit || k.patient != c.patient {
-			t.Errorf("%s: then %d, patient %v", name, k.trial.limit, k.patient)
+		k.evaluate(shortestTrial)
+		if k.trial.limit != c.limit || k.mustProve != c.patient {
+			t.Errorf("%s: then %d, patient %v", name, k.trial.limit, k.mustProve)
 		}
 	}
 }
@@ -393,7 +393,7 @@ func TestUseless(t *testing.T) {
 		{"what demand was, not what could be", 16, 32, 0, 0.035, true, 32},
 	} {
 		k := &knee{bound: true}
-		k.trial.loose = c.loose
+		k.trial.baseUnbound = c.loose
 		if got := k.useless(c.small, c.large, c.gain, c.err); got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
 		}

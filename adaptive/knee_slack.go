@@ -9,15 +9,15 @@ const (
 
 // slack is what is known of demand while the limit does not bind.
 type slack struct {
-	time      float64 // for so long the limit has not been needed
-	patience  float64 // for so long it need not be
-	abandoned float64 // for so long a trial, or a proof that waits, has learnt nothing
-	proven    int     // the limit before it followed demand, 0 if it did not
-	useless   int     // what was known to be useless above that, 0 if nothing was
-	enough    float64 // as knee.enough, of that
-	resumed   int     // searches in a row that went on after a trial without load
-	peaks     []int   // most busy workers of the last windows
-	busy      []float64
+	time          float64 // for so long the limit has not been needed
+	patience      float64 // for so long it need not be
+	abandoned     float64 // for so long a trial, or a proof that waits, has learnt nothing
+	proven        int     // the limit before it followed demand, 0 if it did not
+	useless       int     // what was known to be useless above that, 0 if nothing was
+	uselessDemand float64 // as knee.enough, of that
+	resumed       int     // searches in a row that went on after a trial without load
+	peaks         []int   // most busy workers of the last windows
+	busy          []float64
 }
 
 func (s *slack) note(w *Window) {
@@ -53,8 +53,8 @@ func (k *knee) restore() bool {
 	if proven <= k.base {
 		return false
 	}
-	k.say("tasks wait again: back to %d", proven)
-	k.base, k.hi, k.enough = proven, s.useless, s.enough
+	k.explain("tasks wait again: back to %d", proven)
+	k.base, k.hi, k.uselessDemand = proven, s.useless, s.uselessDemand
 	s.patience = min(2*s.patience, slackMost)
 	k.proof.clear()
 	k.enterHold()
@@ -64,10 +64,10 @@ func (k *knee) restore() bool {
 // outgrown ends the trial of a smaller limit that was to fit a demand which is far larger
 // by now.
 func (k *knee) outgrown() bool {
-	if limit := k.trial.limit; limit == 0 || limit >= k.base || !k.trial.loose || k.demand <= 1.25*float64(k.base) {
+	if limit := k.trial.limit; limit == 0 || limit >= k.base || !k.trial.baseUnbound || k.demand <= 1.25*float64(k.base) {
 		return false
 	}
-	k.say("back to %d: there is more to do", k.base)
+	k.explain("back to %d: there is more to do", k.base)
 	k.endTrial()
 	k.resize(k.base)
 	k.mode = climbing
@@ -81,11 +81,11 @@ func (k *knee) learnSlack(w *Window, s sample, d float64) {
 	sl := &k.slack
 	busy := w.Busy()
 	switch {
-	case k.trial.limit > k.base && busy >= more*float64(k.base):
+	case k.trial.limit > k.base && busy >= extraUse*float64(k.base):
 		s.completed, s.seconds = float64(w.Completed), d
 		k.trial.add(s, busy, d)
 		k.bound = false // what is found is what demand is
-		k.judge(4 * shortest)
+		k.evaluate(4 * shortestTrial)
 	case k.trial.limit != 0:
 		if sl.abandoned += d; sl.abandoned > abandonAfter {
 			sl.abandoned = 0
@@ -105,11 +105,11 @@ func (k *knee) learnSlack(w *Window, s sample, d float64) {
 // a larger limit offers, that is useless until there is more: else it would be tried again
 // in the next window in which the base binds, for ever.
 func (k *knee) abandon() {
-	limit, leap := k.trial.limit, k.trial.leap
+	limit, jump := k.trial.limit, k.trial.jump
 	peak, _ := k.slack.demand()
 	k.endTrial()
 	if limit < k.base || peak < k.base {
-		k.say("no load to judge %d by", limit)
+		k.explain("no load to judge %d by", limit)
 		if k.mode <= shrinking && k.slack.resumed < 3 {
 			k.slack.resumed++
 			k.resize(k.base) // the search goes on when there is load
@@ -118,12 +118,12 @@ func (k *knee) abandon() {
 		k.enterHold()
 		return
 	}
-	k.say("%d is not needed: %d are nearly enough", limit, k.base)
-	if !leap { // what was found before a leap stays useless
-		k.hi, k.enough = limit, max(k.demand, float64(k.base))
+	k.explain("%d is not needed: %d are nearly enough", limit, k.base)
+	if !jump { // what was found before a leap stays useless
+		k.hi, k.uselessDemand = limit, max(k.demand, float64(k.base))
 	}
 	if k.mode != climbing {
-		k.probed()
+		k.probeFailed()
 		return
 	}
 	k.mode = shrinking
@@ -137,8 +137,8 @@ func (k *knee) trim() {
 	if !steady || float64(peak) >= 0.8*float64(k.base) || peak < k.Min {
 		return
 	}
-	k.say("no more than %d of %d are in use", peak, k.base)
-	k.slack.proven, k.slack.useless, k.slack.enough = k.base, k.hi, k.enough
+	k.explain("no more than %d of %d are in use", peak, k.base)
+	k.slack.proven, k.slack.useless, k.slack.uselessDemand = k.base, k.hi, k.uselessDemand
 	k.base = peak
 	k.proof.clear()
 	k.hi, k.lo = 0, 0

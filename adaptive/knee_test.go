@@ -13,7 +13,7 @@ func TestKneeFindsIt(t *testing.T) {
 		for _, loss := range []float64{0, 0.002} {
 			for _, start := range []int{1, 4, 300} {
 				t.Run(fmt.Sprintf("slots=%d/loss=%v/start=%d", slots, loss, start), func(t *testing.T) {
-					p := &plant{users: 400, slots: slots, took: 20 * time.Millisecond, loss: loss}
+					p := &simService{users: 400, slots: slots, took: 20 * time.Millisecond, loss: loss}
 					k := kneeOf(t, Knee{})
 					limit, reached, _ := p.run(t, k, start, 6*time.Minute)
 					enough := 0.97
@@ -36,7 +36,7 @@ func TestKneeFindsIt(t *testing.T) {
 }
 
 // settledKnee is one that holds the right limit of a plant.
-func settledKnee(t *testing.T, p *plant, cfg Knee) (*knee, int) {
+func settledKnee(t *testing.T, p *simService, cfg Knee) (*knee, int) {
 	t.Helper()
 	k := kneeOf(t, cfg)
 	limit, _, _ := p.run(t, k, 4, time.Minute)
@@ -53,7 +53,7 @@ func settledKnee(t *testing.T, p *plant, cfg Knee) (*knee, int) {
 // A pause of the process for two and a half seconds is no evidence of anything.
 func TestKneeIgnoresStalls(t *testing.T) {
 	for _, loss := range []float64{0, 0.02} {
-		p := &plant{users: 100, slots: 20, took: 20 * time.Millisecond, loss: loss}
+		p := &simService{users: 100, slots: 20, took: 20 * time.Millisecond, loss: loss}
 		k, limit := settledKnee(t, p, Knee{ProbeAfter: time.Hour})
 		for n := range 20 {
 			p.stands = true
@@ -71,7 +71,7 @@ func TestKneeIgnoresStalls(t *testing.T) {
 // TestKneeFollowsAChange that shows in what it sees at once. That more would be
 // possible than before does not show, and is found by a probe.
 func TestKneeFollowsAChange(t *testing.T) {
-	p := &plant{users: 400, slots: 50, took: 20 * time.Millisecond, loss: 0.005}
+	p := &simService{users: 400, slots: 50, took: 20 * time.Millisecond, loss: 0.005}
 	k, limit := settledKnee(t, p, Knee{})
 	for _, c := range []struct {
 		slots  int
@@ -88,7 +88,7 @@ func TestKneeFollowsAChange(t *testing.T) {
 // What was learnt outlives a quiet night: nothing is learnt from a limit that does
 // not bind.
 func TestKneeForgetsNothingInQuiet(t *testing.T) {
-	p := &plant{users: 100, slots: 20, took: 20 * time.Millisecond, loss: 0.01}
+	p := &simService{users: 100, slots: 20, took: 20 * time.Millisecond, loss: 0.01}
 	k, limit := settledKnee(t, p, Knee{ProbeAfter: time.Hour})
 	for _, users := range []int{0, 1, 3} {
 		p.users = users
@@ -104,7 +104,7 @@ func TestKneeForgetsNothingInQuiet(t *testing.T) {
 
 // TestKneeFollowsDemand down when it is steady, and takes it back at once.
 func TestKneeFollowsDemand(t *testing.T) {
-	p := &plant{users: 400, slots: 60, took: 20 * time.Millisecond, loss: 0.01}
+	p := &simService{users: 400, slots: 60, took: 20 * time.Millisecond, loss: 0.01}
 	k, proven := settledKnee(t, p, Knee{ProbeAfter: time.Hour})
 	p.users = 12
 	limit, _, _ := p.run(t, k, proven, 25*time.Second)
@@ -125,7 +125,7 @@ func TestKneeFollowsDemand(t *testing.T) {
 
 // A group that may have half of the limit needs twice the limit, and gets it.
 func TestKneeWithShares(t *testing.T) {
-	p := &plant{users: 400, slots: 20, took: 20 * time.Millisecond, loss: 0.01, share: 2}
+	p := &simService{users: 400, slots: 20, took: 20 * time.Millisecond, loss: 0.01, share: 2}
 	limit, _, _ := p.run(t, kneeOf(t, Knee{}), 2, 2*time.Minute)
 	if limit < 38 || limit > 50 {
 		t.Errorf("limit %d, of which half is for 20 slots", limit)
@@ -133,7 +133,7 @@ func TestKneeWithShares(t *testing.T) {
 }
 
 func TestKneeStaysInItsLimits(t *testing.T) {
-	p := &plant{users: 400, slots: 100, took: 20 * time.Millisecond}
+	p := &simService{users: 400, slots: 100, took: 20 * time.Millisecond}
 	if limit, _, _ := p.run(t, kneeOf(t, Knee{Max: 30}), 4, time.Minute); limit != 30 {
 		t.Errorf("limit %d, at most 30", limit)
 	}
@@ -152,7 +152,7 @@ func TestKneeHeedsTheProcessors(t *testing.T) {
 		cpu   float64
 		grows bool
 	}{{0.5, true}, {nan, true}, {inf, true}, {-1, true}, {0.95, false}, {1, false}} {
-		p := &plant{users: 100, slots: 50, took: 20 * time.Millisecond, cpu: c.cpu}
+		p := &simService{users: 100, slots: 50, took: 20 * time.Millisecond, cpu: c.cpu}
 		limit, _, _ := p.run(t, kneeOf(t, Knee{MaxCPU: 0.9}), 10, 5*time.Minute)
 		if grew := limit > 10; grew != c.grows {
 			t.Errorf("processors used to %v: limit from 10 to %d", c.cpu, limit)
@@ -161,7 +161,7 @@ func TestKneeHeedsTheProcessors(t *testing.T) {
 }
 
 func TestKneeGoesOnFromAnothersLimit(t *testing.T) {
-	p := &plant{users: 100, slots: 20, took: 20 * time.Millisecond, loss: 0.01}
+	p := &simService{users: 100, slots: 20, took: 20 * time.Millisecond, loss: 0.01}
 	k, _ := settledKnee(t, p, Knee{})
 	d := k.Observe(p.window(60))
 	if d.Limit != 60 || !strings.Contains(d.Why, "by someone else") {
@@ -174,7 +174,7 @@ func TestKneeGoesOnFromAnothersLimit(t *testing.T) {
 
 // TestKneeSaysWhy: what a person reads names the numbers that it was about.
 func TestKneeSaysWhy(t *testing.T) {
-	p := &plant{users: 100, slots: 8, took: 20 * time.Millisecond}
+	p := &simService{users: 100, slots: 8, took: 20 * time.Millisecond}
 	k := kneeOf(t, Knee{})
 	limit := 4
 	var said []string

@@ -8,22 +8,22 @@ import (
 // NewMeanLatency makes the source's optimizer of the mean latency. It wraps
 // [ErrConfig] if a limit makes no sense.
 func NewMeanLatency(cfg MeanLatency) (Optimizer, error) {
-	return newLatency(cfg.Source, cfg.Threshold, "mean latency", (*Histogram).Mean)
+	return newLatency(cfg.CostaConfig, cfg.Threshold, "mean latency", (*Histogram).Mean)
 }
 
 // NewP99Latency makes the source's optimizer of the 99th percentile of latencies.
 // It wraps [ErrConfig] if a limit makes no sense.
 func NewP99Latency(cfg P99Latency) (Optimizer, error) {
 	p99 := func(h *Histogram) time.Duration { return h.Quantile(0.99) }
-	return newLatency(cfg.Source, cfg.Threshold, "the 99th percentile of latencies", p99)
+	return newLatency(cfg.CostaConfig, cfg.Threshold, "the 99th percentile of latencies", p99)
 }
 
-func newLatency(cfg Source, threshold float64, name string, metric func(*Histogram) time.Duration) (Optimizer, error) {
+func newLatency(cfg CostaConfig, threshold float64, name string, metric func(*Histogram) time.Duration) (Optimizer, error) {
 	source, err := cfg.withDefaults(&threshold, 0.05)
 	if err != nil {
 		return nil, err
 	}
-	return &latency{cycle: cycle{Source: source}, threshold: threshold, name: name, metric: metric}, nil
+	return &latency{cycle: cycle{CostaConfig: source}, threshold: threshold, name: name, metric: metric}, nil
 }
 
 type latency struct {
@@ -91,7 +91,7 @@ func (o *latency) Observe(w *Window) Decision {
 	case incCheck:
 		next = dec
 		if o.up.open() {
-			o.judge(&d, &o.up, o.shrink(d.Limit), better, gain)
+			o.evaluate(&d, &o.up, o.shrink(d.Limit), better, gain)
 		}
 	case dec:
 		next = decCheck
@@ -100,7 +100,7 @@ func (o *latency) Observe(w *Window) Decision {
 		}
 	case decCheck:
 		if o.down.open() {
-			o.judge(&d, &o.down, o.grow(d.Limit), better, gain)
+			o.evaluate(&d, &o.down, o.grow(d.Limit), better, gain)
 		}
 	}
 	o.before = now

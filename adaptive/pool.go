@@ -30,8 +30,8 @@ type Config struct {
 	Start int
 	// Queue is how many tasks may wait for a worker. Defaults to 4096.
 	Queue int
-	// Feed, if any, has tasks of its own; see there. Defaults to none.
-	Feed Feed
+	// TaskSource, if any, has tasks of its own; see there. Defaults to none.
+	TaskSource TaskSource
 	// OnError takes the errors of the tasks that nobody waits for, a [*PanicError]
 	// among them. It runs on the worker, which does nothing else meanwhile, and may
 	// be called many times at once. Defaults to nothing: they are counted.
@@ -45,27 +45,27 @@ type Config struct {
 // workers when it has no tasks. All methods are safe for concurrent use. Close ends
 // it; a pool that is not closed keeps one goroutine.
 type Pool struct {
-	cfg     Config
-	epoch   time.Time
-	control control
-	recent  recent
-	stop    context.CancelFunc
-	drained chan struct{} // closed when the last task has ended after Close
+	cfg        Config
+	epoch      time.Time
+	controller controller
+	recent     recent
+	stop       context.CancelFunc
+	drained    chan struct{} // closed when the last task has ended after Close
 
-	mu      sync.Mutex // guards what follows
-	limit   int
-	running int   // workers, each with a task or about to ask the feed for one
-	asking  int   // those that ask
-	queue   line  // accepted tasks
-	blocked line  // tasks of submitters who wait for a place in the queue
-	free    *job  // to be used again
-	spare   int   // how many of them
-	offer   offer // what the feed has
-	meter   meter
-	times   *times // of the tasks that completed in this window
-	closed  bool
-	touched bool // the limit was changed by hand since the last window
-	past    ring // decisions
+	mu            sync.Mutex // guards what follows
+	limit         int
+	running       int         // workers, each with a task or about to ask the feed for one
+	asking        int         // those that ask
+	queue         jobQueue    // accepted tasks
+	blocked       jobQueue    // tasks of submitters who wait for a place in the queue
+	free          *job        // to be used again
+	spare         int         // how many of them
+	source        sourceState // what the feed has
+	counters      counters
+	times         *times // of the tasks that completed in this window
+	closed        bool
+	resizedByHand bool         // the limit was changed by hand since the last window
+	decisions     decisionRing // decisions
 }
 
 // New makes a pool and starts its controller. It wraps [ErrConfig] if the
@@ -103,8 +103,8 @@ func New(cfg Config) (*Pool, error) {
 		times:   new(times),
 	}
 	p.recent.now, p.recent.before = newSpan(), newSpan()
-	p.control.ended, p.control.times = make(chan struct{}), new(times)
-	go p.steer(ctx)
+	p.controller.ended, p.controller.times = make(chan struct{}), new(times)
+	go p.controlLoop(ctx)
 	return p, nil
 }
 
@@ -129,9 +129,9 @@ func (p *Pool) Resize(limit int) error {
 	now := p.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.touched = true // a window of two limits says nothing about either
+	p.resizedByHand = true // a window of two limits says nothing about either
 	if limit != p.limit {
-		p.past.add(Decided{At: p.epoch.Add(now), From: p.limit, To: limit, Why: "set by hand"})
+		p.decisions.add(DecisionRecord{At: p.epoch.Add(now), From: p.limit, To: limit, Why: "set by hand"})
 		p.setLimitLocked(limit, now)
 	}
 	return nil
@@ -142,7 +142,7 @@ func (p *Pool) setLimitLocked(limit int, now time.Duration) {
 	p.advanceLocked(now)
 	p.limit = limit
 	p.startLocked(now)
-	if p.cfg.Feed != nil && p.asking == 0 {
+	if p.cfg.TaskSource != nil && p.asking == 0 {
 		p.askLocked() // its shares of the limit have changed
 	}
 }
@@ -158,7 +158,7 @@ func (p *Pool) Close(ctx context.Context) error {
 	if !p.closed {
 		p.advanceLocked(p.now())
 		p.closed = true
-		p.offer.ready, p.offer.held = 0, 0
+		p.source.ready, p.source.limited = 0, 0
 		for j := p.blocked.pop(); j != nil; j = p.blocked.pop() {
 			j.refused = true
 			close(j.admitted)
@@ -167,7 +167,7 @@ func (p *Pool) Close(ctx context.Context) error {
 	}
 	p.mu.Unlock()
 	p.stop()
-	for _, end := range []<-chan struct{}{p.control.ended, p.drained} {
+	for _, end := range []<-chan struct{}{p.controller.ended, p.drained} {
 		select {
 		case <-end:
 		case <-ctx.Done():

@@ -292,7 +292,7 @@ func TestClose(t *testing.T) {
 		}
 		close(g.open)
 		closing.Wait()
-		p.Offer(1, 1) // has no effect
+		p.SetReady(1, 1) // has no effect
 		if err := p.Resize(100); err != nil {
 			t.Error(err)
 		}

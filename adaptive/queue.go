@@ -7,7 +7,7 @@ import "time"
 type job struct {
 	task       Task
 	arrived    time.Duration
-	in         *line // where it waits, if it does
+	in         *jobQueue // where it waits, if it does
 	prev, next *job
 
 	admitted chan struct{} // closed when a submitter need not wait for a place any more
@@ -16,13 +16,13 @@ type job struct {
 	err      error         // what came of it
 }
 
-// line is a queue from which any job can leave. The zero value is empty.
-type line struct {
+// jobQueue is a queue from which any job can leave. The zero value is empty.
+type jobQueue struct {
 	first, last *job
 	n           int
 }
 
-func (l *line) push(j *job) {
+func (l *jobQueue) push(j *job) {
 	j.in, j.prev, j.next = l, l.last, nil
 	if l.last == nil {
 		l.first = j
@@ -34,7 +34,7 @@ func (l *line) push(j *job) {
 }
 
 // pop takes the first job, nil if there is none.
-func (l *line) pop() *job {
+func (l *jobQueue) pop() *job {
 	j := l.first
 	if j != nil {
 		l.remove(j)
@@ -43,7 +43,7 @@ func (l *line) pop() *job {
 }
 
 // remove takes a job out; false if it is not in this line.
-func (l *line) remove(j *job) bool {
+func (l *jobQueue) remove(j *job) bool {
 	if j.in != l {
 		return false
 	}
@@ -75,12 +75,12 @@ func (p *Pool) newJobLocked(task Task, now time.Duration) *job {
 	return j
 }
 
-// spareMost is how many jobs are kept to be used again.
-const spareMost = 2 * DefaultQueue
+// maxSpare is how many jobs are kept to be used again.
+const maxSpare = 2 * DefaultQueue
 
 // recycleLocked takes back a job, unless its submitter keeps it; mu is held.
 func (p *Pool) recycleLocked(j *job) {
-	if j.done != nil || j.admitted != nil || p.spare >= spareMost {
+	if j.done != nil || j.admitted != nil || p.spare >= maxSpare {
 		return
 	}
 	*j = job{next: p.free}
@@ -101,7 +101,7 @@ func (p *Pool) takeLocked() *job {
 func (p *Pool) admitLocked() {
 	if b := p.blocked.pop(); b != nil {
 		p.queue.push(b)
-		p.meter.arrived++
+		p.counters.arrived++
 		close(b.admitted)
 	}
 }

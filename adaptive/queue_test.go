@@ -7,11 +7,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestLine against a list: jobs come, leave in turn, and leave from anywhere. None is lost,
+// TestJobQueue against a list: jobs come, leave in turn, and leave from anywhere. None is lost,
 // none is there twice.
-func TestLine(t *testing.T) {
+func TestJobQueue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var l, other line
+		var l, other jobQueue
 		var want []*job
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
 			switch rapid.IntRange(0, 3).Draw(t, "step") {

@@ -25,11 +25,11 @@ type Stats struct {
 	Mean, P99  time.Duration
 
 	// Last is the last decision, the zero value before the first.
-	Last Decided
+	Last DecisionRecord
 }
 
-// Decided is a decision that was made, with what led to it.
-type Decided struct {
+// DecisionRecord is a decision that was made, with what led to it.
+type DecisionRecord struct {
 	// At is when.
 	At time.Time
 	// From is the limit before, To after.
@@ -52,10 +52,10 @@ func (p *Pool) Stats() Stats {
 	s.Throughput, s.Mean, s.P99 = p.recent.read()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	m := &p.meter
+	m := &p.counters
 	s.Limit, s.Running, s.Waiting = p.limit, p.busyLocked(), p.waitingLocked()
 	s.Arrived, s.Completed, s.Failed, s.Panicked, s.TimedOut = m.arrived, m.completed, m.failed, m.panicked, m.timedOut
-	s.Last = p.past.last()
+	s.Last = p.decisions.last()
 	return s
 }
 
@@ -67,21 +67,21 @@ func (p *Pool) Limit() int {
 }
 
 // Decisions gives the latest decisions, at most 256, oldest first.
-func (p *Pool) Decisions() []Decided {
+func (p *Pool) Decisions() []DecisionRecord {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.past.all()
+	return p.decisions.all()
 }
 
-// ring has the latest decisions.
-type ring struct {
-	kept []Decided
+// decisionRing has the latest decisions.
+type decisionRing struct {
+	kept []DecisionRecord
 	next int // to be overwritten, when it is full
 }
 
 const ringSize = 256
 
-func (r *ring) add(d Decided) {
+func (r *decisionRing) add(d DecisionRecord) {
 	if len(r.kept) < ringSize {
 		r.kept = append(r.kept, d)
 		return
@@ -90,14 +90,14 @@ func (r *ring) add(d Decided) {
 	r.next = (r.next + 1) % ringSize
 }
 
-func (r *ring) all() []Decided {
-	all := make([]Decided, 0, len(r.kept))
+func (r *decisionRing) all() []DecisionRecord {
+	all := make([]DecisionRecord, 0, len(r.kept))
 	return append(append(all, r.kept[r.next:]...), r.kept[:r.next]...)
 }
 
-func (r *ring) last() Decided {
+func (r *decisionRing) last() DecisionRecord {
 	if len(r.kept) == 0 {
-		return Decided{}
+		return DecisionRecord{}
 	}
 	return r.kept[(r.next+len(r.kept)-1)%len(r.kept)]
 }

@@ -76,7 +76,7 @@ func (p *Pool) acceptLocked(task Task, done chan struct{}, now time.Duration) (*
 	j := p.newJobLocked(task, now)
 	j.done = done
 	p.queue.push(j)
-	p.meter.arrived++
+	p.counters.arrived++
 	p.startLocked(now)
 	return j, nil
 }

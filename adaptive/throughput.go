@@ -12,7 +12,7 @@ func NewThroughput(cfg Throughput) (Optimizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &throughput{cycle: cycle{Source: source}, threshold: cfg.Threshold}, nil
+	return &throughput{cycle: cycle{CostaConfig: source}, threshold: cfg.Threshold}, nil
 }
 
 type throughput struct {
@@ -75,7 +75,7 @@ func (o *throughput) step(d *Decision, rate float64) {
 		o.probe(d, o.grow(d.Limit))
 	case incCheck:
 		gain := (rate - o.before) / o.before
-		o.judge(d, &o.up, o.shrink(d.Limit), !(gain < o.threshold), fmt.Sprintf("throughput has changed by %+.1f%%", 100*gain))
+		o.evaluate(d, &o.up, o.shrink(d.Limit), !(gain < o.threshold), fmt.Sprintf("throughput has changed by %+.1f%%", 100*gain))
 	}
 }
 

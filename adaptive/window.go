@@ -30,7 +30,7 @@ type Window struct {
 	BoundCompleted uint64
 
 	// Service has the time from the start of each completed task to its end, Sojourn
-	// the time from its submission, or, of a task of a [Feed], from when it was ready.
+	// the time from its submission, or, of a task of a [TaskSource], from when it was ready.
 	Service, Sojourn *Histogram
 
 	// CPU is the part of its processors that the process used, from 0 to 1; NaN, or

@@ -17,7 +17,7 @@ func (p *Pool) startLocked(now time.Duration) {
 		p.running++
 		go p.work(j, now)
 	}
-	for p.asking < p.offer.ready && p.askLocked() {
+	for p.asking < p.source.ready && p.askLocked() {
 	}
 }
 
@@ -38,7 +38,7 @@ func (p *Pool) work(j *job, start time.Duration) {
 	told, left := false, false
 	defer func() {
 		if !left {
-			p.exited(j, told)
+			p.workerExited(j, told)
 		}
 	}()
 	for {
@@ -51,9 +51,9 @@ func (p *Pool) work(j *job, start time.Duration) {
 		err := run(j.task)
 		end := p.now()
 		told = true
-		p.tell(j, err)
+		p.reportResult(j, err)
 		told = false
-		next, more := p.finish(j, resultOf(err), start, end)
+		next, more := p.finishTask(j, resultOf(err), start, end)
 		if !more {
 			left = true
 			return
@@ -72,8 +72,8 @@ func run(task Task) (err error) {
 	return task()
 }
 
-// tell says what came of a task to whoever wants to know.
-func (p *Pool) tell(j *job, err error) {
+// reportResult says what came of a task to whoever wants to know.
+func (p *Pool) reportResult(j *job, err error) {
 	switch {
 	case j.done != nil:
 		j.err = err
@@ -83,9 +83,9 @@ func (p *Pool) tell(j *job, err error) {
 	}
 }
 
-// finish counts a task and gives the worker its next job, or nil if the feed is to
+// finishTask counts a task and gives the worker its next job, or nil if the feed is to
 // be asked; false if the worker is to end.
-func (p *Pool) finish(j *job, r result, start, now time.Duration) (*job, bool) {
+func (p *Pool) finishTask(j *job, r result, start, now time.Duration) (*job, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.advanceLocked(now)
@@ -99,7 +99,7 @@ func (p *Pool) finish(j *job, r result, start, now time.Duration) (*job, bool) {
 		if next := p.takeLocked(); next != nil {
 			return next, true
 		}
-		if p.asking < p.offer.ready && !p.closed {
+		if p.asking < p.source.ready && !p.closed {
 			p.asking++
 			return nil, true
 		}
@@ -109,11 +109,11 @@ func (p *Pool) finish(j *job, r result, start, now time.Duration) (*job, bool) {
 	return nil, false
 }
 
-// exited is the end of a worker whose goroutine was ended by its task, by what was told
+// workerExited is the end of a worker whose goroutine was ended by its task, by what was told
 // of it, or by the feed.
-func (p *Pool) exited(j *job, told bool) {
+func (p *Pool) workerExited(j *job, told bool) {
 	if j != nil && !told {
-		p.tell(j, ErrExited)
+		p.reportResult(j, ErrExited)
 	}
 	now := p.now()
 	p.mu.Lock()

@@ -14,11 +14,11 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// silence is how long a copy may stand still before it is given up.
-const silence = 30 * time.Second
+// stallTimeout is how long a copy may stand still before it is given up.
+const stallTimeout = 30 * time.Second
 
-// errCopy is a copy that is not what its sender says it is.
-var errCopy = errors.New("the copy is not whole")
+// errIncompleteCopy is a copy that is not what its sender says it is.
+var errIncompleteCopy = errors.New("the copy is not whole")
 
 // Backup writes a copy of the whole state to w. It lasts as long as it makes
 // progress. With [txn.AllowStale] it is what the node in use knows. Without an error w has got the whole copy, compared with the sum that
@@ -34,11 +34,11 @@ func (c *Client) Backup(ctx context.Context, w io.Writer) (txn.Backup, error) {
 		attempt, cancel := context.WithCancel(ctx)
 		defer cancel()
 		attempt, connected := traced(attempt)
-		e, n := c.at()
-		k := &copying{to: w, cancel: cancel}
+		e, n := c.currentEndpoint()
+		k := &download{to: w, cancel: cancel}
 		err := k.run(attempt, e)
-		err = c.judge(e, n, connected.Load(), err)
-		if b = k.backup; k.written > 0 && (again(err) || isLost(err)) {
+		err = c.handleTryError(e, n, connected.Load(), err)
+		if b = k.backup; k.written > 0 && (isRetryable(err) || isTransportError(err)) {
 			return &brokenCopyError{k.written, err}
 		}
 		return err
@@ -61,16 +61,16 @@ func (e *brokenCopyError) Error() string {
 	return fmt.Sprintf("the copy broke off after %d bytes: %v", e.written, e.why)
 }
 
-// copying is one attempt.
-type copying struct {
+// download is one attempt.
+type download struct {
 	to      io.Writer
 	cancel  context.CancelFunc
 	written int64
 	backup  txn.Backup
 }
 
-func (k *copying) run(ctx context.Context, e *endpoint) error {
-	idle := time.AfterFunc(silence, k.cancel)
+func (k *download) run(ctx context.Context, e *endpoint) error {
+	idle := time.AfterFunc(stallTimeout, k.cancel)
 	defer idle.Stop()
 	s, err := e.backup.Snapshot(ctx, &txmgrv1.SnapshotRequest{})
 	if err != nil {
@@ -80,10 +80,10 @@ func (k *copying) run(ctx context.Context, e *endpoint) error {
 	sum := sha256.New()
 	var end *txmgrv1.Backup
 	for s.Receive() {
-		idle.Reset(silence)
+		idle.Reset(stallTimeout)
 		m := s.Msg()
 		if end != nil {
-			return fmt.Errorf("%w: something follows its end", errCopy)
+			return fmt.Errorf("%w: something follows its end", errIncompleteCopy)
 		}
 		end = m.GetBackup()
 		_, _ = sum.Write(m.GetData()) // never fails
@@ -97,13 +97,13 @@ func (k *copying) run(ctx context.Context, e *endpoint) error {
 		return err
 	}
 	if end == nil {
-		return fmt.Errorf("%w: its end is missing", errCopy)
+		return fmt.Errorf("%w: its end is missing", errIncompleteCopy)
 	}
 	if k.backup, err = wire.ToBackup(end); err != nil {
 		return err
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); got != k.backup.SHA256 || k.written != k.backup.Bytes {
-		return fmt.Errorf("%w: %d bytes with SHA-256 %s came, %d with %s were sent", errCopy, k.written, got, k.backup.Bytes, k.backup.SHA256)
+		return fmt.Errorf("%w: %d bytes with SHA-256 %s came, %d with %s were sent", errIncompleteCopy, k.written, got, k.backup.Bytes, k.backup.SHA256)
 	}
 	return nil
 }

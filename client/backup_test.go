@@ -16,7 +16,7 @@ import (
 
 // A copy comes whole, in however many messages, from a follower too.
 func TestBackup(t *testing.T) {
-	f := newFleet(t, 2)
+	f := newTestCluster(t, 2)
 	f.leader.Store(1)
 	data := bytes.Repeat([]byte("state "), 1<<20)
 	f.SetBackup(data)
@@ -71,7 +71,7 @@ func TestBackupThatBreaksOff(t *testing.T) {
 		})
 	}
 	full := errors.New("disk full")
-	f := newFleet(t, 1)
+	f := newTestCluster(t, 1)
 	if _, err := open(t, client.Config{Address: f.address(0)}).Backup(t.Context(), failing{full}); !errors.Is(err, full) {
 		t.Errorf("%v", err)
 	}

@@ -19,11 +19,11 @@ import (
 // there and back.
 type instant struct{ *servertest.Fake }
 
-func (instant) Begin(_ context.Context, o txn.Options) (txn.Begun, error) {
-	return txn.Begun{ID: o.ID, Timeout: o.Timeout, SurvivalIndex: 301, ExpiryTick: 4711}, nil
+func (instant) Begin(_ context.Context, o txn.Options) (txn.BeginResult, error) {
+	return txn.BeginResult{ID: o.ID, Timeout: o.Timeout, SurvivalIndex: 301, ExpiryTick: 4711}, nil
 }
 
-func (instant) Commit(context.Context, txn.ID, txn.Commitment) (txn.Outcome, error) {
+func (instant) Commit(context.Context, txn.ID, txn.CommitRequest) (txn.Outcome, error) {
 	return txn.Outcome{State: txn.Committed}, nil
 }
 
@@ -61,7 +61,7 @@ func pairs(b *testing.B, m txn.Manager, callers int) {
 			for left.Add(-1) >= 0 {
 				t, err := m.Begin(ctx, txn.Options{Timeout: 30 * time.Second})
 				if err == nil {
-					_, err = m.Commit(ctx, t.ID, txn.Commitment{})
+					_, err = m.Commit(ctx, t.ID, txn.CommitRequest{})
 				}
 				if err != nil {
 					b.Error(err)

@@ -27,7 +27,7 @@ func (v *voter) Release()                                  {}
 type rolledBack struct{ participant.Participant }
 
 func (rolledBack) Rollback(context.Context, participant.Branch) (participant.Result, error) {
-	return participant.Result{Ending: participant.RolledBack}, nil
+	return participant.Result{Outcome: participant.RolledBack}, nil
 }
 
 func (rolledBack) Prepared(context.Context, string) ([]participant.Prepared, error) { return nil, nil }
@@ -55,8 +55,8 @@ func TestCauseOfATransactionThatWasEndedByHand(t *testing.T) {
 		"embedded": n, "pipe": open(t, client.Config{Address: addr}), "unary": open(t, client.Config{Address: addr, Unary: true}),
 	} {
 		err := txn.Run(t.Context(), m, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
-			for name, v := range map[string]*voter{"bank": {err: txn.ErrEndedByHand}, "shop": {vote: txn.VoteNo, err: errors.New("sold out")}} {
-				if _, err := txn.Join(ctx, tx, name, func(ctx context.Context, enlist txn.Enlister) (*voter, error) {
+			for name, v := range map[string]*voter{"bank": {err: txn.ErrEndedByApplication}, "shop": {vote: txn.VoteNo, err: errors.New("sold out")}} {
+				if _, err := txn.Join(ctx, tx, name, func(ctx context.Context, enlist txn.EnlistFunc) (*voter, error) {
 					_, err := enlist(ctx, "", nil)
 					return v, err
 				}); err != nil {
@@ -66,7 +66,7 @@ func TestCauseOfATransactionThatWasEndedByHand(t *testing.T) {
 			return nil
 		})
 		e := (*txn.Error)(nil)
-		if !errors.Is(err, txn.ErrEndedByHand) || !errors.As(err, &e) || e.Cause != txn.CauseVoteNo {
+		if !errors.Is(err, txn.ErrEndedByApplication) || !errors.As(err, &e) || e.Cause != txn.CauseVoteNo {
 			t.Errorf("%s: %v; want one that was ended by hand, with the cause of the no", way, err)
 		}
 		for _, permits := range []error{txn.ErrRolledBack, txn.ErrTimedOut, txn.ErrVotedNo, txn.ErrSessionExpired} {

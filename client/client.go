@@ -23,12 +23,12 @@ type Client struct {
 	current   atomic.Uint32 // the endpoint in use, modulo their number
 	reached   atomic.Bool   // some server has answered once
 
-	conns          *conns
+	conns          *connTracker
 	unary, streams *http.Transport
-	pipe           *pipe
-	beating        sync.WaitGroup // sessions
+	pipeline       *pipeline
+	heartbeats     sync.WaitGroup // sessions
 	mark           latestMark
-	opening        sync.Mutex // held while one is added to these, and while the client is closed: then none is
+	heartbeatsMu   sync.Mutex // held while one is added to these, and while the client is closed: then none is
 	secret         *secret
 
 	ctx   context.Context // ends with Close
@@ -46,7 +46,7 @@ type endpoint struct {
 	streams      txmgrv1connect.TransactionServiceClient
 	participants txmgrv1connect.ParticipantServiceClient
 	timeouts     txmgrv1connect.TimeoutServiceClient
-	doubts       txmgrv1connect.DoubtServiceClient
+	inDoubt      txmgrv1connect.DoubtServiceClient
 	cluster      txmgrv1connect.ClusterServiceClient
 	backup       txmgrv1connect.ClusterServiceClient // over HTTP/2
 	tokens       txmgrv1connect.TokenServiceClient
@@ -55,8 +55,8 @@ type endpoint struct {
 
 const (
 	dialTimeout = 5 * time.Second
-	// maxAnswer is the most bytes of one message from the server: a long List.
-	maxAnswer = 64 << 20
+	// maxResponseBytes is the most bytes of one message from the server: a long List.
+	maxResponseBytes = 64 << 20
 )
 
 // Dial opens a client with the defaults for addr, a URL or several separated by
@@ -83,18 +83,18 @@ func Open(cfg Config) (*Client, error) {
 	if cfg.TLS, err = cfg.tls(); err != nil {
 		return nil, err
 	}
-	secret.warn(bases)
-	conns := newConns()
+	secret.warnPlaintext(bases)
+	conns := newConnTracker()
 	c := &Client{cfg: cfg, conns: conns, unary: transport(cfg, conns, false), streams: transport(cfg, conns, true), secret: secret}
 	c.ctx, c.close = context.WithCancel(context.Background())
 	for _, base := range bases {
-		c.endpoints = append(c.endpoints, c.endpoint(base))
+		c.endpoints = append(c.endpoints, c.newEndpoint(base))
 	}
-	c.pipe = newPipe(c)
+	c.pipeline = newPipeline(c)
 	return c, nil
 }
 
-func transport(cfg Config, conns *conns, http2 bool) *http.Transport {
+func transport(cfg Config, conns *connTracker, http2 bool) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(!http2)
 	protocols.SetHTTP2(http2)
@@ -120,19 +120,19 @@ func transport(cfg Config, conns *conns, http2 bool) *http.Transport {
 	}
 }
 
-func (c *Client) endpoint(base string) *endpoint {
+func (c *Client) newEndpoint(base string) *endpoint {
 	options := []connect.ClientOption{
-		connect.WithReadMaxBytes(maxAnswer),
+		connect.WithReadMaxBytes(maxResponseBytes),
 		connect.WithAcceptCompression("gzip", nil, nil),
 	}
 	e := &endpoint{base: base}
-	unary := &http.Client{Transport: &door{c.unary, c, e, false}, CheckRedirect: nowhere}
-	streams := &http.Client{Transport: &door{frames{c.streams}, c, e, true}, CheckRedirect: nowhere}
+	unary := &http.Client{Transport: &endpointTransport{c.unary, c, e, false}, CheckRedirect: refuseRedirects}
+	streams := &http.Client{Transport: &endpointTransport{frameCoalescer{c.streams}, c, e, true}, CheckRedirect: refuseRedirects}
 	e.transactions = txmgrv1connect.NewTransactionServiceClient(unary, base, options...)
 	e.streams = txmgrv1connect.NewTransactionServiceClient(streams, base, options...)
 	e.participants = txmgrv1connect.NewParticipantServiceClient(unary, base, options...)
 	e.timeouts = txmgrv1connect.NewTimeoutServiceClient(unary, base, options...)
-	e.doubts = txmgrv1connect.NewDoubtServiceClient(unary, base, options...)
+	e.inDoubt = txmgrv1connect.NewDoubtServiceClient(unary, base, options...)
 	e.cluster = txmgrv1connect.NewClusterServiceClient(unary, base, options...)
 	e.backup = txmgrv1connect.NewClusterServiceClient(streams, base, options...)
 	e.tokens = txmgrv1connect.NewTokenServiceClient(unary, base, options...)
@@ -140,19 +140,19 @@ func (c *Client) endpoint(base string) *endpoint {
 	return e
 }
 
-// nowhere follows no redirect: no server of ours sends one, and each request shows the
+// refuseRedirects follows no redirect: no server of ours sends one, and each request shows the
 // token, to whoever it is sent.
-func nowhere(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+func refuseRedirects(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // Close ends every call that is running, and the connections. Sessions are kept alive no
 // longer: close them before, or they expire. Calls that come
 // later fail with [txn.ErrUnavailable]. It may be called again.
 func (c *Client) Close() error {
-	c.opening.Lock()
+	c.heartbeatsMu.Lock()
 	c.close()
-	c.opening.Unlock()
-	c.beating.Wait()
-	c.pipe.close()
+	c.heartbeatsMu.Unlock()
+	c.heartbeats.Wait()
+	c.pipeline.close()
 	c.conns.close()
 	c.unary.CloseIdleConnections()
 	c.streams.CloseIdleConnections()
@@ -160,9 +160,9 @@ func (c *Client) Close() error {
 }
 
 func newID() txn.ID {
-	var chance [10]byte
-	_, _ = rand.Read(chance[:]) // never fails
-	return txn.NewID(time.Now(), chance)
+	var entropy [10]byte
+	_, _ = rand.Read(entropy[:]) // never fails
+	return txn.NewID(time.Now(), entropy)
 }
 
 // newError makes what every call returns.

@@ -22,9 +22,9 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// story makes every call once or more and notes what came back. f is the fake
+// callEverything makes every call once or more and notes what came back. f is the fake
 // behind c.
-func story(ctx context.Context, c server.Coordinator, f *servertest.Fake) []any {
+func callEverything(ctx context.Context, c server.Coordinator, f *servertest.Fake) []any {
 	var notes []any
 	note := func(vs ...any) {
 		for _, v := range vs {
@@ -37,7 +37,7 @@ func story(ctx context.Context, c server.Coordinator, f *servertest.Fake) []any 
 				var is []string
 				for _, s := range []error{
 					txn.ErrInvalid, txn.ErrNotFound, txn.ErrConflict, txn.ErrNotActive, txn.ErrRolledBack, txn.ErrTimedOut,
-					txn.ErrVotedNo, txn.ErrSessionExpired, txn.ErrInDoubt, txn.ErrHazard, txn.ErrUnavailable, txn.ErrWaitTimeout,
+					txn.ErrVotedNo, txn.ErrSessionExpired, txn.ErrInDoubt, txn.ErrHeuristic, txn.ErrUnavailable, txn.ErrWaitTimeout,
 				} {
 					if errors.Is(err, s) {
 						is = append(is, s.Error())
@@ -50,7 +50,7 @@ func story(ctx context.Context, c server.Coordinator, f *servertest.Fake) []any 
 		}
 	}
 	a, b := newID(1), newID(2)
-	options := txn.Options{ID: a, Name: "order", Timeout: time.Minute, Labels: map[string]string{"shop": "7"}, Branches: []txn.Enlistment{{Participant: "bank", Payload: []byte{1}, Session: "s"}}}
+	options := txn.Options{ID: a, Name: "order", Timeout: time.Minute, Labels: map[string]string{"shop": "7"}, Branches: []txn.Enlistment{{Participant: "bank", Payload: []byte{1}, SessionRef: "s"}}}
 	note(c.Begin(ctx, options))
 	note(c.Begin(ctx, options)) // repeated
 	note(c.Begin(ctx, txn.Options{ID: a, Name: "another"}))
@@ -59,24 +59,24 @@ func story(ctx context.Context, c server.Coordinator, f *servertest.Fake) []any 
 	note(c.Enlist(ctx, a, txn.Enlistment{Participant: "nobody"}))
 	note(c.Enlist(ctx, a, txn.Enlistment{Participant: "BAD NAME"}))
 	note(c.Extend(ctx, a, 2*time.Minute))
-	note(c.Groups(ctx, txn.GroupRange{}))
+	note(c.DeadlineGroups(ctx, txn.DeadlineGroupRange{}))
 	note(c.Pools(ctx, ""))
 	note(c.Pools(ctx, "bank"))
 	note(c.Pools(ctx, "nobody"))
-	note(c.Commit(ctx, a, txn.Commitment{}))
-	note(c.Commit(ctx, a, txn.Commitment{OwnPhaseTwo: true, Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VotePrepared}, {Branch: 2, Vote: txn.VoteReadOnly}}}))
-	note(c.Wait(ctx, a, txn.DecidedGoal))
+	note(c.Commit(ctx, a, txn.CommitRequest{}))
+	note(c.Commit(ctx, a, txn.CommitRequest{ClientCompletes: true, Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VotePrepared}, {Branch: 2, Vote: txn.VoteReadOnly}}}))
+	note(c.Wait(ctx, a, txn.UntilDecided))
 	note(c.Scan(ctx, "bank", true))
 	note(c.Rollback(ctx, a, "too late"))
-	note(c.Done(ctx, a, txn.Ack{Branch: 1, State: txn.BranchCommitted}))
-	note(c.Done(ctx, a, txn.Ack{Branch: 1, State: txn.BranchRolledBack}))
-	note(c.Done(ctx, a, txn.Ack{Branch: 2, State: txn.BranchCommitted}))
-	note(c.Wait(ctx, a, txn.Finished))
+	note(c.ReportCompletion(ctx, a, txn.CompletionReport{Branch: 1, State: txn.BranchCommitted}))
+	note(c.ReportCompletion(ctx, a, txn.CompletionReport{Branch: 1, State: txn.BranchRolledBack}))
+	note(c.ReportCompletion(ctx, a, txn.CompletionReport{Branch: 2, State: txn.BranchCommitted}))
+	note(c.Wait(ctx, a, txn.UntilFinished))
 	note(c.Get(ctx, a))
 	note(c.Get(ctx, newID(99)))
 	note(c.Rollback(ctx, b, "changed my mind"))
 	note(c.Rollback(ctx, b, "again"))
-	note(c.Commit(ctx, b, txn.Commitment{}))
+	note(c.Commit(ctx, b, txn.CommitRequest{}))
 	note(c.Enlist(ctx, b, txn.Enlistment{Participant: "bank"}))
 	note(c.List(ctx, txn.Filter{States: []txn.State{txn.RolledBack}, Limit: 5, OlderThan: time.Nanosecond}))
 	note(c.List(ctx, txn.Filter{Prefix: "tx_zzz"}))
@@ -90,9 +90,9 @@ func story(ctx context.Context, c server.Coordinator, f *servertest.Fake) []any 
 	note(c.Begin(ctx, txn.Options{ID: newID(44), Session: s.ID}))
 	note(c.Begin(ctx, txn.Options{ID: newID(45), Session: txn.SessionID(newID(99))}))
 	note(c.Get(ctx, newID(44)))
-	f.Silence(s.ID)
+	f.ExpireSession(s.ID)
 	note(c.Get(ctx, newID(44)))
-	note(c.Commit(ctx, newID(44), txn.Commitment{}))
+	note(c.Commit(ctx, newID(44), txn.CommitRequest{}))
 	note(c.KeepAlive(ctx, s.ID))
 	note(c.CloseSession(ctx, s.ID))
 	s.ID = txn.SessionID(newID(46))
@@ -113,33 +113,33 @@ func story(ctx context.Context, c server.Coordinator, f *servertest.Fake) []any 
 	bank := []txn.Enlistment{{Participant: "bank"}}
 	prepared := []txn.BranchVote{{Branch: 1, Vote: txn.VotePrepared}}
 	note(c.Begin(ctx, txn.Options{ID: v, Branches: bank}))
-	note(c.Vote(ctx, v, txn.Ballot{Votes: prepared, OwnPhaseTwo: true}))
-	note(c.Vote(ctx, v, txn.Ballot{Votes: prepared}))
-	note(c.Vote(ctx, v, txn.Ballot{Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VoteNo}}}))
-	note(c.Vote(ctx, v, txn.Ballot{Votes: []txn.BranchVote{{Branch: 9, Vote: txn.VotePrepared}}}))
-	note(c.Vote(ctx, v, txn.Ballot{Reason: strings.Repeat("x", txn.MaxReason+1)}))
+	note(c.Vote(ctx, v, txn.Votes{Votes: prepared, ClientCompletes: true}))
+	note(c.Vote(ctx, v, txn.Votes{Votes: prepared}))
+	note(c.Vote(ctx, v, txn.Votes{Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VoteNo}}}))
+	note(c.Vote(ctx, v, txn.Votes{Votes: []txn.BranchVote{{Branch: 9, Vote: txn.VotePrepared}}}))
+	note(c.Vote(ctx, v, txn.Votes{Reason: strings.Repeat("x", txn.MaxReason+1)}))
 	note(c.Delegate(ctx, v, 1))
 	note(c.Rollback(ctx, v, ""))
-	note(c.Vote(ctx, v, txn.Ballot{Votes: prepared}))
+	note(c.Vote(ctx, v, txn.Votes{Votes: prepared}))
 	note(c.Begin(ctx, txn.Options{ID: d, Branches: bank}))
 	note(c.Delegate(ctx, d, 2))
 	note(c.Delegate(ctx, d, 1))
 	note(c.Delegate(ctx, d, 1))
 	note(c.Get(ctx, d))
-	note(c.Commit(ctx, d, txn.Commitment{}))
-	note(c.Doubts(ctx))
-	note(c.Done(ctx, d, txn.Ack{Branch: 1, State: txn.BranchRolledBack}))
-	note(c.Wait(ctx, d, txn.Finished))
+	note(c.Commit(ctx, d, txn.CommitRequest{}))
+	note(c.InDoubts(ctx))
+	note(c.ReportCompletion(ctx, d, txn.CompletionReport{Branch: 1, State: txn.BranchRolledBack}))
+	note(c.Wait(ctx, d, txn.UntilFinished))
 	note(c.Delegate(ctx, newID(99), 1))
 	note(c.Begin(ctx, txn.Options{ID: l, Branches: bank}))
 	note(c.Resolve(ctx, l, txn.Resolution{Commit: true, Reason: "she is sure"}))
-	note(c.Commit(ctx, l, txn.Commitment{Votes: prepared}))
+	note(c.Commit(ctx, l, txn.CommitRequest{Votes: prepared}))
 	note(c.Scan(ctx, "", false))
 	note(c.Retry(ctx, l))
 	note(c.Retry(ctx, txn.ID{}))
 	note(c.Retry(ctx, newID(99)))
-	note(f.Lose(l, 1))
-	note(c.Doubts(ctx))
+	note(f.LoseBranch(l, 1))
+	note(c.InDoubts(ctx))
 	note(c.Explain(ctx, l))
 	note(c.Explain(ctx, newID(99)))
 	note(c.Resolve(ctx, l, txn.Resolution{Branch: 1, Reason: "she looked", By: "ann"}))
@@ -163,12 +163,12 @@ func story(ctx context.Context, c server.Coordinator, f *servertest.Fake) []any 
 	note(c.Remove(ctx, "n2", "ann", "its disk is gone"))
 	note(c.Remove(ctx, "n2", "ann", "its disk is gone"))
 	note(c.Leave(ctx, "ann"))
-	f.SetHeld(true)
-	note(c.Resume(ctx, "ann", "looked at"))
-	note(c.Resume(ctx, "ann", "looked at"))
+	f.SetRecoveryPaused(true)
+	note(c.ResumeRecovery(ctx, "ann", "looked at"))
+	note(c.ResumeRecovery(ctx, "ann", "looked at"))
 	made, secret, err := c.CreateToken(ctx, txn.TokenRequest{Name: "app", Role: txn.RoleClient, Rate: 7, TTL: time.Hour, By: "ann"})
-	found, known := f.Bearer(secret)
-	note(made.Name, made.Role, made.Rate, made.Made, made.Expires, made.By, err, known, found.ID == made.ID)
+	found, known := f.AuthenticateToken(secret)
+	note(made.Name, made.Role, made.Rate, made.Created, made.Expires, made.By, err, known, found.ID == made.ID)
 	note(c.CreateToken(ctx, txn.TokenRequest{Name: "app"}))
 	all, err := c.Tokens(ctx)
 	note(len(all), err)
@@ -194,17 +194,17 @@ func (r ready) OpenSession(ctx context.Context, o txn.SessionOptions) (txn.Clien
 
 func (ready) Leader() (api string, here bool) { return "", true }
 
-func (ready) Bearer(string) (txn.Token, bool) { return txn.Token{}, false }
+func (ready) AuthenticateToken(string) (txn.Token, bool) { return txn.Token{}, false }
 
 // A coordinator over the network answers as it does in the process, whichever
 // way the calls take: all methods, values and errors.
 func TestSameAsInProcess(t *testing.T) {
 	fake := servertest.New()
-	want := story(t.Context(), fake, fake)
-	ways(t, func(t *testing.T, cfg client.Config) {
+	want := callEverything(t.Context(), fake, fake)
+	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		fake := servertest.New()
 		cfg.Address = serve(t, fake)
-		got := story(t.Context(), ready{open(t, cfg)}, fake)
+		got := callEverything(t.Context(), ready{open(t, cfg)}, fake)
 		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("(-in process +over the network)\n%s", diff)
 		}
@@ -212,7 +212,7 @@ func TestSameAsInProcess(t *testing.T) {
 }
 
 func TestBeginMakesAnID(t *testing.T) {
-	ways(t, func(t *testing.T, cfg client.Config) {
+	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		cfg.Address = serve(t, servertest.New())
 		c := open(t, cfg)
 		seen := make(map[txn.ID]bool)
@@ -227,7 +227,7 @@ func TestBeginMakesAnID(t *testing.T) {
 }
 
 func TestManyCallers(t *testing.T) {
-	ways(t, func(t *testing.T, cfg client.Config) {
+	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		fake := servertest.New()
 		cfg.Address = serve(t, fake)
 		c := open(t, cfg)
@@ -245,7 +245,7 @@ func TestManyCallers(t *testing.T) {
 						t.Errorf("the reply of another: %v, %v", i, err)
 						return
 					}
-					if o, err := c.Commit(t.Context(), id, txn.Commitment{Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VotePrepared}}}); err != nil || o.State != txn.Committing {
+					if o, err := c.Commit(t.Context(), id, txn.CommitRequest{Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VotePrepared}}}); err != nil || o.State != txn.Committing {
 						t.Errorf("commit: %v, %v", o, err)
 						return
 					}
@@ -261,7 +261,7 @@ func TestManyCallers(t *testing.T) {
 
 // Bad bytes in one call are mended and hurt no other call of the same message.
 func TestBadTextHurtsNobody(t *testing.T) {
-	ways(t, func(t *testing.T, cfg client.Config) {
+	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		cfg.Address = serve(t, servertest.New())
 		c := open(t, cfg)
 		b, err := c.Begin(t.Context(), txn.Options{Name: "caf\xe9", Labels: map[string]string{"\xff": "\xff"}})
@@ -276,7 +276,7 @@ func TestBadTextHurtsNobody(t *testing.T) {
 }
 
 func TestTooLargeACall(t *testing.T) {
-	ways(t, func(t *testing.T, cfg client.Config) {
+	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		cfg.Address = serve(t, servertest.New())
 		c := open(t, cfg)
 		o := txn.Options{ID: newID(1)}
@@ -312,24 +312,24 @@ func TestWaitOutlastsTheServersLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Wait(soon(t, 50*time.Millisecond), b.ID, txn.Finished); !errors.Is(err, txn.ErrWaitTimeout) || !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := c.Wait(soon(t, 50*time.Millisecond), b.ID, txn.UntilFinished); !errors.Is(err, txn.ErrWaitTimeout) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("ended by the context: %v", err)
 	}
 	waited := make(chan error, 1)
 	go func() {
-		i, err := c.Wait(t.Context(), b.ID, txn.Finished)
+		i, err := c.Wait(t.Context(), b.ID, txn.UntilFinished)
 		if err == nil && i.State != txn.Committed {
 			err = errors.New("is " + i.State.String())
 		}
 		waited <- err
 	}()
-	if _, err := c.Commit(t.Context(), b.ID, txn.Commitment{}); err != nil {
+	if _, err := c.Commit(t.Context(), b.ID, txn.CommitRequest{}); err != nil {
 		t.Error(err)
 	}
 	if err := <-waited; err != nil {
 		t.Error(err)
 	}
-	if _, err := c.Wait(t.Context(), newID(9), txn.Finished); !errors.Is(err, txn.ErrNotFound) {
+	if _, err := c.Wait(t.Context(), newID(9), txn.UntilFinished); !errors.Is(err, txn.ErrNotFound) {
 		t.Errorf("unknown: %v", err)
 	}
 }
@@ -415,12 +415,12 @@ func TestHTTPS(t *testing.T) {
 	defer ts.Close()
 	roots := x509.NewCertPool()
 	roots.AddCert(ts.Certificate())
-	ways(t, func(t *testing.T, cfg client.Config) {
+	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		cfg.Address, cfg.TLS = ts.URL, &tls.Config{RootCAs: roots}
 		c := open(t, cfg)
 		b, err := c.Begin(t.Context(), txn.Options{})
 		if err == nil {
-			_, err = c.Commit(t.Context(), b.ID, txn.Commitment{})
+			_, err = c.Commit(t.Context(), b.ID, txn.CommitRequest{})
 		}
 		if err != nil {
 			t.Error(err)
@@ -451,7 +451,7 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("%q: %v, %v", address, c, err)
 		}
 	}
-	for _, cfg := range []client.Config{{RequestTimeout: -1}, {AskTimeout: -1}} {
+	for _, cfg := range []client.Config{{RequestTimeout: -1}, {FanoutTimeout: -1}} {
 		if _, err := client.Open(cfg); !errors.Is(err, txn.ErrInvalid) {
 			t.Errorf("negative timeout: %v", err)
 		}

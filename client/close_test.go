@@ -13,7 +13,7 @@ import (
 // Invariant 5 while the server lives on: it is not the server's stop that cleans
 // up.
 func TestCloseLeavesNothing(t *testing.T) {
-	ways(t, func(t *testing.T, cfg client.Config) {
+	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		cfg.Address = serve(t, servertest.New())
 		// The first call sees to it that the server itself runs.
 		if _, err := open(t, client.Config{Address: cfg.Address, Unary: true}).Status(t.Context()); err != nil {

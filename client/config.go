@@ -24,11 +24,11 @@ type Config struct {
 	// RequestTimeout is the time of a call whose context has no deadline, all
 	// tries together. Defaults to 10s.
 	RequestTimeout time.Duration
-	// AskTimeout is the same for a call that makes the coordinator ask
+	// FanoutTimeout is the same for a call that makes the coordinator ask
 	// participants: Scan, Explain, Retry, Resolve, Doctor and TestParticipant. It is
 	// tried again within RequestTimeout alone: that is for a cluster without a leader.
 	// Defaults to 2m.
-	AskTimeout time.Duration
+	FanoutTimeout time.Duration
 	// Unary makes every call a request of its own, over HTTP/1.1. It is slower
 	// by an order of magnitude and passes every proxy.
 	Unary bool
@@ -55,11 +55,11 @@ func (c Config) withDefaults() (Config, []string, error) {
 	if c.Address == "" {
 		c.Address = DefaultAddress
 	}
-	if c.RequestTimeout < 0 || c.AskTimeout < 0 {
-		return c, nil, fmt.Errorf("%w: client: RequestTimeout is %v, AskTimeout %v; want 0 for the default, or more", txn.ErrInvalid, c.RequestTimeout, c.AskTimeout)
+	if c.RequestTimeout < 0 || c.FanoutTimeout < 0 {
+		return c, nil, fmt.Errorf("%w: client: RequestTimeout is %v, FanoutTimeout %v; want 0 for the default, or more", txn.ErrInvalid, c.RequestTimeout, c.FanoutTimeout)
 	}
 	c.RequestTimeout = cmp.Or(c.RequestTimeout, 10*time.Second)
-	c.AskTimeout = cmp.Or(c.AskTimeout, 2*time.Minute)
+	c.FanoutTimeout = cmp.Or(c.FanoutTimeout, 2*time.Minute)
 	c.Log = cmp.Or(c.Log, slog.Default())
 	var bases []string
 	for a := range strings.SplitSeq(c.Address, ",") {

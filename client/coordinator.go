@@ -41,17 +41,17 @@ func (c *Client) Watch(ctx context.Context, f txn.Filter) iter.Seq2[txn.Event, e
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(c.ctx, cancel)()
-		e, n := c.at()
+		e, n := c.currentEndpoint()
 		fail := func(err error) {
-			switch err = c.judge(e, n, true, err); {
+			switch err = c.handleTryError(e, n, true, err); {
 			case c.ctx.Err() != nil:
 				err = errClosed
-			case ctx.Err() != nil, watched(ctx, err):
+			case ctx.Err() != nil, watchTimedOut(ctx, err):
 				return
-			case isLost(err):
+			case isTransportError(err):
 				err = fmt.Errorf("%w: %w", txn.ErrUnavailable, err)
 			}
-			yield(txn.Event{}, final("watch", txn.ID{}, err))
+			yield(txn.Event{}, finalError("watch", txn.ID{}, err))
 		}
 		s, err := e.streams.Watch(ctx, wire.FromFilter(f))
 		if err != nil {
@@ -71,35 +71,35 @@ func (c *Client) Watch(ctx context.Context, f txn.Filter) iter.Seq2[txn.Event, e
 		}
 		err = s.Err()
 		if err == nil {
-			err = &lostError{base: e.base, err: errors.New("the server ended the stream")}
+			err = &transportError{base: e.base, err: errors.New("the server ended the stream")}
 		}
 		fail(err)
 	}
 }
 
-// watched reports whether the server ended a watch at the deadline of ctx, and then waits
+// watchTimedOut reports whether the server ended a watch at the deadline of ctx, and then waits
 // for ctx: the server learns of the deadline in whole milliseconds, and so ends up to one
 // before.
-func watched(ctx context.Context, err error) bool {
+func watchTimedOut(ctx context.Context, err error) bool {
 	until, has := ctx.Deadline()
-	if !has || time.Until(until) > lastWord || !errors.Is(err, txn.ErrWaitTimeout) {
+	if !has || time.Until(until) > closeGrace || !errors.Is(err, txn.ErrWaitTimeout) {
 		return false
 	}
 	<-ctx.Done()
 	return true
 }
 
-// Groups shows a part of the survival index.
-func (c *Client) Groups(ctx context.Context, r txn.GroupRange) (txn.Groups, error) {
+// DeadlineGroups shows a part of the survival index.
+func (c *Client) DeadlineGroups(ctx context.Context, r txn.DeadlineGroupRange) (txn.DeadlineGroups, error) {
 	var res *txmgrv1.GroupsResponse
 	err := c.longCall(ctx, "timeouts", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
-		res, err = e.timeouts.Groups(ctx, &txmgrv1.GroupsRequest{From: r.From, Limit: int32(min(max(r.Limit, 0), txn.MaxGroups))})
+		res, err = e.timeouts.Groups(ctx, &txmgrv1.GroupsRequest{From: r.From, Limit: int32(min(max(r.Limit, 0), txn.MaxDeadlineGroups))})
 		return err
 	})
 	if err != nil {
-		return txn.Groups{}, err
+		return txn.DeadlineGroups{}, err
 	}
-	return translated(wire.ToGroups(res))
+	return translated(wire.ToDeadlineGroups(res))
 }
 
 // AddParticipant registers a participant, or changes the settings of a known one
@@ -142,7 +142,7 @@ func (c *Client) Pools(ctx context.Context, participant string) ([]txn.Pool, err
 
 // TestParticipant asks a participant whether it can take part.
 func (c *Client) TestParticipant(ctx context.Context, name string) error {
-	return c.askingCall(ctx, "test participant", txn.ID{}, func(ctx context.Context, e *endpoint) error {
+	return c.fanoutCall(ctx, "test participant", txn.ID{}, func(ctx context.Context, e *endpoint) error {
 		_, err := e.participants.Test(ctx, &txmgrv1.TestRequest{Name: wire.Text(name)})
 		return err
 	})
@@ -160,14 +160,14 @@ func (c *Client) RemoveParticipant(ctx context.Context, name, by, reason string)
 // Status shows the node that answers. With several addresses, a node that knows no leader answers
 // only when no other one does that knows it.
 func (c *Client) Status(ctx context.Context) (txn.Status, error) {
-	_, n := c.at()
+	_, n := c.currentEndpoint()
 	s, err := c.status(ctx)
 	for range len(c.endpoints) - 1 {
 		if err != nil || s.Leader || slices.ContainsFunc(s.Members, isKnownLeader) {
 			break
 		}
-		c.leave(n)
-		_, n = c.at()
+		c.failOver(n)
+		_, n = c.currentEndpoint()
 		other, failed := c.status(ctx)
 		if failed != nil {
 			break

@@ -52,7 +52,7 @@
 // # Time
 //
 // A context without a deadline gets [Config.RequestTimeout], or
-// [Config.AskTimeout] where participants are asked, except for Wait and Watch,
+// [Config.FanoutTimeout] where participants are asked, except for Wait and Watch,
 // which last as long as their context. No call is tried anew after RequestTimeout.
 // With several addresses one try has a third of the time that is left, so that a node
 // that hangs does not take all of it; before what may take longer, such as a list, the

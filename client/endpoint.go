@@ -13,32 +13,32 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// at is the endpoint to use now, and its number for [Client.leave].
-func (c *Client) at() (*endpoint, uint32) {
+// currentEndpoint is the endpoint to use now, and its number for [Client.shouldMigrate].
+func (c *Client) currentEndpoint() (*endpoint, uint32) {
 	n := c.current.Load()
 	return c.endpoints[int(n)%len(c.endpoints)], n
 }
 
-// leave goes on to the next endpoint, once for however many calls failed at n.
-func (c *Client) leave(n uint32) { c.current.CompareAndSwap(n, n+1) }
+// failOver goes on to the next endpoint, once for however many calls failed at n.
+func (c *Client) failOver(n uint32) { c.current.CompareAndSwap(n, n+1) }
 
-// follow goes to the endpoint that has the leader's URL, if there is one. One that
+// switchToLeader goes to the endpoint that has the leader's URL, if there is one. One that
 // did not answer lately is left alone: others may reach it, and pass calls on, when
 // this client cannot.
-func (c *Client) follow(url string) {
+func (c *Client) switchToLeader(url string) {
 	url = strings.TrimRight(url, "/")
 	for i, e := range c.endpoints {
 		if e.base != url {
 			continue
 		}
-		if e.health.shunned(time.Now()) {
+		if e.health.coolingDown(time.Now()) {
 			return
 		}
 		n, all := c.current.Load(), uint32(len(c.endpoints))
 		ahead := (uint32(i) + all - n%all) % all
 		// If somebody else moves meanwhile, the next answer tells again.
 		if ahead > 0 && c.current.CompareAndSwap(n, n+ahead) {
-			c.pipe.signal()
+			c.pipeline.signal()
 		}
 		return
 	}
@@ -46,38 +46,38 @@ func (c *Client) follow(url string) {
 
 // health says whether an endpoint answers.
 type health struct {
-	mu       sync.Mutex // guards the rest
-	failures int        // in a row
-	until    time.Time  // no hint leads there before
+	mu            sync.Mutex // guards the rest
+	failures      int        // in a row
+	cooldownUntil time.Time  // no hint leads there before
 }
 
-// firstShun and maxShun bound how long no hint leads to an endpoint that did not
+// minCooldown and maxShun bound how long no hint leads to an endpoint that did not
 // answer: each failure doubles it.
 const (
-	firstShun = time.Second
-	maxShun   = 30 * time.Second
+	minCooldown = time.Second
+	maxCooldown = 30 * time.Second
 )
 
-func (h *health) shunned(now time.Time) bool {
+func (h *health) coolingDown(now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return now.Before(h.until)
+	return now.Before(h.cooldownUntil)
 }
 
-func (h *health) note(answered bool, now time.Time) {
+func (h *health) record(answered bool, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if answered {
-		h.failures, h.until = 0, time.Time{}
+		h.failures, h.cooldownUntil = 0, time.Time{}
 		return
 	}
-	h.until = now.Add(min(firstShun<<min(h.failures, 10), maxShun))
+	h.cooldownUntil = now.Add(min(minCooldown<<min(h.failures, 10), maxCooldown))
 	h.failures++
 }
 
-// door is the way to one endpoint: every request shows the token, and every answer
+// endpointTransport is the way to one endpoint: every request shows the token, and every answer
 // may say who leads.
-type door struct {
+type endpointTransport struct {
 	http.RoundTripper
 	c     *Client
 	e     *endpoint
@@ -85,7 +85,7 @@ type door struct {
 }
 
 // RoundTrip implements [http.RoundTripper].
-func (d *door) RoundTrip(r *http.Request) (*http.Response, error) {
+func (d *endpointTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	stale := txn.StaleAllowed(r.Context())
 	if secret := d.c.secret.get(); secret != "" || stale {
 		r = r.Clone(r.Context()) // it is the caller's
@@ -98,32 +98,32 @@ func (d *door) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	answer, err := d.RoundTripper.RoundTrip(r)
 	if err == nil || !errors.Is(r.Context().Err(), context.Canceled) {
-		d.e.health.note(err == nil, time.Now())
+		d.e.health.record(err == nil, time.Now())
 	}
 	if err != nil {
-		if d.http2 && !errors.Is(err, syscall.ECONNREFUSED) && r.Context().Err() == nil && !d.c.reached.Load() && d.wantsTLS(r.Context()) {
-			err = errSpeaksTLS
+		if d.http2 && !errors.Is(err, syscall.ECONNREFUSED) && r.Context().Err() == nil && !d.c.reached.Load() && d.probeTLS(r.Context()) {
+			err = errTLSRequired
 		}
 		return nil, err
 	}
-	if wantsTLS(answer) {
-		return nil, errors.Join(errSpeaksTLS, answer.Body.Close())
+	if isTLSRequired(answer) {
+		return nil, errors.Join(errTLSRequired, answer.Body.Close())
 	}
 	// Whoever takes what is stale does so to spare the leader.
 	if leader := answer.Header.Get(wire.HeaderLeader); leader != "" && !stale {
-		d.c.follow(leader)
+		d.c.switchToLeader(leader)
 	}
 	return answer, nil
 }
 
-// wantsTLS reports whether an answer is that of net/http to what is not TLS.
-func wantsTLS(answer *http.Response) bool {
+// isTLSRequired reports whether an answer is that of net/http to what is not TLS.
+func isTLSRequired(answer *http.Response) bool {
 	return answer.Request.URL.Scheme == "http" && answer.Proto == "HTTP/1.0" && answer.StatusCode == http.StatusBadRequest
 }
 
-// wantsTLS asks over HTTP/1.1: a server of TLS closes a connection that begins as HTTP/2
+// probeTLS asks over HTTP/1.1: a server of TLS closes a connection that begins as HTTP/2
 // without an answer.
-func (d *door) wantsTLS(ctx context.Context) bool {
+func (d *endpointTransport) probeTLS(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, d.e.base+"/livez", nil)
@@ -135,12 +135,12 @@ func (d *door) wantsTLS(ctx context.Context) bool {
 		return false
 	}
 	_ = answer.Body.Close() // the head says it all
-	return wantsTLS(answer)
+	return isTLSRequired(answer)
 }
 
 // CloseIdleConnections lets [http.Client.CloseIdleConnections] reach the
 // transport.
-func (d *door) CloseIdleConnections() {
+func (d *endpointTransport) CloseIdleConnections() {
 	if c, ok := d.RoundTripper.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}

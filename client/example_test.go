@@ -37,9 +37,9 @@ func Example() {
 	branch := t.Branches[0]
 	fmt.Println("work, then PREPARE TRANSACTION under a name that begins with", branch.XID[:9])
 
-	out, err := m.Commit(ctx, t.ID, txn.Commitment{
-		OwnPhaseTwo: true,
-		Votes:       []txn.BranchVote{{Branch: branch.ID, Vote: txn.VotePrepared}},
+	out, err := m.Commit(ctx, t.ID, txn.CommitRequest{
+		ClientCompletes: true,
+		Votes:           []txn.BranchVote{{Branch: branch.ID, Vote: txn.VotePrepared}},
 	})
 	switch {
 	case errors.Is(err, txn.ErrRolledBack):
@@ -50,7 +50,7 @@ func Example() {
 		panic(err)
 	}
 	fmt.Println(out.State, "- now COMMIT PREPARED, then:")
-	if err := m.Done(ctx, t.ID, txn.Ack{Branch: branch.ID, State: txn.BranchCommitted}); err != nil {
+	if err := m.ReportCompletion(ctx, t.ID, txn.CompletionReport{Branch: branch.ID, State: txn.BranchCommitted}); err != nil {
 		panic(err)
 	}
 	info, err := m.Get(ctx, t.ID)

@@ -20,14 +20,14 @@ type forgetful struct {
 	later error
 }
 
-func (f *forgetful) Commit(ctx context.Context, id txn.ID, c txn.Commitment) (txn.Outcome, error) {
+func (f *forgetful) Commit(ctx context.Context, id txn.ID, c txn.CommitRequest) (txn.Outcome, error) {
 	if f.seen.Load() > 0 {
 		return txn.Outcome{}, &txn.Error{Op: "commit", ID: id, Err: f.later}
 	}
 	return f.lossy.Commit(ctx, id, c)
 }
 
-func (f *forgetful) Vote(ctx context.Context, id txn.ID, b txn.Ballot) (txn.Outcome, error) {
+func (f *forgetful) Vote(ctx context.Context, id txn.ID, b txn.Votes) (txn.Outcome, error) {
 	if f.seen.Load() > 0 {
 		return txn.Outcome{}, &txn.Error{Op: "vote", ID: id, Err: f.later}
 	}
@@ -48,16 +48,16 @@ func TestForgottenBetweenTwoTries(t *testing.T) {
 	for _, later := range []error{txn.ErrNotFound, txn.ErrDenied} {
 		for op, call := range map[string]func(context.Context, *client.Client, txn.ID) (txn.Outcome, error){
 			"commit": func(ctx context.Context, c *client.Client, id txn.ID) (txn.Outcome, error) {
-				return c.Commit(ctx, id, txn.Commitment{})
+				return c.Commit(ctx, id, txn.CommitRequest{})
 			},
 			"vote": func(ctx context.Context, c *client.Client, id txn.ID) (txn.Outcome, error) {
-				return c.Vote(ctx, id, txn.Ballot{})
+				return c.Vote(ctx, id, txn.Votes{})
 			},
 			"delegate": func(ctx context.Context, c *client.Client, id txn.ID) (txn.Outcome, error) {
 				return c.Delegate(ctx, id, 1)
 			},
 		} {
-			ways(t, func(t *testing.T, cfg client.Config) {
+			eachTransport(t, func(t *testing.T, cfg client.Config) {
 				ln := listen(t, "127.0.0.1:0")
 				f := &forgetful{lossy: &lossy{Fake: servertest.New(), ln: ln}, later: later}
 				t.Cleanup(serveOn(t, ln, f, server.Config{}))
@@ -87,11 +87,11 @@ type horizon struct {
 	marks chan txn.Mark // that came
 }
 
-func (h *horizon) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
+func (h *horizon) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, error) {
 	h.marks <- o.Mark
-	now := txn.Mark{Life: 7, Tick: h.tick.Load()}
+	now := txn.Mark{Incarnation: 7, Tick: h.tick.Load()}
 	if o.Mark != now {
-		return txn.Begun{}, &txn.Error{Op: "begin", ID: o.ID, Err: txn.ErrForgotten, Mark: now}
+		return txn.BeginResult{}, &txn.Error{Op: "begin", ID: o.ID, Err: txn.ErrForgotten, Mark: now}
 	}
 	b, err := h.Fake.Begin(ctx, o)
 	b.Mark = now
@@ -102,14 +102,14 @@ func (h *horizon) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
 // too old, another id is made, and the caller sees nothing of it. The id of a caller is
 // never given a mark, and its refusal is told.
 func TestMarksOfAClient(t *testing.T) {
-	ways(t, func(t *testing.T, cfg client.Config) {
+	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		h := &horizon{Fake: servertest.New(), marks: make(chan txn.Mark, 100)}
 		h.tick.Store(100)
 		cfg.Address = serve(t, h)
 		c := open(t, cfg)
 		begin := func(want ...uint64) {
 			t.Helper()
-			if b, err := c.Begin(t.Context(), txn.Options{}); err != nil || b.Mark != (txn.Mark{Life: 7, Tick: h.tick.Load()}) {
+			if b, err := c.Begin(t.Context(), txn.Options{}); err != nil || b.Mark != (txn.Mark{Incarnation: 7, Tick: h.tick.Load()}) {
 				t.Fatalf("begin: %+v, %v", b, err)
 			}
 			for _, tick := range want {
@@ -122,10 +122,10 @@ func TestMarksOfAClient(t *testing.T) {
 		begin(100)
 		h.tick.Store(150)
 		begin(100, 150)
-		for _, mark := range []txn.Mark{{}, {Life: 7, Tick: 100}} {
+		for _, mark := range []txn.Mark{{}, {Incarnation: 7, Tick: 100}} {
 			_, err := c.Begin(t.Context(), txn.Options{ID: newID(1), Mark: mark})
 			e := (*txn.Error)(nil)
-			if !errors.Is(err, txn.ErrForgotten) || errors.Is(err, txn.ErrInDoubt) || txn.CodeOf(err) != txn.CodeInDoubt || !errors.As(err, &e) || e.Mark != (txn.Mark{Life: 7, Tick: 150}) {
+			if !errors.Is(err, txn.ErrForgotten) || errors.Is(err, txn.ErrInDoubt) || txn.CodeOf(err) != txn.CodeInDoubt || !errors.As(err, &e) || e.Mark != (txn.Mark{Incarnation: 7, Tick: 150}) {
 				t.Errorf("the id of a caller, with mark %v: %v", mark, err)
 			}
 			if got := <-h.marks; got != mark || len(h.marks) != 0 {

@@ -6,14 +6,14 @@ import (
 	"net/http"
 )
 
-// frames is a transport for streams of messages. The connect library hands a
+// frameCoalescer is a transport for streams of messages. The connect library hands a
 // message over in two pieces, its head and its body, and net/http sends whatever
 // it gets at once: two packets and two system calls on either side. Here the
 // pieces leave together.
-type frames struct{ http.RoundTripper }
+type frameCoalescer struct{ http.RoundTripper }
 
 // RoundTrip implements [http.RoundTripper].
-func (f frames) RoundTrip(r *http.Request) (*http.Response, error) {
+func (f frameCoalescer) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil && r.ContentLength < 0 {
 		r.Body = &frameReader{ReadCloser: r.Body}
 	}
@@ -22,7 +22,7 @@ func (f frames) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // CloseIdleConnections lets [http.Client.CloseIdleConnections] reach the
 // transport.
-func (f frames) CloseIdleConnections() {
+func (f frameCoalescer) CloseIdleConnections() {
 	if c, ok := f.RoundTripper.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}

@@ -28,7 +28,7 @@ func TestNodeThatHangs(t *testing.T) {
 		"commit": func(c *client.Client) error {
 			b, err := c.Begin(t.Context(), txn.Options{})
 			if err == nil {
-				_, err = c.Commit(t.Context(), b.ID, txn.Commitment{})
+				_, err = c.Commit(t.Context(), b.ID, txn.CommitRequest{})
 			}
 			return err
 		},

@@ -100,7 +100,7 @@ func TestTake(t *testing.T) {
 		for range c.calls {
 			queue = append(queue, &call{weight: c.weight})
 		}
-		if got := take(queue); got != c.want {
+		if got := batchSize(queue); got != c.want {
 			t.Errorf("%d of weight %d: took %d, want %d", c.calls, c.weight, got, c.want)
 		}
 	}
@@ -119,27 +119,27 @@ func TestFollow(t *testing.T) {
 	}()
 	at := func(want string) {
 		t.Helper()
-		if e, _ := c.at(); e.base != want {
+		if e, _ := c.currentEndpoint(); e.base != want {
 			t.Errorf("at %s, want %s", e.base, want)
 		}
 	}
 	at("http://a:1")
-	c.follow("http://c:3/")
+	c.switchToLeader("http://c:3/")
 	at("http://c:3")
-	c.follow("http://b:2/base")
+	c.switchToLeader("http://b:2/base")
 	at("http://b:2/base")
-	c.follow("http://stranger:1")
+	c.switchToLeader("http://stranger:1")
 	at("http://b:2/base")
-	_, n := c.at()
-	c.follow("http://a:1")
-	c.leave(n) // of a call that failed before: no reason to leave a
+	_, n := c.currentEndpoint()
+	c.switchToLeader("http://a:1")
+	c.failOver(n) // of a call that failed before: no reason to leave a
 	at("http://a:1")
 
-	c.endpoints[2].health.note(false, time.Now())
-	c.follow("http://c:3")
+	c.endpoints[2].health.record(false, time.Now())
+	c.switchToLeader("http://c:3")
 	at("http://a:1")
-	c.endpoints[2].health.note(true, time.Now())
-	c.follow("http://c:3")
+	c.endpoints[2].health.record(true, time.Now())
+	c.switchToLeader("http://c:3")
 	at("http://c:3")
 }
 
@@ -147,13 +147,13 @@ func TestHealth(t *testing.T) {
 	var h health
 	now := time.Now()
 	for _, want := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
-		h.note(false, now)
-		if until := want * time.Second; !h.shunned(now.Add(until-1)) || h.shunned(now.Add(until)) {
-			t.Errorf("shunned until %v, want %v", h.until.Sub(now), until)
+		h.record(false, now)
+		if until := want * time.Second; !h.coolingDown(now.Add(until-1)) || h.coolingDown(now.Add(until)) {
+			t.Errorf("shunned until %v, want %v", h.cooldownUntil.Sub(now), until)
 		}
 	}
-	h.note(true, now)
-	if h.shunned(now) {
+	h.record(true, now)
+	if h.coolingDown(now) {
 		t.Error("shunned though it answers")
 	}
 }

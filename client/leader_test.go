@@ -34,11 +34,11 @@ func TestLeadersDieDuringOneCall(t *testing.T) {
 			return txn.Active, err
 		}, txn.Active},
 		"commit": {nil, func(t *testing.T, c *client.Client, id txn.ID) (txn.State, error) {
-			o, err := c.Commit(t.Context(), id, txn.Commitment{})
+			o, err := c.Commit(t.Context(), id, txn.CommitRequest{})
 			return o.State, err
 		}, txn.Committed},
 		"vote": {[]txn.Enlistment{{Participant: "bank"}}, func(t *testing.T, c *client.Client, id txn.ID) (txn.State, error) {
-			o, err := c.Vote(t.Context(), id, txn.Ballot{Votes: prepared})
+			o, err := c.Vote(t.Context(), id, txn.Votes{Votes: prepared})
 			return o.State, err
 		}, txn.Active},
 		"delegate": {[]txn.Enlistment{{Participant: "bank"}}, func(t *testing.T, c *client.Client, id txn.ID) (txn.State, error) {
@@ -46,10 +46,10 @@ func TestLeadersDieDuringOneCall(t *testing.T) {
 			return o.State, err
 		}, txn.Preparing},
 	}
-	ways(t, func(t *testing.T, cfg client.Config) {
+	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		for name, x := range calls {
 			t.Run(name, func(t *testing.T) {
-				f := newFleet(t, 3)
+				f := newTestCluster(t, 3)
 				f.leader.Store(1)
 				cfg.Address = f.address(0, 1, 2)
 				c := open(t, cfg)
@@ -78,12 +78,12 @@ func TestLeadersDieDuringOneCall(t *testing.T) {
 // The client that was passed on by a follower goes to the leader from then on, and
 // goes with it when it changes without a crash. No call fails.
 func TestFollowsTheLeader(t *testing.T) {
-	ways(t, func(t *testing.T, cfg client.Config) {
+	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		path := pipePath
 		if cfg.Unary {
 			path = commitPath
 		}
-		f := newFleet(t, 3)
+		f := newTestCluster(t, 3)
 		f.leader.Store(2)
 		cfg.Address = f.address(0, 1, 2)
 		c := open(t, cfg)
@@ -100,7 +100,7 @@ func TestFollowsTheLeader(t *testing.T) {
 					}
 					b, err := c.Begin(t.Context(), txn.Options{})
 					if err == nil {
-						_, err = c.Commit(t.Context(), b.ID, txn.Commitment{})
+						_, err = c.Commit(t.Context(), b.ID, txn.CommitRequest{})
 					}
 					if err != nil {
 						failed.Add(1)
@@ -132,15 +132,15 @@ func TestFollowsTheLeader(t *testing.T) {
 
 // A leader whose URL is not among the addresses is reached through the others.
 func TestLeaderElsewhere(t *testing.T) {
-	ways(t, func(t *testing.T, cfg client.Config) {
-		f := newFleet(t, 2)
+	eachTransport(t, func(t *testing.T, cfg client.Config) {
+		f := newTestCluster(t, 2)
 		f.leader.Store(1)
 		cfg.Address = f.address(0)
 		c := open(t, cfg)
 		for range 3 {
 			b, err := c.Begin(t.Context(), txn.Options{})
 			if err == nil {
-				_, err = c.Commit(t.Context(), b.ID, txn.Commitment{})
+				_, err = c.Commit(t.Context(), b.ID, txn.CommitRequest{})
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -154,7 +154,7 @@ func TestLeaderElsewhere(t *testing.T) {
 		f.leader.Store(0)
 		b, err := c.Begin(t.Context(), txn.Options{})
 		if err == nil {
-			_, err = c.Commit(t.Context(), b.ID, txn.Commitment{})
+			_, err = c.Commit(t.Context(), b.ID, txn.CommitRequest{})
 		}
 		if err != nil {
 			t.Error(err)
@@ -164,12 +164,12 @@ func TestLeaderElsewhere(t *testing.T) {
 
 // Without a leader calls wait for one, as long as their time lasts.
 func TestElection(t *testing.T) {
-	ways(t, func(t *testing.T, cfg client.Config) {
-		f := newFleet(t, 2)
+	eachTransport(t, func(t *testing.T, cfg client.Config) {
+		f := newTestCluster(t, 2)
 		f.leader.Store(-1)
 		cfg.Address = f.address(0, 1)
 		c := open(t, cfg)
-		if _, err := c.Commit(soon(t, 150*time.Millisecond), newID(1), txn.Commitment{}); !errors.Is(err, txn.ErrUnavailable) || errors.Is(err, txn.ErrInDoubt) {
+		if _, err := c.Commit(soon(t, 150*time.Millisecond), newID(1), txn.CommitRequest{}); !errors.Is(err, txn.ErrUnavailable) || errors.Is(err, txn.ErrInDoubt) {
 			t.Errorf("%v", err)
 		}
 		began := make(chan error, 1)
@@ -187,8 +187,8 @@ func TestElection(t *testing.T) {
 
 // What may be stale is answered by the server that is asked, whoever leads.
 func TestStale(t *testing.T) {
-	ways(t, func(t *testing.T, cfg client.Config) {
-		f := newFleet(t, 2)
+	eachTransport(t, func(t *testing.T, cfg client.Config) {
+		f := newTestCluster(t, 2)
 		f.leader.Store(1)
 		cfg.Address = f.address(0, 1)
 		c := open(t, cfg)

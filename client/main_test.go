@@ -99,8 +99,8 @@ func open(t testing.TB, cfg client.Config) *client.Client {
 	return c
 }
 
-// ways runs a test for both ways that calls can take.
-func ways(t *testing.T, test func(t *testing.T, cfg client.Config)) {
+// eachTransport runs a test for both ways that calls can take.
+func eachTransport(t *testing.T, test func(t *testing.T, cfg client.Config)) {
 	t.Run("pipe", func(t *testing.T) { test(t, client.Config{}) })
 	t.Run("unary", func(t *testing.T) { test(t, client.Config{Unary: true}) })
 }

@@ -14,33 +14,33 @@ import (
 // Begin starts a transaction. See [txn.Manager]. An id that is made here gets the latest
 // mark that this client knows; one that turns out to be older than what the coordinator
 // remembers, since nothing was begun here for long, is replaced: nothing was done under it.
-func (c *Client) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
+func (c *Client) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, error) {
 	if s := sessionFrom(ctx, c); s != nil && o.Session.IsZero() {
 		o.Session = s.id
 	}
 	if !o.ID.IsZero() {
 		b, err := c.begin(ctx, o)
-		c.mark.learn(b, err)
+		c.mark.update(b, err)
 		return b, err
 	}
 	for n := 1; ; n++ {
 		o.ID, o.Mark = newID(), c.mark.latest()
 		b, err := c.begin(ctx, o)
-		c.mark.learn(b, err)
+		c.mark.update(b, err)
 		switch {
 		case !errors.Is(err, txn.ErrForgotten):
 			return b, err
-		case n == newIDs:
+		case n == maxBeginIDs:
 			return b, newError("begin", o.ID, fmt.Errorf("%w: the coordinator forgets outcomes sooner than a begin takes: raise its retention", txn.ErrUnavailable))
 		}
 	}
 }
 
-// newIDs is how many ids a begin makes: the first may be too old, and so may be others
+// maxBeginIDs is how many ids a begin makes: the first may be too old, and so may be others
 // where outcomes are hardly kept.
-const newIDs = 5
+const maxBeginIDs = 5
 
-func (c *Client) begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
+func (c *Client) begin(ctx context.Context, o txn.Options) (txn.BeginResult, error) {
 	if c.cfg.Unary {
 		return c.beginUnary(ctx, o)
 	}
@@ -49,18 +49,18 @@ func (c *Client) begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
 		weight += len(k) + len(v) + 8
 	}
 	for _, e := range o.Branches {
-		weight += weigh(e)
+		weight += enlistmentWeight(e)
 	}
 	r, err := c.do(ctx, "begin", o.ID, weight, &txmgrv1.Command{Call: &txmgrv1.Command_Begin{Begin: wire.FromOptions(o)}})
 	if err != nil {
-		return txn.Begun{}, err
+		return txn.BeginResult{}, err
 	}
 	if r.GetBegin() == nil {
-		return txn.Begun{}, newError("begin", o.ID, errNoReply)
+		return txn.BeginResult{}, newError("begin", o.ID, errNoReply)
 	}
-	b, err := wire.ToBegun(r.GetBegin())
+	b, err := wire.ToBeginResult(r.GetBegin())
 	if err != nil {
-		return txn.Begun{}, newError("begin", o.ID, err)
+		return txn.BeginResult{}, newError("begin", o.ID, err)
 	}
 	return b, nil
 }
@@ -70,7 +70,7 @@ func (c *Client) Enlist(ctx context.Context, id txn.ID, e txn.Enlistment) (txn.B
 	if c.cfg.Unary {
 		return c.enlistUnary(ctx, id, e)
 	}
-	r, err := c.do(ctx, "enlist", id, weigh(e), &txmgrv1.Command{Call: &txmgrv1.Command_Enlist{Enlist: wire.FromEnlistment(e)}})
+	r, err := c.do(ctx, "enlist", id, enlistmentWeight(e), &txmgrv1.Command{Call: &txmgrv1.Command_Enlist{Enlist: wire.FromEnlistment(e)}})
 	if err != nil {
 		return txn.Branch{}, err
 	}
@@ -80,24 +80,26 @@ func (c *Client) Enlist(ctx context.Context, id txn.ID, e txn.Enlistment) (txn.B
 	return wire.ToBranch(r.GetEnlist()), nil
 }
 
-func weigh(e txn.Enlistment) int { return len(e.Participant) + len(e.Payload) + len(e.Session) + 16 }
+func enlistmentWeight(e txn.Enlistment) int {
+	return len(e.Participant) + len(e.Payload) + len(e.SessionRef) + 16
+}
 
 // Commit decides. A commit that may have arrived and has no answer is
 // [txn.ErrInDoubt]. See [txn.Manager].
-func (c *Client) Commit(ctx context.Context, id txn.ID, m txn.Commitment) (txn.Outcome, error) {
+func (c *Client) Commit(ctx context.Context, id txn.ID, m txn.CommitRequest) (txn.Outcome, error) {
 	if c.cfg.Unary {
 		return c.commitUnary(ctx, id, m)
 	}
-	return c.decide(ctx, "commit", id, 12*len(m.Votes), &txmgrv1.Command{Call: &txmgrv1.Command_Commit{Commit: wire.FromCommitment(m)}})
+	return c.decide(ctx, "commit", id, 12*len(m.Votes), &txmgrv1.Command{Call: &txmgrv1.Command_Commit{Commit: wire.FromCommitRequest(m)}})
 }
 
 // Vote hands in votes. One that may have arrived and has no answer is
 // [txn.ErrInDoubt]: it may be the last vote that was missing. See [txn.Manager].
-func (c *Client) Vote(ctx context.Context, id txn.ID, b txn.Ballot) (txn.Outcome, error) {
+func (c *Client) Vote(ctx context.Context, id txn.ID, b txn.Votes) (txn.Outcome, error) {
 	if c.cfg.Unary {
 		return c.voteUnary(ctx, id, b)
 	}
-	return c.decide(ctx, "vote", id, 12*len(b.Votes)+len(b.Reason), &txmgrv1.Command{Call: &txmgrv1.Command_Vote{Vote: wire.FromBallot(b)}})
+	return c.decide(ctx, "vote", id, 12*len(b.Votes)+len(b.Reason), &txmgrv1.Command{Call: &txmgrv1.Command_Vote{Vote: wire.FromVotes(b)}})
 }
 
 // Delegate leaves the decision to the transaction's only branch. One that may have
@@ -150,17 +152,17 @@ func (c *Client) decide(ctx context.Context, op string, id txn.ID, weight int, c
 // outcomeOf is as much of the outcome as the error of a refused call tells.
 func outcomeOf(err error) txn.Outcome {
 	if e := (*txn.Error)(nil); errors.As(err, &e) {
-		return txn.Outcome{State: e.State, Cause: e.Cause, EndedByHand: errors.Is(err, txn.ErrEndedByHand)}
+		return txn.Outcome{State: e.State, Cause: e.Cause, EndedByApplication: errors.Is(err, txn.ErrEndedByApplication)}
 	}
 	return txn.Outcome{}
 }
 
-// Done reports branches that the caller has finished. See [txn.Manager].
-func (c *Client) Done(ctx context.Context, id txn.ID, acks ...txn.Ack) error {
+// ReportCompletion reports branches that the caller has finished. See [txn.Manager].
+func (c *Client) ReportCompletion(ctx context.Context, id txn.ID, acks ...txn.CompletionReport) error {
 	if c.cfg.Unary {
 		return c.doneUnary(ctx, id, acks)
 	}
-	_, err := c.do(ctx, "done", id, 12*len(acks), &txmgrv1.Command{Call: &txmgrv1.Command_Done{Done: wire.FromAcks(acks)}})
+	_, err := c.do(ctx, "done", id, 12*len(acks), &txmgrv1.Command{Call: &txmgrv1.Command_Done{Done: wire.FromCompletionReports(acks)}})
 	return err
 }
 
@@ -184,7 +186,7 @@ func (c *Client) Get(ctx context.Context, id txn.ID) (txn.Info, error) {
 // ctx; [txn.ErrWaitTimeout] when that ends first. See [txn.Manager].
 func (c *Client) Wait(ctx context.Context, id txn.ID, goal txn.Goal) (txn.Info, error) {
 	request := &txmgrv1.WaitRequest{Id: id.String(), Goal: "finished"}
-	if goal == txn.DecidedGoal {
+	if goal == txn.UntilDecided {
 		request.Goal = "decided"
 	}
 	var t *txmgrv1.Transaction
@@ -192,9 +194,9 @@ func (c *Client) Wait(ctx context.Context, id txn.ID, goal txn.Goal) (txn.Info, 
 		started := time.Now()
 		err := c.retryUntil(ctx, "wait", id, func() (err error) {
 			ctx, connected := traced(ctx)
-			e, n := c.at()
+			e, n := c.currentEndpoint()
 			t, err = e.streams.Wait(ctx, request)
-			return c.judge(e, n, connected.Load(), err)
+			return c.handleTryError(e, n, connected.Load(), err)
 		})
 		switch {
 		case err == nil:

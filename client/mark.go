@@ -20,9 +20,9 @@ func (l *latestMark) latest() txn.Mark {
 	return l.mark
 }
 
-// learn takes the mark of an answer to a begin. In another life of the cluster ticks count
+// update takes the mark of an answer to a begin. In another life of the cluster ticks count
 // anew; an answer of the former one that comes late costs a refused begin at most.
-func (l *latestMark) learn(b txn.Begun, err error) {
+func (l *latestMark) update(b txn.BeginResult, err error) {
 	m := b.Mark
 	if e := (*txn.Error)(nil); errors.As(err, &e) {
 		m = e.Mark
@@ -32,7 +32,7 @@ func (l *latestMark) learn(b txn.Begun, err error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if m.Life != l.mark.Life || m.Tick > l.mark.Tick || err != nil {
+	if m.Incarnation != l.mark.Incarnation || m.Tick > l.mark.Tick || err != nil {
 		l.mark = m
 	}
 }

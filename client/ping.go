@@ -21,21 +21,21 @@ func (c *Client) Ping(ctx context.Context) error {
 	defer cancel()
 	var failed []error
 	for range c.endpoints {
-		trying, cancel := c.share(ctx)
-		e, n := c.at()
+		trying, cancel := c.perTryTimeout(ctx)
+		e, n := c.currentEndpoint()
 		_, err := e.cluster.Status(trying, &txmgrv1.StatusRequest{})
 		cancel()
-		switch err = lost(e.base, false, err); {
+		switch err = classify(e.base, false, err); {
 		case err == nil:
 			c.reached.CompareAndSwap(false, true)
 			return nil
 		case c.ctx.Err() != nil:
 			return newError("ping", txn.ID{}, errClosed)
-		case !isLost(err) && !errors.Is(err, txn.ErrUnavailable):
-			return final("ping", txn.ID{}, err)
+		case !isTransportError(err) && !errors.Is(err, txn.ErrUnavailable):
+			return finalError("ping", txn.ID{}, err)
 		}
 		failed = append(failed, err)
-		c.leave(n)
+		c.failOver(n)
 	}
 	return newError("ping", txn.ID{}, fmt.Errorf("%w: %w", txn.ErrUnavailable, errors.Join(failed...)))
 }

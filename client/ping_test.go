@@ -43,7 +43,7 @@ func TestPing(t *testing.T) {
 
 // With FailFast a call tries every address once, and waits for none to start.
 func TestFailFastWithSeveralAddresses(t *testing.T) {
-	ways(t, func(t *testing.T, cfg client.Config) {
+	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		cfg.FailFast = true
 		cfg.Address = "http://" + freePort(t) + ",http://" + freePort(t)
 		_, err := open(t, cfg).Begin(soon(t, time.Minute), txn.Options{})

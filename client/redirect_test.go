@@ -13,7 +13,7 @@ import (
 
 // Who answers with a redirect must not get the token sent to wherever he likes.
 func TestNoRedirectIsFollowed(t *testing.T) {
-	ways(t, func(t *testing.T, cfg client.Config) {
+	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		var shown atomic.Int32
 		plain := new(http.Protocols)
 		plain.SetHTTP1(true)

@@ -23,15 +23,15 @@ const (
 	maxBackoff   = time.Second
 )
 
-// lostError is a try that got no answer.
-type lostError struct {
+// transportError is a try that got no answer.
+type transportError struct {
 	base string
 	sent bool // it may have arrived
 	err  error
 }
 
 // Error says what became of the connection, and when that says little, why.
-func (e *lostError) Error() string {
+func (e *transportError) Error() string {
 	switch {
 	case errors.Is(e.err, syscall.ECONNREFUSED):
 		return e.base + ": connection refused: no server listens at this address"
@@ -42,11 +42,11 @@ func (e *lostError) Error() string {
 }
 
 // Unwrap gives the error of the connection.
-func (e *lostError) Unwrap() error { return e.err }
+func (e *transportError) Unwrap() error { return e.err }
 
-// lost tells a try without an answer from an answer that is an error. What comes
+// classify tells a try without an answer from an answer that is an error. What comes
 // back is a lostError or the error that the server meant.
-func lost(base string, sent bool, err error) error {
+func classify(base string, sent bool, err error) error {
 	if certificateRefused(err) {
 		return fmt.Errorf("%w: %s does not accept the certificate of this client, or its lack of one: %w", txn.ErrDenied, base, err)
 	}
@@ -55,35 +55,35 @@ func lost(base string, sent bool, err error) error {
 		switch ce.Code() {
 		case connect.CodeUnavailable, connect.CodeCanceled, connect.CodeDeadlineExceeded, connect.CodeInternal, connect.CodeUnknown:
 			if len(ce.Details()) == 0 {
-				return &lostError{base: base, sent: sent && !errors.Is(err, errSpeaksTLS), err: errors.Unwrap(ce)}
+				return &transportError{base: base, sent: sent && !errors.Is(err, errTLSRequired), err: errors.Unwrap(ce)}
 			}
 		}
 	}
 	return wire.FromConnect(err)
 }
 
-func isLost(err error) bool {
-	l := (*lostError)(nil)
+func isTransportError(err error) bool {
+	l := (*transportError)(nil)
 	return errors.As(err, &l)
 }
 
-// hopeless reports whether the connection will not be made by trying again.
-func hopeless(err error) bool {
+// isPermanent reports whether the connection will not be made by trying again.
+func isPermanent(err error) bool {
 	certificate, record := (*tls.CertificateVerificationError)(nil), tls.RecordHeaderError{}
-	return errors.As(err, &certificate) || errors.As(err, &record) || errors.Is(err, http.ErrSchemeMismatch) || errors.Is(err, errSpeaksTLS)
+	return errors.As(err, &certificate) || errors.As(err, &record) || errors.Is(err, http.ErrSchemeMismatch) || errors.Is(err, errTLSRequired)
 }
 
-// vain are the addresses that one call need not try again.
-type vain map[string]bool
+// excludedAddresses are the addresses that one call need not try again.
+type excludedAddresses map[string]bool
 
-// note takes the error of a try that got no answer, and reports whether no address is
+// exclude takes the error of a try that got no answer, and reports whether no address is
 // left to try.
-func (v *vain) note(c *Client, l *lostError) bool {
-	if l.sent || !hopeless(l) && (!c.cfg.FailFast || c.reached.Load()) {
+func (v *excludedAddresses) exclude(c *Client, l *transportError) bool {
+	if l.sent || !isPermanent(l) && (!c.cfg.FailFast || c.reached.Load()) {
 		return false
 	}
 	if *v == nil {
-		*v = vain{}
+		*v = excludedAddresses{}
 	}
 	(*v)[l.base] = true
 	for _, e := range c.endpoints {
@@ -94,8 +94,8 @@ func (v *vain) note(c *Client, l *lostError) bool {
 	return true
 }
 
-// errSpeaksTLS: a server that speaks TLS alone was spoken to without.
-var errSpeaksTLS = errors.New("the server speaks TLS: write https:// in its address")
+// errTLSRequired: a server that speaks TLS alone was spoken to without.
+var errTLSRequired = errors.New("the server speaks TLS: write https:// in its address")
 
 // certificateRefused reports whether the other side ended the handshake because of
 // what this one showed. Then nothing was read.
@@ -106,21 +106,21 @@ func certificateRefused(err error) bool {
 
 // retry makes a call until it has an answer that is final, or ctx ends. The
 // first try costs nothing beyond itself. patience counts when ctx has no deadline.
-func (c *Client) retry(ctx context.Context, patience time.Duration, op string, id txn.ID, try func(context.Context) error) error {
-	calling, trying, cancel := c.patient(ctx, patience)
+func (c *Client) retry(ctx context.Context, timeout time.Duration, op string, id txn.ID, try func(context.Context) error) error {
+	calling, trying, cancel := c.withTimeouts(ctx, timeout)
 	defer cancel()
 	return c.retryUntil(trying, op, id, func() error { return try(calling) })
 }
 
-// patient bounds a call that has no deadline: a try may take as long as patience, and
+// withTimeouts bounds a call that has no deadline: a try may take as long as patience, and
 // may begin until the time of any call is over. Who asks participants is worth waiting
 // for, and a cluster without a leader is not.
-func (c *Client) patient(ctx context.Context, patience time.Duration) (calling, trying context.Context, cancel func()) {
+func (c *Client) withTimeouts(ctx context.Context, timeout time.Duration) (calling, trying context.Context, cancel func()) {
 	if _, has := ctx.Deadline(); has {
 		return ctx, ctx, func() {}
 	}
-	calling, over := context.WithTimeout(ctx, patience)
-	trying, enough := context.WithTimeout(ctx, min(patience, c.cfg.RequestTimeout))
+	calling, over := context.WithTimeout(ctx, timeout)
+	trying, enough := context.WithTimeout(ctx, min(timeout, c.cfg.RequestTimeout))
 	return calling, trying, func() {
 		over()
 		enough()
@@ -130,58 +130,58 @@ func (c *Client) patient(ctx context.Context, patience time.Duration) (calling, 
 // retryUntil is [Client.retry] for a context that surely ends.
 func (c *Client) retryUntil(ctx context.Context, op string, id txn.ID, try func() error) error {
 	maybe := false // some try may have been carried out
-	var last complaint
-	var left vain
+	var last mostRelevantError
+	var excluded excludedAddresses
 	for n := 0; ; n++ {
 		err := try()
 		if err == nil {
 			c.reached.CompareAndSwap(false, true)
 			return nil
 		}
-		last.note(ctx, err)
-		l := (*lostError)(nil)
+		last.observe(ctx, err)
+		l := (*transportError)(nil)
 		noAnswer := errors.As(err, &l)
 		maybe = maybe || noAnswer && l.sent || errors.Is(err, txn.ErrInDoubt)
 		if !noAnswer {
 			c.reached.CompareAndSwap(false, true)
 		}
 		switch {
-		case !noAnswer && !again(err):
-			if maybe && wire.Decides(op) && saysNothing(err) {
-				return unanswered(op, id, maybe, fmt.Errorf("an earlier try may have been carried out, and now the answer is: %w", err))
+		case !noAnswer && !isRetryable(err):
+			if maybe && wire.Decides(op) && isInconclusive(err) {
+				return noResponseError(op, id, maybe, fmt.Errorf("an earlier try may have been carried out, and now the answer is: %w", err))
 			}
-			return final(op, id, perhapsDone(op, n, err))
+			return finalError(op, id, notFoundAfterRetry(op, n, err))
 		case c.ctx.Err() != nil:
-			return unanswered(op, id, maybe, errClosed)
-		case noAnswer && left.note(c, l):
-			return unanswered(op, id, maybe, fmt.Errorf("%w: %w", txn.ErrUnavailable, err))
+			return noResponseError(op, id, maybe, errClosed)
+		case noAnswer && excluded.exclude(c, l):
+			return noResponseError(op, id, maybe, fmt.Errorf("%w: %w", txn.ErrUnavailable, err))
 		}
 		if !c.sleep(ctx, backoff(n, err)) {
-			return unanswered(op, id, maybe, ended(ctx, last.err))
+			return noResponseError(op, id, maybe, deadlineError(ctx, last.err))
 		}
 	}
 }
 
-// complaint is the error to tell of when time runs out.
-type complaint struct {
-	err  error
-	said bool // by a node
+// mostRelevantError is the error to tell of when time runs out.
+type mostRelevantError struct {
+	err      error
+	fromNode bool // by a node
 }
 
-// note takes the error of a try. That time ran out says less than what went wrong
+// observe takes the error of a try. That time ran out says less than what went wrong
 // before, and that nobody listens at one address less than what a node at another says.
-func (w *complaint) note(ctx context.Context, err error) {
-	l := (*lostError)(nil)
+func (w *mostRelevantError) observe(ctx context.Context, err error) {
+	l := (*transportError)(nil)
 	lost := errors.As(err, &l)
-	if w.err == nil || ctx.Err() == nil && !(w.said && lost && !l.sent) {
-		w.err, w.said = err, !lost
+	if w.err == nil || ctx.Err() == nil && !(w.fromNode && lost && !l.sent) {
+		w.err, w.fromNode = err, !lost
 	}
 }
 
-// again reports whether an answer is worth a repetition: nothing was done, or
+// isRetryable reports whether an answer is worth a repetition: nothing was done, or
 // the node itself does not know what was.
-func again(err error) bool {
-	return errors.Is(err, txn.ErrUnavailable) || errors.Is(err, txn.ErrInDoubt) && !errors.Is(err, txn.ErrHazard)
+func isRetryable(err error) bool {
+	return errors.Is(err, txn.ErrUnavailable) || errors.Is(err, txn.ErrInDoubt) && !errors.Is(err, txn.ErrHeuristic)
 }
 
 // backoff is how long to wait after the nth failure: full jitter, and at least
@@ -212,10 +212,10 @@ func (c *Client) sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// ended is the error of a call whose time is over: what ended it, and what went
+// deadlineError is the error of a call whose time is over: what ended it, and what went
 // wrong last. That a node did not know what it had done is no doubt of the caller's
-// unless the call decides, which [unanswered] sees to.
-func ended(ctx context.Context, last error) error {
+// unless the call decides, which [noResponseError] sees to.
+func deadlineError(ctx context.Context, last error) error {
 	cause := ctx.Err()
 	if cause == nil {
 		cause = context.DeadlineExceeded // the next try would have come after it
@@ -226,21 +226,21 @@ func ended(ctx context.Context, last error) error {
 	return fmt.Errorf("%w: %w: %w", txn.ErrUnavailable, cause, last)
 }
 
-// saysNothing reports whether an answer leaves open what became of an earlier try of
+// isInconclusive reports whether an answer leaves open what became of an earlier try of
 // the same call: the transaction may have been decided by it and been forgotten since,
 // or the caller may have lost its rights in between.
-func saysNothing(err error) bool {
+func isInconclusive(err error) bool {
 	return errors.Is(err, txn.ErrNotFound) || errors.Is(err, txn.ErrDenied)
 }
 
-// takesAway are the calls that do not find a second time what they were about.
-var takesAway = map[string]bool{"remove": true, "remove participant": true, "revoke token": true}
+// idempotentDeletes are the calls that do not find a second time what they were about.
+var idempotentDeletes = map[string]bool{"remove": true, "remove participant": true, "revoke token": true}
 
-// perhapsDone explains why a call that was made n times before does not find what it
+// notFoundAfterRetry explains why a call that was made n times before does not find what it
 // was to take away.
-func perhapsDone(op string, n int, err error) error {
+func notFoundAfterRetry(op string, n int, err error) error {
 	e, ok := err.(*txn.Error)
-	if !ok || n == 0 || !takesAway[op] || !errors.Is(err, txn.ErrNotFound) {
+	if !ok || n == 0 || !idempotentDeletes[op] || !errors.Is(err, txn.ErrNotFound) {
 		return err
 	}
 	told := *e
@@ -248,9 +248,9 @@ func perhapsDone(op string, n int, err error) error {
 	return &told
 }
 
-// unanswered is the error of a call that got no answer: in doubt for a decision
+// noResponseError is the error of a call that got no answer: in doubt for a decision
 // that may have arrived, else unavailable.
-func unanswered(op string, id txn.ID, maybe bool, err error) error {
+func noResponseError(op string, id txn.ID, maybe bool, err error) error {
 	if maybe && wire.Decides(op) {
 		err = &inDoubtError{err}
 	}
@@ -270,8 +270,8 @@ func (e *inDoubtError) Is(target error) bool {
 		(target == context.Canceled || target == context.DeadlineExceeded) && errors.Is(e.why, target)
 }
 
-// final gives an answer of the server the form of every error here.
-func final(op string, id txn.ID, err error) error {
+// finalError gives an answer of the server the form of every error here.
+func finalError(op string, id txn.ID, err error) error {
 	if r := (*wire.RetryAfterError)(nil); errors.As(err, &r) {
 		err = r.Err
 	}

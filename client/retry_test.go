@@ -34,7 +34,7 @@ func freePort(t *testing.T) string {
 }
 
 func TestNothingListens(t *testing.T) {
-	ways(t, func(t *testing.T, cfg client.Config) {
+	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		cfg.Address = "http://" + freePort(t)
 		c := open(t, cfg)
 		_, err := c.Begin(soon(t, 100*time.Millisecond), txn.Options{ID: newID(1)})
@@ -42,7 +42,7 @@ func TestNothingListens(t *testing.T) {
 			t.Errorf("begin: %v", err)
 		}
 		// Surely not sent: no doubt.
-		if _, err := c.Commit(soon(t, 100*time.Millisecond), newID(1), txn.Commitment{}); !errors.Is(err, txn.ErrUnavailable) || errors.Is(err, txn.ErrInDoubt) {
+		if _, err := c.Commit(soon(t, 100*time.Millisecond), newID(1), txn.CommitRequest{}); !errors.Is(err, txn.ErrUnavailable) || errors.Is(err, txn.ErrInDoubt) {
 			t.Errorf("commit: %v", err)
 		}
 		cfg.FailFast = true
@@ -50,12 +50,12 @@ func TestNothingListens(t *testing.T) {
 		if _, err := open(t, cfg).Begin(t.Context(), txn.Options{}); !errors.Is(err, txn.ErrUnavailable) || time.Since(started) > 3*time.Second {
 			t.Errorf("fail fast: %v after %v", err, time.Since(started))
 		}
-		if _, err := open(t, cfg).Wait(soon(t, 20*time.Second), newID(1), txn.Finished); !errors.Is(err, txn.ErrUnavailable) || time.Since(started) > 3*time.Second {
+		if _, err := open(t, cfg).Wait(soon(t, 20*time.Second), newID(1), txn.UntilFinished); !errors.Is(err, txn.ErrUnavailable) || time.Since(started) > 3*time.Second {
 			t.Errorf("wait, fail fast: %v after %v", err, time.Since(started))
 		}
 		cfg.FailFast, cfg.RequestTimeout = false, 100*time.Millisecond
 		started = time.Now()
-		if err := open(t, cfg).Done(t.Context(), newID(1)); !errors.Is(err, txn.ErrUnavailable) || time.Since(started) > 3*time.Second {
+		if err := open(t, cfg).ReportCompletion(t.Context(), newID(1)); !errors.Is(err, txn.ErrUnavailable) || time.Since(started) > 3*time.Second {
 			t.Errorf("default timeout: %v after %v", err, time.Since(started))
 		}
 	})
@@ -63,7 +63,7 @@ func TestNothingListens(t *testing.T) {
 
 // Invariant 2: calls survive a restart of the server, as long as their context.
 func TestServerRestart(t *testing.T) {
-	ways(t, func(t *testing.T, cfg client.Config) {
+	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		fake := servertest.New()
 		ln := listen(t, "127.0.0.1:0")
 		addr := ln.Addr().String()
@@ -84,7 +84,7 @@ func TestServerRestart(t *testing.T) {
 					}
 					b, err := c.Begin(ctx, txn.Options{})
 					if err == nil {
-						_, err = c.Commit(ctx, b.ID, txn.Commitment{})
+						_, err = c.Commit(ctx, b.ID, txn.CommitRequest{})
 					}
 					if err != nil {
 						failed.Add(1)
@@ -121,13 +121,13 @@ type lossy struct {
 	gone  bool         // the listener goes too; set before the call
 }
 
-func (l *lossy) Commit(ctx context.Context, id txn.ID, c txn.Commitment) (txn.Outcome, error) {
+func (l *lossy) Commit(ctx context.Context, id txn.ID, c txn.CommitRequest) (txn.Outcome, error) {
 	o, err := l.Fake.Commit(ctx, id, c)
 	l.lose()
 	return o, err
 }
 
-func (l *lossy) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
+func (l *lossy) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, error) {
 	b, err := l.Fake.Begin(ctx, o)
 	if l.times.Add(-1) >= 0 {
 		l.ln.cut()
@@ -135,7 +135,7 @@ func (l *lossy) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
 	return b, err
 }
 
-func (l *lossy) Vote(ctx context.Context, id txn.ID, b txn.Ballot) (txn.Outcome, error) {
+func (l *lossy) Vote(ctx context.Context, id txn.ID, b txn.Votes) (txn.Outcome, error) {
 	o, err := l.Fake.Vote(ctx, id, b)
 	l.lose()
 	return o, err
@@ -160,7 +160,7 @@ func (l *lossy) lose() {
 
 // An answer that was lost is asked for again, with the same id.
 func TestLostAnswers(t *testing.T) {
-	ways(t, func(t *testing.T, cfg client.Config) {
+	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		ln := listen(t, "127.0.0.1:0")
 		l := &lossy{Fake: servertest.New(), ln: ln}
 		t.Cleanup(serveOn(t, ln, l, server.Config{}))
@@ -175,7 +175,7 @@ func TestLostAnswers(t *testing.T) {
 			t.Errorf("begun: %v, %v", all, err)
 		}
 		l.times.Store(2)
-		if o, err := c.Commit(t.Context(), b.ID, txn.Commitment{}); err != nil || o.State != txn.Committed {
+		if o, err := c.Commit(t.Context(), b.ID, txn.CommitRequest{}); err != nil || o.State != txn.Committed {
 			t.Errorf("commit: %v, %v", o, err)
 		}
 		if n := l.seen.Load(); n != 3 {
@@ -186,7 +186,7 @@ func TestLostAnswers(t *testing.T) {
 
 // Invariant 3: a commit that arrived and whose answer cannot be had is in doubt.
 func TestInDoubt(t *testing.T) {
-	ways(t, func(t *testing.T, cfg client.Config) {
+	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		fake := servertest.New()
 		arrived := make(chan string, 100)
 		fake.Before = func(ctx context.Context, op string, _ txn.ID) error {
@@ -204,12 +204,12 @@ func TestInDoubt(t *testing.T) {
 			<-arrived
 			cancel()
 		}()
-		_, err := c.Commit(ctx, newID(1), txn.Commitment{})
+		_, err := c.Commit(ctx, newID(1), txn.CommitRequest{})
 		e := (*txn.Error)(nil)
 		if !errors.Is(err, txn.ErrInDoubt) || errors.Is(err, txn.ErrUnavailable) || !errors.Is(err, context.Canceled) || !errors.As(err, &e) || e.ID != newID(1) || txn.CodeOf(err) != txn.CodeInDoubt {
 			t.Errorf("commit, cancelled: %v", err)
 		}
-		if _, err := c.Commit(soon(t, 100*time.Millisecond), newID(1), txn.Commitment{}); !errors.Is(err, txn.ErrInDoubt) || !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := c.Commit(soon(t, 100*time.Millisecond), newID(1), txn.CommitRequest{}); !errors.Is(err, txn.ErrInDoubt) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("commit, too slow: %v", err)
 		}
 		if _, err := c.Begin(soon(t, 100*time.Millisecond), txn.Options{}); !errors.Is(err, txn.ErrUnavailable) || errors.Is(err, txn.ErrInDoubt) {
@@ -223,7 +223,7 @@ func TestInDoubt(t *testing.T) {
 
 // The same when the connection is lost and the server does not come back.
 func TestInDoubtWithoutAServer(t *testing.T) {
-	ways(t, func(t *testing.T, cfg client.Config) {
+	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		ln := listen(t, "127.0.0.1:0")
 		l := &lossy{Fake: servertest.New(), ln: ln}
 		stop := serveOn(t, ln, l, server.Config{})
@@ -236,7 +236,7 @@ func TestInDoubtWithoutAServer(t *testing.T) {
 		}
 		l.gone = true
 		l.times.Store(1)
-		_, err = c.Commit(soon(t, 300*time.Millisecond), b.ID, txn.Commitment{})
+		_, err = c.Commit(soon(t, 300*time.Millisecond), b.ID, txn.CommitRequest{})
 		if !errors.Is(err, txn.ErrInDoubt) || !strings.Contains(err.Error(), "connection refused") {
 			t.Errorf("%v", err)
 		}
@@ -267,7 +267,7 @@ func flaky(f *servertest.Fake, op string, times int, err error) *[]time.Time {
 
 // Invariant 3: what a node says of a call that decides nothing leaves nobody in doubt.
 func TestNoDoubtOfOtherCalls(t *testing.T) {
-	ways(t, func(t *testing.T, cfg client.Config) {
+	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		fake := servertest.New()
 		flaky(fake, "enlist", 1_000_000, &txn.Error{Op: "enlist", Err: txn.ErrInDoubt, Detail: "leadership lost"})
 		cfg.Address = serve(t, fake)
@@ -284,7 +284,7 @@ func TestNoDoubtOfOtherCalls(t *testing.T) {
 }
 
 func TestAnswersThatAreWorthATry(t *testing.T) {
-	ways(t, func(t *testing.T, cfg client.Config) {
+	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		for name, answer := range map[string]error{
 			"unavailable": &txn.Error{Op: "commit", Err: txn.ErrUnavailable, Detail: "no leader"},
 			"in doubt":    &txn.Error{Op: "commit", Err: txn.ErrInDoubt, Detail: "leadership lost"},
@@ -298,7 +298,7 @@ func TestAnswersThatAreWorthATry(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if o, err := c.Commit(t.Context(), b.ID, txn.Commitment{}); err != nil || o.State != txn.Committed || len(*tries) != 4 {
+				if o, err := c.Commit(t.Context(), b.ID, txn.CommitRequest{}); err != nil || o.State != txn.Committed || len(*tries) != 4 {
 					t.Errorf("%v, %v after %d tries", o, err, len(*tries))
 				}
 			})
@@ -308,15 +308,15 @@ func TestAnswersThatAreWorthATry(t *testing.T) {
 
 // The server's word is kept: other answers are final, at the first try.
 func TestAnswersThatAreFinal(t *testing.T) {
-	ways(t, func(t *testing.T, cfg client.Config) {
+	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		for _, sentinel := range []error{
-			txn.ErrHazard, txn.ErrRolledBack, txn.ErrNotFound, txn.ErrConflict, txn.ErrNotActive, txn.ErrDenied, txn.ErrInvalid,
-			fmt.Errorf("%w: %w", txn.ErrInDoubt, txn.ErrHazard), errors.New("disk on fire"),
+			txn.ErrHeuristic, txn.ErrRolledBack, txn.ErrNotFound, txn.ErrConflict, txn.ErrNotActive, txn.ErrDenied, txn.ErrInvalid,
+			fmt.Errorf("%w: %w", txn.ErrInDoubt, txn.ErrHeuristic), errors.New("disk on fire"),
 		} {
 			fake := servertest.New()
 			tries := flaky(fake, "commit", 9, &txn.Error{Op: "commit", ID: newID(1), Err: sentinel})
 			cfg.Address = serve(t, fake)
-			_, err := open(t, cfg).Commit(t.Context(), newID(1), txn.Commitment{})
+			_, err := open(t, cfg).Commit(t.Context(), newID(1), txn.CommitRequest{})
 			if txn.CodeOf(err) != txn.CodeOf(sentinel) || len(*tries) != 1 || !strings.Contains(err.Error(), sentinel.Error()) {
 				t.Errorf("%v: %v after %d tries", sentinel, err, len(*tries))
 			}
@@ -325,7 +325,7 @@ func TestAnswersThatAreFinal(t *testing.T) {
 }
 
 func TestRetryAfterIsHonoured(t *testing.T) {
-	ways(t, func(t *testing.T, cfg client.Config) {
+	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		fake := servertest.New()
 		busy := &wire.RetryAfterError{After: 150 * time.Millisecond, Err: fmt.Errorf("%w: busy", txn.ErrUnavailable)}
 		tries := flaky(fake, "begin", 2, busy)
@@ -362,21 +362,21 @@ func TestPipeIsRefused(t *testing.T) {
 	}
 	second := open(t, client.Config{Address: address})
 	started := time.Now()
-	_, err = second.Commit(soon(t, 500*time.Millisecond), b.ID, txn.Commitment{})
+	_, err = second.Commit(soon(t, 500*time.Millisecond), b.ID, txn.CommitRequest{})
 	if !errors.Is(err, txn.ErrUnavailable) || errors.Is(err, txn.ErrInDoubt) || !strings.Contains(err.Error(), "1 calls of this kind") || time.Since(started) > 450*time.Millisecond {
 		t.Errorf("%v after %v", err, time.Since(started))
 	}
 	if err := first.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := second.Commit(t.Context(), b.ID, txn.Commitment{}); err != nil {
+	if _, err := second.Commit(t.Context(), b.ID, txn.CommitRequest{}); err != nil {
 		t.Errorf("when there is room: %v", err)
 	}
 }
 
 // With several addresses, calls go on at the next server.
 func TestSeveralServers(t *testing.T) {
-	ways(t, func(t *testing.T, cfg client.Config) {
+	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		fake := servertest.New()
 		one, two := listen(t, "127.0.0.1:0"), listen(t, "127.0.0.1:0")
 		stopOne := serveOn(t, one, fake, server.Config{})
@@ -389,7 +389,7 @@ func TestSeveralServers(t *testing.T) {
 			t.Fatal(err)
 		}
 		stopOne()
-		if _, err := c.Commit(t.Context(), b.ID, txn.Commitment{}); err != nil {
+		if _, err := c.Commit(t.Context(), b.ID, txn.CommitRequest{}); err != nil {
 			t.Error(err)
 		}
 		if _, err := c.Status(t.Context()); err != nil {
@@ -400,7 +400,7 @@ func TestSeveralServers(t *testing.T) {
 
 // A context that has ended is no call at all.
 func TestContextThatHasEnded(t *testing.T) {
-	ways(t, func(t *testing.T, cfg client.Config) {
+	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		cfg.Address = serve(t, servertest.New())
 		c := open(t, cfg)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -416,7 +416,7 @@ func TestContextThatHasEnded(t *testing.T) {
 
 // Invariant 5, with calls on their way.
 func TestClose(t *testing.T) {
-	ways(t, func(t *testing.T, cfg client.Config) {
+	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		fake := servertest.New()
 		arrived := make(chan struct{}, 100)
 		fake.Before = func(ctx context.Context, op string, _ txn.ID) error {
@@ -435,12 +435,12 @@ func TestClose(t *testing.T) {
 		}()
 		<-arrived
 		go func() {
-			_, err := c.Commit(t.Context(), newID(1), txn.Commitment{})
+			_, err := c.Commit(t.Context(), newID(1), txn.CommitRequest{})
 			failed <- err
 		}()
 		<-arrived
 		go func() {
-			_, err := c.Wait(t.Context(), newID(1), txn.Finished)
+			_, err := c.Wait(t.Context(), newID(1), txn.UntilFinished)
 			failed <- err
 		}()
 		<-arrived
@@ -479,7 +479,7 @@ func TestStrangers(t *testing.T) {
 			}
 		}
 	}()
-	ways(t, func(t *testing.T, cfg client.Config) {
+	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		for _, address := range []string{web.URL, "http://" + silent.Addr().String()} {
 			cfg.Address = address
 			c := open(t, cfg)
@@ -526,7 +526,7 @@ func TestWrongSchemeFailsAtOnce(t *testing.T) {
 	secure.StartTLS()
 	defer secure.Close()
 	plain := serve(t, servertest.New())
-	ways(t, func(t *testing.T, cfg client.Config) {
+	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		for address, says := range map[string]string{
 			"http://" + secure.Listener.Addr().String():  "write https://",
 			strings.Replace(plain, "http:", "https:", 1): "write http://",
@@ -534,7 +534,7 @@ func TestWrongSchemeFailsAtOnce(t *testing.T) {
 			for name, call := range map[string]func(context.Context, *client.Client) error{
 				"begin": func(ctx context.Context, c *client.Client) error { _, err := c.Begin(ctx, txn.Options{}); return err },
 				"wait": func(ctx context.Context, c *client.Client) error {
-					_, err := c.Wait(ctx, newID(1), txn.Finished)
+					_, err := c.Wait(ctx, newID(1), txn.UntilFinished)
 					return err
 				},
 				"transfer leader": func(ctx context.Context, c *client.Client) error { return c.TransferLeader(ctx, "") },

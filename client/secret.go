@@ -22,9 +22,9 @@ type secret struct {
 	file string // empty: it never changes
 	log  *slog.Logger
 
-	mu    sync.Mutex // guards the rest
-	value string
-	read  os.FileInfo // of the file, when it was read last
+	mu       sync.Mutex // guards the rest
+	value    string
+	fileInfo os.FileInfo // of the file, when it was read last
 }
 
 func newSecret(cfg Config) (*secret, error) {
@@ -35,11 +35,11 @@ func newSecret(cfg Config) (*secret, error) {
 	case s.file == "":
 		return s, checkSecret(s.value)
 	}
-	before := s.read
+	before := s.fileInfo
 	if err := s.load(); err != nil {
 		return nil, fmt.Errorf("%w: client: token file: %w", txn.ErrInvalid, err)
 	}
-	s.warnOfReaders(before, s.read)
+	s.warnPermissions(before, s.fileInfo)
 	return s, nil
 }
 
@@ -73,12 +73,12 @@ func (s *secret) load() error {
 	if err := checkSecret(value); err != nil {
 		return fmt.Errorf("%s: %w", s.file, err)
 	}
-	s.value, s.read = value, info
+	s.value, s.fileInfo = value, info
 	return nil
 }
 
-// warnOfReaders logs that others can read the file, once for each mode.
-func (s *secret) warnOfReaders(before, now os.FileInfo) {
+// warnPermissions logs that others can read the file, once for each mode.
+func (s *secret) warnPermissions(before, now os.FileInfo) {
 	if now.Mode().Perm()&0o077 != 0 && (before == nil || before.Mode() != now.Mode()) {
 		s.log.Warn("the token file can be read by others: chmod 600 "+s.file, "mode", now.Mode().Perm().String())
 	}
@@ -90,35 +90,35 @@ func (s *secret) get() string {
 	if s.file == "" {
 		return s.value // never changes
 	}
-	value, before, now, err := s.look()
+	value, before, now, err := s.reload()
 	// Without the lock: a log that takes nothing more holds up this call alone.
 	if err != nil {
 		s.log.Warn("the token file cannot be used; the token read before is still shown", "error", err)
 	} else {
-		s.warnOfReaders(before, now)
+		s.warnPermissions(before, now)
 	}
 	return value
 }
 
-// look reads the file again if it has changed. An error is told once.
-func (s *secret) look() (value string, before, now os.FileInfo, err error) {
+// reload reads the file again if it has changed. An error is told once.
+func (s *secret) reload() (value string, before, now os.FileInfo, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before = s.read
+	before = s.fileInfo
 	info, err := os.Stat(s.file)
 	if err != nil || !info.Mode().IsRegular() || // a pipe says what it has to say once
 		os.SameFile(info, before) && info.ModTime().Equal(before.ModTime()) && info.Size() == before.Size() {
 		return s.value, before, before, nil
 	}
 	if err := s.load(); err != nil {
-		s.read = info // said once
+		s.fileInfo = info // said once
 		return s.value, before, before, err
 	}
-	return s.value, before, s.read, nil
+	return s.value, before, s.fileInfo, nil
 }
 
-// warn says that the secret can be read on its way.
-func (s *secret) warn(bases []string) {
+// warnPlaintext says that the secret can be read on its way.
+func (s *secret) warnPlaintext(bases []string) {
 	if s.value == "" {
 		return
 	}

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// stuckLog takes no line to its end before it is released.
-type stuckLog struct {
+// blockedLog takes no line to its end before it is released.
+type blockedLog struct {
 	slog.Handler
 	reached, release chan struct{}
 }
 
-func (s *stuckLog) Handle(context.Context, slog.Record) error {
+func (s *blockedLog) Handle(context.Context, slog.Record) error {
 	s.reached <- struct{}{}
 	<-s.release
 	return nil
@@ -28,7 +28,7 @@ func TestStuckLogHoldsUpNoOtherCall(t *testing.T) {
 	if err := os.WriteFile(file, []byte("tok_first"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	stuck := &stuckLog{slog.DiscardHandler, make(chan struct{}), make(chan struct{})}
+	stuck := &blockedLog{slog.DiscardHandler, make(chan struct{}), make(chan struct{})}
 	s, err := newSecret(Config{TokenFile: file, Log: slog.New(logsAll{stuck})})
 	if err != nil {
 		t.Fatal(err)

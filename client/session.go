@@ -24,12 +24,12 @@ type Session struct {
 	stop context.CancelFunc // ends the signs of life
 	done chan struct{}
 
-	end sync.Once
-	err error // why it is over: set before done is closed
+	endOnce sync.Once
+	err     error // why it is over: set before done is closed
 }
 
-// beats is how many signs of life are sent in a TTL: so two of them may get lost.
-const beats = 3
+// keepAlivesPerTTL is how many signs of life are sent in a TTL: so two of them may get lost.
+const keepAlivesPerTTL = 3
 
 // OpenSession opens a session and keeps it alive. Whoever calls it sees to it that Close is called.
 func (c *Client) OpenSession(ctx context.Context, o SessionOptions) (*Session, error) {
@@ -37,15 +37,15 @@ func (c *Client) OpenSession(ctx context.Context, o SessionOptions) (*Session, e
 	if err != nil {
 		return nil, err
 	}
-	c.opening.Lock()
-	defer c.opening.Unlock()
+	c.heartbeatsMu.Lock()
+	defer c.heartbeatsMu.Unlock()
 	if c.ctx.Err() != nil {
 		return nil, newError("open session", txn.ID{}, errClosed) // nobody would keep it alive
 	}
 	s := &Session{c: c, id: opened.ID, ttl: time.Duration(opened.TTL), done: make(chan struct{})}
-	beating, stop := context.WithCancel(c.ctx)
+	keepAliveCtx, stop := context.WithCancel(c.ctx)
 	s.stop = stop
-	c.beating.Go(func() { s.beat(beating) })
+	c.heartbeats.Go(func() { s.keepAliveLoop(keepAliveCtx) })
 	return s, nil
 }
 
@@ -80,23 +80,23 @@ func (s *Session) Close(ctx context.Context) error {
 	}
 	err := s.c.CloseSession(ctx, s.id)
 	if errors.Is(err, txn.ErrNotFound) {
-		s.over(err)
+		s.terminate(err)
 	}
-	s.over(&txn.Error{Op: "session", Err: txn.ErrNotActive, Detail: s.id.String() + " was closed"})
+	s.terminate(&txn.Error{Op: "session", Err: txn.ErrNotActive, Detail: s.id.String() + " was closed"})
 	return err
 }
 
-func (s *Session) over(why error) {
-	s.end.Do(func() {
+func (s *Session) terminate(why error) {
+	s.endOnce.Do(func() {
 		s.err = why
 		close(s.done)
 	})
 }
 
-// beat sends signs of life until ctx ends, or the coordinator says that it is too late.
-func (s *Session) beat(ctx context.Context) {
+// keepAliveLoop sends signs of life until ctx ends, or the coordinator says that it is too late.
+func (s *Session) keepAliveLoop(ctx context.Context) {
 	defer s.stop()
-	every := s.ttl / beats
+	every := s.ttl / keepAlivesPerTTL
 	timer := time.NewTimer(every)
 	defer timer.Stop()
 	for {
@@ -104,7 +104,7 @@ func (s *Session) beat(ctx context.Context) {
 		case <-timer.C:
 		case <-ctx.Done():
 			if s.c.ctx.Err() != nil {
-				s.over(newError("session", txn.ID{}, errClosed))
+				s.terminate(newError("session", txn.ID{}, errClosed))
 			}
 			return
 		}
@@ -113,7 +113,7 @@ func (s *Session) beat(ctx context.Context) {
 		_, err := s.c.KeepAlive(try, s.id)
 		cancel()
 		if errors.Is(err, txn.ErrNotFound) {
-			s.over(err)
+			s.terminate(err)
 			return
 		}
 	}

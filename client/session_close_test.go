@@ -30,7 +30,7 @@ func TestCloseFindsItOver(t *testing.T) {
 	fake := servertest.New()
 	c := open(t, client.Config{Address: serve(t, fake)})
 	s := openSession(t, c, time.Hour)
-	fake.Silence(s.ID())
+	fake.ExpireSession(s.ID())
 	for range 2 {
 		if err := s.Close(t.Context()); !errors.Is(err, txn.ErrSessionExpired) {
 			t.Errorf("close: %v", err)
@@ -60,14 +60,14 @@ func TestCloseMayBeRepeated(t *testing.T) {
 
 // TestRunTellsOfTheSession: a transaction that its session has ended says so, whatever the function failed with.
 func TestRunTellsOfTheSession(t *testing.T) {
-	ways(t, func(t *testing.T, cfg client.Config) {
+	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		fake := servertest.New()
 		cfg.Address = serve(t, fake)
 		c := open(t, cfg)
 		s := openSession(t, c, time.Hour)
 		failed := errors.New("connection lost")
 		err := txn.Run(client.WithSession(t.Context(), s), c, txn.Options{}, func(context.Context, *txn.Tx) error {
-			fake.Silence(s.ID())
+			fake.ExpireSession(s.ID())
 			return failed
 		})
 		if !errors.Is(err, txn.ErrRolledBack) || !errors.Is(err, failed) || !errors.Is(err, txn.ErrSessionExpired) {

@@ -23,7 +23,7 @@ type slowOpener struct {
 func (o *slowOpener) OpenSession(ctx context.Context, so txn.SessionOptions) (txn.ClientSession, error) {
 	s, err := o.Fake.OpenSession(ctx, so)
 	if err == nil && o.times.Add(1) == 1 {
-		o.Fake.Silence(s.ID)
+		o.Fake.ExpireSession(s.ID)
 		o.ln.cut()
 	}
 	return s, err

@@ -55,7 +55,7 @@ func TestSessionKeepsItselfAlive(t *testing.T) {
 	if took := time.Since(started); took < 4*s.TTL()/3 || s.TTL() != time.Second || s.Err() != nil {
 		t.Errorf("4 signs of life in %v; TTL %v, %v", took, s.TTL(), s.Err())
 	}
-	fake.Silence(s.ID())
+	fake.ExpireSession(s.ID())
 	if err := over(t, s); !errors.Is(err, txn.ErrSessionExpired) || !errors.Is(err, txn.ErrNotFound) {
 		t.Errorf("expired: %v", err)
 	}
@@ -107,7 +107,7 @@ func TestSessionSurvivesDeafCoordinators(t *testing.T) {
 // TestWithSession: what is begun with the context is part of the session, by the client that opened it, unless the options
 // say otherwise.
 func TestWithSession(t *testing.T) {
-	ways(t, func(t *testing.T, cfg client.Config) {
+	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		cfg.Address = serve(t, servertest.New())
 		c := open(t, cfg)
 		one, other := openSession(t, c, time.Minute), openSession(t, c, time.Minute)

@@ -34,9 +34,9 @@ func (c *Client) createSession(ctx context.Context, o txn.SessionOptions) (txn.C
 }
 
 func newSessionID() txn.SessionID {
-	var chance [10]byte
-	_, _ = crand.Read(chance[:]) // never fails
-	return txn.NewSessionID(time.Now(), chance)
+	var entropy [10]byte
+	_, _ = crand.Read(entropy[:]) // never fails
+	return txn.NewSessionID(time.Now(), entropy)
 }
 
 // KeepAlive is a sign of life of a session. Nil means that it is open, and will not expire before its TTL is over, counted

@@ -13,7 +13,7 @@ import (
 func (c *Client) CreateToken(ctx context.Context, r txn.TokenRequest) (txn.Token, string, error) {
 	var res *txmgrv1.CreateTokenResponse
 	request := wire.FromTokenRequest(r)
-	err := c.once(ctx, "create token", func(ctx context.Context, e *endpoint) (err error) {
+	err := c.callNonIdempotent(ctx, "create token", func(ctx context.Context, e *endpoint) (err error) {
 		res, err = e.tokens.Create(ctx, request)
 		return err
 	})

@@ -11,13 +11,13 @@ import (
 
 // The calls of manager.go as requests of their own, for [Config.Unary].
 
-func (c *Client) beginUnary(ctx context.Context, o txn.Options) (txn.Begun, error) {
+func (c *Client) beginUnary(ctx context.Context, o txn.Options) (txn.BeginResult, error) {
 	r := &txmgrv1.BeginRequest{Id: o.ID.String(), Name: wire.Text(o.Name), Labels: wire.TextMap(o.Labels), Session: wire.FormatSession(o.Session), Mark: o.Mark.String()}
 	if o.Timeout != 0 {
 		r.Timeout = o.Timeout.String()
 	}
 	for _, e := range o.Branches {
-		r.Branches = append(r.Branches, &txmgrv1.Enlistment{Participant: wire.Text(e.Participant), Payload: e.Payload, Session: wire.Text(e.Session)})
+		r.Branches = append(r.Branches, &txmgrv1.Enlistment{Participant: wire.Text(e.Participant), Payload: e.Payload, Session: wire.Text(e.SessionRef)})
 	}
 	var res *txmgrv1.BeginResponse
 	err := c.unaryCall(ctx, "begin", o.ID, func(ctx context.Context, e *endpoint) (err error) {
@@ -25,13 +25,13 @@ func (c *Client) beginUnary(ctx context.Context, o txn.Options) (txn.Begun, erro
 		return err
 	})
 	if err != nil {
-		return txn.Begun{}, err
+		return txn.BeginResult{}, err
 	}
-	return begunOf(o.ID, res)
+	return beginResultOf(o.ID, res)
 }
 
-func begunOf(id txn.ID, r *txmgrv1.BeginResponse) (txn.Begun, error) {
-	b := txn.Begun{SurvivalIndex: r.GetSurvivalIndex(), ExpiryTick: r.GetExpiryTick()}
+func beginResultOf(id txn.ID, r *txmgrv1.BeginResponse) (txn.BeginResult, error) {
+	b := txn.BeginResult{SurvivalIndex: r.GetSurvivalIndex(), ExpiryTick: r.GetExpiryTick()}
 	var err error
 	if b.ID, err = txn.ParseID(r.GetId()); err != nil {
 		return b, newError("begin", id, err)
@@ -58,7 +58,7 @@ func branchOf(m *txmgrv1.Branch) (txn.Branch, error) {
 }
 
 func (c *Client) enlistUnary(ctx context.Context, id txn.ID, e txn.Enlistment) (txn.Branch, error) {
-	r := &txmgrv1.EnlistRequest{Id: id.String(), Participant: wire.Text(e.Participant), Payload: e.Payload, Session: wire.Text(e.Session)}
+	r := &txmgrv1.EnlistRequest{Id: id.String(), Participant: wire.Text(e.Participant), Payload: e.Payload, Session: wire.Text(e.SessionRef)}
 	var res *txmgrv1.Branch
 	err := c.unaryCall(ctx, "enlist", id, func(ctx context.Context, e *endpoint) (err error) {
 		res, err = e.transactions.Enlist(ctx, r)
@@ -74,8 +74,8 @@ func (c *Client) enlistUnary(ctx context.Context, id txn.ID, e txn.Enlistment) (
 	return b, nil
 }
 
-func (c *Client) commitUnary(ctx context.Context, id txn.ID, m txn.Commitment) (txn.Outcome, error) {
-	r := &txmgrv1.CommitRequest{Id: id.String(), OwnPhaseTwo: m.OwnPhaseTwo, Votes: votesOf(m.Votes)}
+func (c *Client) commitUnary(ctx context.Context, id txn.ID, m txn.CommitRequest) (txn.Outcome, error) {
+	r := &txmgrv1.CommitRequest{Id: id.String(), OwnPhaseTwo: m.ClientCompletes, Votes: votesOf(m.Votes)}
 	return c.decideUnary(ctx, "commit", id, func(ctx context.Context, e *endpoint) (*txmgrv1.Outcome, error) {
 		return e.transactions.Commit(ctx, r)
 	})
@@ -88,8 +88,8 @@ func votesOf(votes []txn.BranchVote) (ms []*txmgrv1.Vote) {
 	return ms
 }
 
-func (c *Client) voteUnary(ctx context.Context, id txn.ID, b txn.Ballot) (txn.Outcome, error) {
-	r := &txmgrv1.VoteRequest{Id: id.String(), OwnPhaseTwo: b.OwnPhaseTwo, Votes: votesOf(b.Votes), Reason: wire.Text(b.Reason)}
+func (c *Client) voteUnary(ctx context.Context, id txn.ID, b txn.Votes) (txn.Outcome, error) {
+	r := &txmgrv1.VoteRequest{Id: id.String(), OwnPhaseTwo: b.ClientCompletes, Votes: votesOf(b.Votes), Reason: wire.Text(b.Reason)}
 	return c.decideUnary(ctx, "vote", id, func(ctx context.Context, e *endpoint) (*txmgrv1.Outcome, error) {
 		return e.transactions.Vote(ctx, r)
 	})
@@ -119,14 +119,14 @@ func (c *Client) extendUnary(ctx context.Context, id txn.ID, timeout time.Durati
 func (c *Client) decideUnary(
 	ctx context.Context, op string, id txn.ID, call func(context.Context, *endpoint) (*txmgrv1.Outcome, error),
 ) (txn.Outcome, error) {
-	return c.decideBy(ctx, c.unaryCall, op, id, call)
+	return c.outcomeCall(ctx, c.unaryCall, op, id, call)
 }
 
-// way is how a call is made: [Client.unaryCall] or [Client.askingCall].
-type way func(ctx context.Context, op string, id txn.ID, call func(context.Context, *endpoint) error) error
+// callFunc is how a call is made: [Client.unaryCall] or [Client.fanoutCall].
+type callFunc func(ctx context.Context, op string, id txn.ID, call func(context.Context, *endpoint) error) error
 
-func (c *Client) decideBy(
-	ctx context.Context, by way, op string, id txn.ID, call func(context.Context, *endpoint) (*txmgrv1.Outcome, error),
+func (c *Client) outcomeCall(
+	ctx context.Context, by callFunc, op string, id txn.ID, call func(context.Context, *endpoint) (*txmgrv1.Outcome, error),
 ) (txn.Outcome, error) {
 	var res *txmgrv1.Outcome
 	err := by(ctx, op, id, func(ctx context.Context, e *endpoint) (err error) {
@@ -136,11 +136,11 @@ func (c *Client) decideBy(
 	if err != nil {
 		return outcomeOf(err), err
 	}
-	o := txn.Outcome{EndedByHand: res.GetEndedByHand()}
+	o := txn.Outcome{EndedByApplication: res.GetEndedByHand()}
 	for _, f := range []struct {
 		into interface{ UnmarshalText([]byte) error }
 		name string
-	}{{&o.State, res.GetState()}, {&o.Cause, res.GetCause()}, {&o.Hazard, res.GetHazard()}} {
+	}{{&o.State, res.GetState()}, {&o.Cause, res.GetCause()}, {&o.Heuristic, res.GetHazard()}} {
 		if err := f.into.UnmarshalText([]byte(f.name)); err != nil {
 			return o, newError(op, id, err)
 		}
@@ -148,7 +148,7 @@ func (c *Client) decideBy(
 	return o, nil
 }
 
-func (c *Client) doneUnary(ctx context.Context, id txn.ID, acks []txn.Ack) error {
+func (c *Client) doneUnary(ctx context.Context, id txn.ID, acks []txn.CompletionReport) error {
 	r := &txmgrv1.DoneRequest{Id: id.String()}
 	for _, a := range acks {
 		r.Acks = append(r.Acks, &txmgrv1.Ack{Branch: a.Branch.String(), State: a.State.String()})

@@ -15,7 +15,7 @@ import (
 // The same for what stands for a commit: repeated until it is answered, and the
 // answer is that of the first.
 func TestLostAnswersToVotes(t *testing.T) {
-	ways(t, func(t *testing.T, cfg client.Config) {
+	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		ln := listen(t, "127.0.0.1:0")
 		l := &lossy{Fake: servertest.New(), ln: ln}
 		t.Cleanup(serveOn(t, ln, l, server.Config{}))
@@ -23,7 +23,7 @@ func TestLostAnswersToVotes(t *testing.T) {
 		c := open(t, cfg)
 		for name, call := range map[string]func(txn.ID) (txn.Outcome, error){
 			"vote": func(id txn.ID) (txn.Outcome, error) {
-				return c.Vote(t.Context(), id, txn.Ballot{Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VoteNo}}, Reason: "no funds"})
+				return c.Vote(t.Context(), id, txn.Votes{Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VoteNo}}, Reason: "no funds"})
 			},
 			"delegate": func(id txn.ID) (txn.Outcome, error) { return c.Delegate(t.Context(), id, 1) },
 		} {
@@ -44,9 +44,9 @@ func TestLostAnswersToVotes(t *testing.T) {
 // Invariant 3 for votes and delegations: in doubt when they may have arrived, and
 // not when they surely have not.
 func TestVotesInDoubt(t *testing.T) {
-	ways(t, func(t *testing.T, cfg client.Config) {
+	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		calls := func(c *client.Client, id txn.ID, check func(op string, err error)) {
-			_, err := c.Vote(soon(t, 300*time.Millisecond), id, txn.Ballot{Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VotePrepared}}})
+			_, err := c.Vote(soon(t, 300*time.Millisecond), id, txn.Votes{Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VotePrepared}}})
 			check("vote", err)
 			_, err = c.Delegate(soon(t, 300*time.Millisecond), id, 1)
 			check("delegate", err)
@@ -79,7 +79,7 @@ func TestVotesInDoubt(t *testing.T) {
 }
 
 // What asks participants has a patience of its own, and so has the server.
-func TestAskTimeout(t *testing.T) {
+func TestFanoutTimeout(t *testing.T) {
 	fake := servertest.New()
 	left := make(chan time.Duration, 1)
 	fake.Before = func(ctx context.Context, _ string, _ txn.ID) error {
@@ -87,7 +87,7 @@ func TestAskTimeout(t *testing.T) {
 		left <- time.Until(until)
 		return nil
 	}
-	c := open(t, client.Config{Address: serve(t, fake), RequestTimeout: 5 * time.Second, AskTimeout: 100 * time.Second})
+	c := open(t, client.Config{Address: serve(t, fake), RequestTimeout: 5 * time.Second, FanoutTimeout: 100 * time.Second})
 	id := newID(1)
 	for name, call := range map[string]func() error{
 		"scan":             func() error { _, err := c.Scan(t.Context(), "", false); return err },
@@ -96,7 +96,7 @@ func TestAskTimeout(t *testing.T) {
 		"resolve":          func() error { _, err := c.Resolve(t.Context(), id, txn.Resolution{Reason: "x"}); return err },
 		"doctor":           func() error { _, err := c.Doctor(t.Context(), ""); return err },
 		"test participant": func() error { return c.TestParticipant(t.Context(), "bank") },
-		"doubts":           func() error { _, err := c.Doubts(t.Context()); return err },
+		"doubts":           func() error { _, err := c.InDoubts(t.Context()); return err },
 		"audit":            func() error { _, err := c.Audit(t.Context(), txn.AuditFilter{}); return err },
 	} {
 		if err := call(); err != nil && !errors.Is(err, txn.ErrNotFound) {
@@ -115,7 +115,7 @@ func TestAskTimeout(t *testing.T) {
 // Another process works in the transaction and hands its vote in; whoever began it
 // commits.
 func TestAttach(t *testing.T) {
-	ways(t, func(t *testing.T, cfg client.Config) {
+	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		cfg.Address = serve(t, servertest.New())
 		c := open(t, cfg)
 		b, err := c.Begin(t.Context(), txn.Options{Timeout: time.Minute})

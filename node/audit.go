@@ -14,7 +14,7 @@ const maxAudit = 1000
 // Audit lists what people did to transactions and participants, oldest first: the
 // newest that fit, of the newest 10,000 that the log keeps.
 func (n *Node) Audit(ctx context.Context, f txn.AuditFilter) ([]txn.AuditRecord, error) {
-	if err := n.readable(ctx); err != nil {
+	if err := n.requireReadable(ctx); err != nil {
 		return nil, txn.Wrap("audit list", txn.ID{}, err)
 	}
 	limit := f.Limit
@@ -27,7 +27,7 @@ func (n *Node) Audit(ctx context.Context, f txn.AuditFilter) ([]txn.AuditRecord,
 	out := []txn.AuditRecord{}
 	for i := len(all) - 1; i >= 0 && len(out) < limit; i-- {
 		if a := &all[i]; (f.ID.IsZero() || a.ID == f.ID) && (f.Since <= 0 || a.Wall >= oldest) {
-			out = append(out, a.Show())
+			out = append(out, a.Public())
 		}
 	}
 	slices.Reverse(out)

@@ -27,32 +27,32 @@ func (n *Node) Backup(ctx context.Context, w io.Writer) (txn.Backup, error) {
 }
 
 func (n *Node) backup(ctx context.Context, w io.Writer) (b txn.Backup, err error) {
-	if err := n.readable(ctx); err != nil {
+	if err := n.requireReadable(ctx); err != nil {
 		return b, err
 	}
-	if n.cluster() == "" {
+	if n.clusterID() == "" {
 		return b, fmt.Errorf("%w: there is no state yet: the cluster is being formed", txn.ErrUnavailable)
 	}
 	taken := n.conf.wall().UTC().Truncate(time.Millisecond)
-	meta, snapshot, err := n.freshSnapshot()
+	meta, snapshot, err := n.openFreshSnapshot()
 	if err != nil {
 		return b, fmt.Errorf("%w: %w", txn.ErrUnavailable, err)
 	}
 	defer snapshot.Close()
-	state, whole, err := raftfsm.Peek(snapshot)
+	state, whole, err := raftfsm.ReadHeader(snapshot)
 	if err != nil {
 		return b, err
 	}
-	return writeBackup(w, backupHead{
+	return writeBackup(w, backupHeader{
 		Cluster: state.Bootstrap.Cluster, Incarnation: state.Incarnation, Index: meta.Index, Term: meta.Term,
 		Tick: uint64(state.Tick), Taken: taken, Release: Version(), Snapshot: meta.Size,
-	}, interrupted{ctx, whole})
+	}, contextReader{ctx, whole})
 }
 
-// freshSnapshot takes a snapshot and opens it. raft takes none when nothing was applied
+// openFreshSnapshot takes a snapshot and opens it. raft takes none when nothing was applied
 // since it started; and others that are taken at the same time may push it out
 // before it is open.
-func (n *Node) freshSnapshot() (meta *raft.SnapshotMeta, r io.ReadCloser, err error) {
+func (n *Node) openFreshSnapshot() (meta *raft.SnapshotMeta, r io.ReadCloser, err error) {
 	for range 3 {
 		f, failed := n.takeSnapshot()
 		switch {
@@ -73,13 +73,13 @@ func (n *Node) freshSnapshot() (meta *raft.SnapshotMeta, r io.ReadCloser, err er
 	return nil, nil, err
 }
 
-// interrupted is a reader that ends with its context.
-type interrupted struct {
+// contextReader is a reader that ends with its context.
+type contextReader struct {
 	ctx context.Context
 	r   io.Reader
 }
 
-func (i interrupted) Read(p []byte) (int, error) {
+func (i contextReader) Read(p []byte) (int, error) {
 	if i.ctx.Err() != nil {
 		return 0, fmt.Errorf("%w: %w", txn.ErrUnavailable, context.Cause(i.ctx))
 	}
@@ -90,14 +90,14 @@ func (i interrupted) Read(p []byte) (int, error) {
 type BackupContents struct {
 	Transactions int               `json:"transactions"`
 	States       map[txn.State]int `json:"states"`
-	Hazards      int               `json:"hazards"`
+	Heuristics   int               `json:"hazards"`
 	// Participants are those that are registered, in the order of their coming.
-	Participants []BackupParticipant `json:"participants"`
-	Members      int                 `json:"members"`
-	Tokens       int                 `json:"tokens"`
-	Audit        int                 `json:"audit"` // records
-	Held         bool                `json:"held"`  // it was taken of a restored cluster that nobody had resumed
-	Release      string              `json:"release"`
+	Participants   []BackupParticipant `json:"participants"`
+	Members        int                 `json:"members"`
+	Tokens         int                 `json:"tokens"`
+	Audit          int                 `json:"audit"` // records
+	RecoveryPaused bool                `json:"held"`  // it was taken of a restored cluster that nobody had resumed
+	Release        string              `json:"release"`
 }
 
 // BackupParticipant is a participant in a backup.
@@ -119,18 +119,18 @@ func InspectBackup(r io.Reader) (b txn.Backup, c BackupContents, err error) {
 	if err != nil {
 		return b, c, err
 	}
-	state, txs, err := raftfsm.Scan(in.snapshot)
+	state, txs, err := raftfsm.Stream(in.snapshot)
 	if err != nil {
-		return b, c, badBackup(err)
+		return b, c, backupError(err)
 	}
 	c = BackupContents{
 		States: make(map[txn.State]int), Members: len(state.Members), Tokens: len(state.Tokens),
-		Audit: len(state.Audit), Held: state.Held, Release: in.head.Release,
+		Audit: len(state.Audit), RecoveryPaused: state.RecoveryPaused, Release: in.header.Release,
 	}
 	open := make(map[string]int)
 	for t, err := range txs {
 		if err != nil {
-			return b, c, badBackup(err)
+			return b, c, backupError(err)
 		}
 		c.count(t, open)
 	}
@@ -139,15 +139,15 @@ func InspectBackup(r io.Reader) (b txn.Backup, c BackupContents, err error) {
 			c.Participants = append(c.Participants, BackupParticipant{Name: p.Name, Kind: p.Kind, Branches: open[p.Name]})
 		}
 	}
-	b, err = in.end()
+	b, err = in.finish()
 	return b, c, err
 }
 
 func (c *BackupContents) count(t *machine.Transaction, open map[string]int) {
 	c.Transactions++
 	c.States[t.State]++
-	if t.Hazard != 0 {
-		c.Hazards++
+	if t.Heuristic != 0 {
+		c.Heuristics++
 	}
 	for i := range t.Branches {
 		if !t.Branches[i].State.Finished() {

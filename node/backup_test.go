@@ -24,7 +24,7 @@ import (
 // backedUp makes a backup of a coordinator with something of everything.
 func backedUp(t *testing.T) (data []byte, described txn.Backup) {
 	t.Helper()
-	n := open(t, t.TempDir(), with(participants{"a": newDesk(), "b": newDesk()}))
+	n := open(t, t.TempDir(), with(participantMap{"a": newFakeParticipant(), "b": newFakeParticipant()}))
 	for i := range 30 {
 		b := beginAt(t, n, time.Hour, "a", "b")
 		if i%3 == 0 {
@@ -156,14 +156,14 @@ func TestRestoredNode(t *testing.T) {
 			t.Fatalf("%+v, %v; want %+v", got, err, described)
 		}
 		for restart := range 3 {
-			n, err := tryOpen(t, dir, with(participants{"a": newDesk(), "b": newDesk()}), func(c *Config) { c.trailing = 1 })
+			n, err := tryOpen(t, dir, with(participantMap{"a": newFakeParticipant(), "b": newFakeParticipant()}), func(c *Config) { c.trailingLogs = 1 })
 			if err != nil {
 				t.Fatal(err)
 			}
-			ids[string(n.storage.id)] = true
+			ids[string(n.env.id)] = true
 			n.fsm.View(func(m *machine.Machine) {
-				if c := m.Counts(); m.Incarnation() != incarnation || !m.Held() || c.Open != 20 || len(m.Tokens()) != 1 {
-					t.Errorf("restart %d: incarnation %d, held %v, %+v, %d tokens", restart, m.Incarnation(), m.Held(), c, len(m.Tokens()))
+				if c := m.Counts(); m.Incarnation() != incarnation || !m.RecoveryPaused() || c.Undecided != 20 || len(m.Tokens()) != 1 {
+					t.Errorf("restart %d: incarnation %d, held %v, %+v, %d tokens", restart, m.Incarnation(), m.RecoveryPaused(), c, len(m.Tokens()))
 				}
 			})
 			if restart == 1 {
@@ -192,13 +192,13 @@ func TestRestoredNode(t *testing.T) {
 
 // BenchmarkBackup takes and restores one of 100,000 open transactions.
 func BenchmarkBackup(b *testing.B) {
-	n := open(b, b.TempDir(), with(participants{"a": newDesk()}))
+	n := open(b, b.TempDir(), with(participantMap{"a": newFakeParticipant()}))
 	const open, callers = 100_000, 256
 	var wg sync.WaitGroup
 	for range callers {
 		wg.Go(func() {
 			for range open / callers {
-				o := txn.Options{Name: "transfer", Timeout: time.Hour, Branches: []txn.Enlistment{{Participant: "a", Session: "4711/1763740800"}}}
+				o := txn.Options{Name: "transfer", Timeout: time.Hour, Branches: []txn.Enlistment{{Participant: "a", SessionRef: "4711/1763740800"}}}
 				if _, err := n.Begin(context.Background(), o); err != nil {
 					b.Error(err)
 				}
@@ -233,11 +233,11 @@ func BenchmarkBackup(b *testing.B) {
 // of who takes part. In a cluster that has nothing to do that may be for ever.
 func TestBackupAfterAChangeOfMembers(t *testing.T) {
 	addr := freePorts(t, 2)
-	l := founded(t, addr[0])
+	l := bootstrapped(t, addr[0])
 	openMember(t, t.TempDir(), Cluster{Listen: addr[1], Join: addr[:1]})
-	until(t, "the second node votes", func() bool { return l.voters() == 2 })
+	until(t, "the second node votes", func() bool { return l.countVoters() == 2 })
 	b, err := l.Backup(t.Context(), io.Discard)
-	if err != nil || b.Cluster != l.cluster() {
+	if err != nil || b.Cluster != l.clusterID() {
 		t.Errorf("%+v, %v", b, err)
 	}
 }

@@ -38,7 +38,7 @@ func pairs(b *testing.B, n *Node, flying int) {
 				t := time.Now()
 				x, err := n.Begin(ctx, txn.Options{Name: "transfer"})
 				if err == nil {
-					_, err = n.Commit(ctx, x.ID, txn.Commitment{})
+					_, err = n.Commit(ctx, x.ID, txn.CommitRequest{})
 				}
 				if err != nil {
 					b.Error(err)

@@ -34,24 +34,24 @@ type clock struct {
 	arrived  time.Time        // guarded by mu: when that was
 }
 
-// arrive notes that an entry with a tick has arrived. It is applied when it is known to be
+// recordArrival notes that an entry with a tick has arrived. It is applied when it is known to be
 // committed: what a leader wrote just before it died when there is another one, an election later.
-func (c *clock) arrive(at raftfsm.Position) {
-	now := c.instant()
+func (c *clock) recordArrival(at raftfsm.Position) {
+	now := c.readMonotonic()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last, c.arrived = at, now
 }
 
-// observe notes the tick of the log after the entry at a position, which is being applied now; the
+// anchor notes the tick of the log after the entry at a position, which is being applied now; the
 // position is zero for a snapshot. own says that this node wrote the entry, in the latest term in which
 // it took over: it carries what the clock counted itself, also when it is applied after the end of that,
 // and when raft makes it take over twice in one term.
-func (c *clock) observe(tick survival.Tick, interval time.Duration, at raftfsm.Position, own bool) {
-	now := c.instant()
+func (c *clock) anchor(tick survival.Tick, interval time.Duration, at raftfsm.Position, own bool) {
+	now := c.readMonotonic()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	counted, _ := c.count(now)
+	counted, _ := c.countLocked(now)
 	c.interval = interval
 	if own && tick <= counted && !c.at.IsZero() {
 		return
@@ -62,8 +62,8 @@ func (c *clock) observe(tick survival.Tick, interval time.Duration, at raftfsm.P
 	}
 }
 
-// instant reads the monotonic clock.
-func (c *clock) instant() time.Time {
+// readMonotonic reads the monotonic clock.
+func (c *clock) readMonotonic() time.Time {
 	if c.read != nil {
 		return c.read()
 	}
@@ -72,13 +72,13 @@ func (c *clock) instant() time.Time {
 
 // now gives the tick and the time that remains until the next one.
 func (c *clock) now() (tick survival.Tick, untilNext time.Duration) {
-	now := c.instant()
+	now := c.readMonotonic()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.count(now)
+	return c.countLocked(now)
 }
 
-func (c *clock) count(now time.Time) (tick survival.Tick, untilNext time.Duration) {
+func (c *clock) countLocked(now time.Time) (tick survival.Tick, untilNext time.Duration) {
 	if c.interval == 0 {
 		return c.tick, 0
 	}
@@ -95,9 +95,9 @@ func (c *clock) every() time.Duration {
 	return c.interval
 }
 
-// since is the time that has passed since the tick began; zero when it has not.
-func (c *clock) since(tick survival.Tick) time.Duration {
-	now := c.instant()
+// elapsed is the time that has passed since the tick began; zero when it has not.
+func (c *clock) elapsed(tick survival.Tick) time.Duration {
+	now := c.readMonotonic()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	passed := now.Sub(c.at)
@@ -109,8 +109,8 @@ func (c *clock) since(tick survival.Tick) time.Duration {
 	return max(passed, 0)
 }
 
-// until is the time from now until the tick begins; zero when it has begun.
-func (c *clock) until(tick survival.Tick) time.Duration {
+// remaining is the time from now until the tick begins; zero when it has begun.
+func (c *clock) remaining(tick survival.Tick) time.Duration {
 	now, untilNext := c.now()
 	c.mu.Lock()
 	interval := c.interval
@@ -125,8 +125,8 @@ func (c *clock) until(tick survival.Tick) time.Duration {
 	return untilNext + time.Duration(whole)*interval
 }
 
-// within gives the last tick that begins no later than d from now.
-func (c *clock) within(d time.Duration) survival.Tick {
+// lastTickWithin gives the last tick that begins no later than d from now.
+func (c *clock) lastTickWithin(d time.Duration) survival.Tick {
 	tick, untilNext := c.now()
 	interval := c.every()
 	if d < untilNext || interval == 0 {

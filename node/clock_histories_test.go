@@ -16,19 +16,19 @@ import (
 // oscillators that differ.
 type clockHistory struct {
 	t       *testing.T
-	chance  *rand.Rand
+	rng     *rand.Rand
 	seed    uint64
-	replica []*counted
-	log     []stamped
+	replica []*nodeClock
+	log     []stampedEntry
 	commit  int // entries of the log that a leader has committed
-	leader  *counted
+	leader  *nodeClock
 	term    uint64
-	open    []promise
+	open    []grantedDeadline
 	early   bool
 }
 
-// counted is what one node knows of the time.
-type counted struct {
+// nodeClock is what one node knows of the time.
+type nodeClock struct {
 	clock   *clock
 	has     int // entries of the log that have arrived
 	applied int
@@ -39,8 +39,8 @@ type counted struct {
 }
 
 // start lets a node begin with nothing. Its monotonic clock stands still while it is suspended, and gains or loses a little.
-func (c *counted) start() {
-	*c = counted{fast: c.fast}
+func (c *nodeClock) start() {
+	*c = nodeClock{fast: c.fast}
 	began := time.Now()
 	c.clock = &clock{read: func() time.Time {
 		passed := time.Since(began) - c.stood
@@ -48,27 +48,27 @@ func (c *counted) start() {
 	}}
 }
 
-// unlike is by how much at most an oscillator gains or loses in a second: a hundred times as much as that of a real one.
-const unlike = 10 * time.Millisecond
+// maxDrift is by how much at most an oscillator gains or loses in a second: a hundred times as much as that of a real one.
+const maxDrift = 10 * time.Millisecond
 
-type stamped struct {
+type stampedEntry struct {
 	term uint64
 	tick survival.Tick
 }
 
-// promise is a deadline that a leader gave: no entry may carry the tick before it is due.
-type promise struct {
+// grantedDeadline is a deadline that a leader gave: no entry may carry the tick before it is due.
+type grantedDeadline struct {
 	tick survival.Tick
 	due  time.Time
 	at   int // the entry that it came with
 }
 
-const beat = 100 * time.Millisecond
+const historyInterval = 100 * time.Millisecond
 
 // receive lets entries up to the given one arrive.
-func (h *clockHistory) receive(c *counted, to int) {
+func (h *clockHistory) receive(c *nodeClock, to int) {
 	for ; c.has < to; c.has++ {
-		c.clock.arrive(h.position(c.has))
+		c.clock.recordArrival(h.position(c.has))
 	}
 }
 
@@ -78,12 +78,12 @@ func (h *clockHistory) position(i int) raftfsm.Position {
 }
 
 // catchUp applies entries up to the given one.
-func (h *clockHistory) catchUp(c *counted, to int) {
+func (h *clockHistory) catchUp(c *nodeClock, to int) {
 	h.receive(c, to)
 	for ; c.applied < to; c.applied++ {
 		e := h.log[c.applied]
 		c.tick = max(c.tick, e.tick)
-		c.clock.observe(c.tick, beat, h.position(c.applied), e.term == c.led)
+		c.clock.anchor(c.tick, historyInterval, h.position(c.applied), e.term == c.led)
 	}
 }
 
@@ -91,15 +91,15 @@ func (h *clockHistory) catchUp(c *counted, to int) {
 func (h *clockHistory) stamp() {
 	l := h.leader
 	tick, untilNext := l.clock.now()
-	if h.chance.IntN(2) == 0 {
-		timeout := beat + time.Duration(h.chance.Int64N(int64(20*time.Second)))
-		i, err := survival.NewIndex(timeout, untilNext, beat)
+	if h.rng.IntN(2) == 0 {
+		timeout := historyInterval + time.Duration(h.rng.Int64N(int64(20*time.Second)))
+		i, err := survival.NewIndex(timeout, untilNext, historyInterval)
 		if err != nil {
 			h.t.Fatal(err)
 		}
 		// A clock that gains counts the timeout so much too fast, and nothing besides.
-		gained := time.Duration(timeout.Seconds() * float64(unlike))
-		h.open = append(h.open, promise{i.Hash(tick), time.Now().Add(timeout - gained), len(h.log)})
+		gained := time.Duration(timeout.Seconds() * float64(maxDrift))
+		h.open = append(h.open, grantedDeadline{i.Hash(tick), time.Now().Add(timeout - gained), len(h.log)})
 	}
 	for _, p := range h.open {
 		if tick >= p.tick && time.Now().Before(p.due) && p.at < len(h.log) {
@@ -107,14 +107,14 @@ func (h *clockHistory) stamp() {
 			h.t.Errorf("seed %d: the leader of term %d stamps tick %d, %v too early for a deadline that came with entry %d of term %d", h.seed, h.term, tick, time.Until(p.due), p.at, h.log[p.at].term)
 		}
 	}
-	h.log = append(h.log, stamped{h.term, tick})
+	h.log = append(h.log, stampedEntry{h.term, tick})
 	h.receive(l, len(h.log))
 	for _, c := range h.replica {
-		if h.chance.IntN(3) == 0 {
+		if h.rng.IntN(3) == 0 {
 			h.receive(c, len(h.log))
 		}
 	}
-	if h.chance.IntN(4) > 0 {
+	if h.rng.IntN(4) > 0 {
 		h.commit = len(h.log)
 		h.catchUp(l, h.commit)
 	}
@@ -123,32 +123,32 @@ func (h *clockHistory) stamp() {
 // elect makes another node lead, or the same one anew. It has what was committed, and
 // of what was not as much as chance wants.
 func (h *clockHistory) elect() {
-	h.commit += h.chance.IntN(len(h.log) - h.commit + 1)
+	h.commit += h.rng.IntN(len(h.log) - h.commit + 1)
 	h.log = h.log[:h.commit]
-	h.open = slices.DeleteFunc(h.open, func(p promise) bool { return p.at >= h.commit })
+	h.open = slices.DeleteFunc(h.open, func(p grantedDeadline) bool { return p.at >= h.commit })
 	h.term++
 	for _, c := range h.replica {
 		c.has = min(c.has, h.commit)
 	}
-	l := h.replica[h.chance.IntN(len(h.replica))]
+	l := h.replica[h.rng.IntN(len(h.replica))]
 	h.catchUp(l, h.commit)
 	l.led = h.term
 	h.leader = l
 }
 
 // restart lets a node begin again, from nothing or from a snapshot.
-func (h *clockHistory) restart(c *counted) {
+func (h *clockHistory) restart(c *nodeClock) {
 	if c == h.leader {
 		h.leader = nil
 	}
 	c.start()
-	if from := h.chance.IntN(h.commit + 1); h.chance.IntN(2) == 0 {
+	if from := h.rng.IntN(h.commit + 1); h.rng.IntN(2) == 0 {
 		h.install(c, from)
 	}
 }
 
 // install puts a snapshot in the place of entries.
-func (h *clockHistory) install(c *counted, to int) {
+func (h *clockHistory) install(c *nodeClock, to int) {
 	if to <= c.applied {
 		return
 	}
@@ -156,30 +156,30 @@ func (h *clockHistory) install(c *counted, to int) {
 		c.tick = max(c.tick, h.log[c.applied].tick)
 	}
 	c.has = max(c.has, to)
-	c.clock.observe(c.tick, beat, raftfsm.Position{}, false)
+	c.clock.anchor(c.tick, historyInterval, raftfsm.Position{}, false)
 }
 
 func (h *clockHistory) step() {
-	if h.chance.IntN(3) > 0 {
-		pass(time.Duration(h.chance.Int64N(int64(500 * time.Millisecond))))
+	if h.rng.IntN(3) > 0 {
+		pass(time.Duration(h.rng.Int64N(int64(500 * time.Millisecond))))
 	}
-	c := h.replica[h.chance.IntN(len(h.replica))]
-	switch k := h.chance.IntN(20); {
+	c := h.replica[h.rng.IntN(len(h.replica))]
+	switch k := h.rng.IntN(20); {
 	case h.leader == nil || k == 0:
-		pass(time.Duration(h.chance.Int64N(int64(3 * time.Second))))
+		pass(time.Duration(h.rng.Int64N(int64(3 * time.Second))))
 		h.elect()
 	case k == 1:
 		h.restart(c)
 	case k == 2 && c != h.leader:
 		h.install(c, h.commit)
 	case k == 3:
-		d := time.Duration(h.chance.Int64N(int64(time.Second)))
+		d := time.Duration(h.rng.Int64N(int64(time.Second)))
 		pass(d)
 		c.stood += d
 	case k < 11:
 		h.stamp()
 	case c != h.leader:
-		h.catchUp(c, c.applied+h.chance.IntN(h.commit-c.applied+1))
+		h.catchUp(c, c.applied+h.rng.IntN(h.commit-c.applied+1))
 	}
 }
 
@@ -190,9 +190,9 @@ func TestNoHistoryMakesAClockEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		given := 0
 		for seed := range uint64(3000) {
-			h := &clockHistory{t: t, seed: seed, chance: rand.New(rand.NewPCG(seed, 1))}
+			h := &clockHistory{t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 1))}
 			for range 3 {
-				c := &counted{fast: time.Duration(h.chance.Int64N(int64(2*unlike))) - unlike}
+				c := &nodeClock{fast: time.Duration(h.rng.Int64N(int64(2*maxDrift))) - maxDrift}
 				c.start()
 				h.replica = append(h.replica, c)
 			}

@@ -42,7 +42,7 @@ func leaderOf(t *testing.T, nodes ...*Node) (leader *Node) {
 	t.Helper()
 	until(t, "one leads", func() bool {
 		for _, n := range nodes {
-			if n.serves() == nil && n.readable(t.Context()) == nil {
+			if n.requireLeader() == nil && n.requireReadable(t.Context()) == nil {
 				leader = n
 				return true
 			}
@@ -79,8 +79,8 @@ func TestClusterForms(t *testing.T) {
 		return true
 	})
 	for _, n := range nodes {
-		if n.cluster() != l.cluster() || n.cluster() == "" {
-			t.Errorf("cluster %q; want %q", n.cluster(), l.cluster())
+		if n.clusterID() != l.clusterID() || n.clusterID() == "" {
+			t.Errorf("cluster %q; want %q", n.clusterID(), l.clusterID())
 		}
 	}
 
@@ -109,12 +109,12 @@ func TestClusterForms(t *testing.T) {
 	if err := l.Remove(t.Context(), name, "test", "a test"); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the removed node says so", func() bool { return gone.gone.Load() })
+	until(t, "the removed node says so", func() bool { return gone.removedFromCluster.Load() })
 	if err := gone.Close(); err != nil {
 		t.Error(err)
 	}
 	back := openMember(t, gone.conf.DataDir, *gone.conf.Cluster)
-	until(t, "it is told that it was removed when it comes back", func() bool { return back.gone.Load() })
+	until(t, "it is told that it was removed when it comes back", func() bool { return back.removedFromCluster.Load() })
 	if m := l.Members(); len(m) != 3 {
 		t.Errorf("%d members after one of four was removed", len(m))
 	}
@@ -126,7 +126,7 @@ func TestClusterForms(t *testing.T) {
 	again := openMember(t, filepath.Join(t.TempDir(), "new"), *gone.conf.Cluster)
 	until(t, "it is a voter again", func() bool {
 		for _, m := range l.Members() {
-			if m.Name == name && m.Voter && m.ID == string(again.storage.id) {
+			if m.Name == name && m.Voter && m.ID == string(again.env.id) {
 				return true
 			}
 		}
@@ -161,29 +161,29 @@ func TestConsentIsGivenOnce(t *testing.T) {
 	dir := t.TempDir()
 	c := Cluster{Listen: addr[0], Expect: 3, Join: addr}
 	n := openMember(t, dir, c)
-	me := peer.Member{ID: string(n.storage.id), Raft: addr[0]}
-	with := func(others ...string) *founding {
-		f := &founding{Founder: "n_a", Members: []peer.Member{{ID: "n_a", Raft: "127.0.0.1:1"}}}
+	me := peer.Member{ID: string(n.env.id), RaftAddr: addr[0]}
+	with := func(others ...string) *bootstrapPlan {
+		f := &bootstrapPlan{Bootstrapper: "n_a", Members: []peer.Member{{ID: "n_a", RaftAddr: "127.0.0.1:1"}}}
 		for _, o := range others {
-			f.Members = append(f.Members, peer.Member{ID: o, Raft: "127.0.0.1:2"})
+			f.Members = append(f.Members, peer.Member{ID: o, RaftAddr: "127.0.0.1:2"})
 		}
 		f.Members = append(f.Members, me)
 		return f
 	}
-	if err := n.consent(&founding{Founder: "n_a", Members: []peer.Member{{ID: "n_a"}, {ID: "n_b"}}}); !errors.Is(err, txn.ErrConflict) {
+	if err := n.grantConsent(&bootstrapPlan{Bootstrapper: "n_a", Members: []peer.Member{{ID: "n_a"}, {ID: "n_b"}}}); !errors.Is(err, txn.ErrConflict) {
 		t.Errorf("consent to a founding without itself: %v", err)
 	}
-	if err := n.consent(with("n_b")); err != nil {
+	if err := n.grantConsent(with("n_b")); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.Close(); err != nil {
 		t.Fatal(err)
 	}
 	n = openMember(t, dir, c)
-	if err := n.consent(with("n_b")); err != nil {
+	if err := n.grantConsent(with("n_b")); err != nil {
 		t.Errorf("the same question again: %v", err)
 	}
-	if err := n.consent(with("n_c")); !errors.Is(err, txn.ErrConflict) {
+	if err := n.grantConsent(with("n_c")); !errors.Is(err, txn.ErrConflict) {
 		t.Errorf("consent to another founding: %v", err)
 	}
 }

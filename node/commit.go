@@ -17,50 +17,50 @@ func (n *Node) Attach(ctx context.Context, id txn.ID) (*txn.Tx, error) {
 
 // Commit implements [txn.Manager]. While the coordinator collects the votes that
 // are missing it waits, at most until the transaction's deadline.
-func (n *Node) Commit(ctx context.Context, id txn.ID, c txn.Commitment) (txn.Outcome, error) {
-	o, missing, err := n.askCommit(ctx, id, c)
+func (n *Node) Commit(ctx context.Context, id txn.ID, c txn.CommitRequest) (txn.Outcome, error) {
+	o, missing, err := n.proposeCommit(ctx, id, c)
 	if !missing {
 		return o, err
 	}
-	v := &verdict{n: n, id: id}
-	if v.look() {
+	v := &commitWaiter{n: n, id: id}
+	if v.check() {
 		return v.answer(ctx, nil)
 	}
-	return v.answer(ctx, n.hub.waits.wait(ctx, id, v.look))
+	return v.answer(ctx, n.notifier.waiters.wait(ctx, id, v.check))
 }
 
-// askCommit proposes the commit, and reports whether votes are missing: then nothing is
+// proposeCommit proposes the commit, and reports whether votes are missing: then nothing is
 // decided yet.
-func (n *Node) askCommit(ctx context.Context, id txn.ID, c txn.Commitment) (o txn.Outcome, missing bool, err error) {
+func (n *Node) proposeCommit(ctx context.Context, id txn.ID, c txn.CommitRequest) (o txn.Outcome, missing bool, err error) {
 	votes, res, err := n.endedByHand(ctx, "commit", id, c.Votes, "")
 	if err != nil {
 		return outcomeOf(res), false, err
 	}
-	res, err = n.call(ctx, "commit", id, machine.Commit{ID: id, Votes: votes, OwnPhaseTwo: c.OwnPhaseTwo})
+	res, err = n.proposeTx(ctx, "commit", id, machine.Commit{ID: id, Votes: votes, ClientCompletes: c.ClientCompletes})
 	if res.Code == machine.Decided {
 		err = n.withReason(err)
 	}
 	return outcomeOf(res), err == nil && res.State == txn.Preparing, err
 }
 
-// standing is where a transaction is whose commit was asked for.
-func (n *Node) standing(id txn.ID) (o txn.Outcome, err error) {
-	if err := n.serves(); err != nil {
-		return o, undecided(id, o, err.Error())
+// txOutcome is where a transaction is whose commit was asked for.
+func (n *Node) txOutcome(id txn.ID) (o txn.Outcome, err error) {
+	if err := n.requireLeader(); err != nil {
+		return o, inDoubtError(id, o, err.Error())
 	}
 	var known bool
 	n.fsm.View(func(m *machine.Machine) { o, known = m.Lookup(id) })
 	if !known {
-		return o, forgottenMeanwhile(id, o)
+		return o, outcomeForgottenError(id, o)
 	}
 	return o, nil
 }
 
-func forgottenMeanwhile(id txn.ID, o txn.Outcome) error {
-	return undecided(id, o, "it was decided, and the outcome is forgotten already")
+func outcomeForgottenError(id txn.ID, o txn.Outcome) error {
+	return inDoubtError(id, o, "it was decided, and the outcome is forgotten already")
 }
 
-func undecided(id txn.ID, o txn.Outcome, why string) error {
+func inDoubtError(id txn.ID, o txn.Outcome, why string) error {
 	return &txn.Error{Op: "commit", ID: id, State: o.State, Err: txn.ErrInDoubt, Detail: why}
 }
 
@@ -80,21 +80,21 @@ func (n *Node) withReason(err error) error {
 }
 
 // Vote implements [txn.Manager].
-func (n *Node) Vote(ctx context.Context, id txn.ID, b txn.Ballot) (txn.Outcome, error) {
+func (n *Node) Vote(ctx context.Context, id txn.ID, b txn.Votes) (txn.Outcome, error) {
 	if len(b.Reason) > txn.MaxReason {
-		return txn.Outcome{}, tooLong("vote", id, "reason", len(b.Reason))
+		return txn.Outcome{}, tooLongError("vote", id, "reason", len(b.Reason))
 	}
 	votes, res, err := n.endedByHand(ctx, "vote", id, b.Votes, b.Reason)
 	told := len(votes) < len(b.Votes)
 	if err != nil || told && len(votes) == 0 {
 		return outcomeOf(res), err
 	}
-	res, err = n.call(ctx, "vote", id, machine.Vote{ID: id, Votes: votes, OwnPhaseTwo: b.OwnPhaseTwo, Reason: b.Reason})
+	res, err = n.proposeTx(ctx, "vote", id, machine.Vote{ID: id, Votes: votes, ClientCompletes: b.ClientCompletes, Reason: b.Reason})
 	switch {
-	case told && res.EndedByHand:
+	case told && res.EndedByApplication:
 		err = nil // as the caller has said; the other votes make no difference
-	case err == nil && res.EndedByHand:
-		err = n.withReason(res.Refusal("vote", id))
+	case err == nil && res.EndedByApplication:
+		err = n.withReason(res.ToError("vote", id))
 	case res.Code == machine.Decided:
 		err = n.withReason(err)
 	}
@@ -104,9 +104,9 @@ func (n *Node) Vote(ctx context.Context, id txn.ID, b txn.Ballot) (txn.Outcome, 
 // endedByHand has it recorded which branches were ended by statements of the
 // application's own, and gives the votes that are left.
 func (n *Node) endedByHand(ctx context.Context, op string, id txn.ID, votes []txn.BranchVote, reason string) (left []txn.BranchVote, res machine.Result, err error) {
-	told, left := machine.SplitByHand(id, votes, reason)
+	told, left := machine.SplitEndedByApplication(id, votes, reason)
 	for _, c := range told {
-		if res, err = n.call(ctx, op, id, c); err != nil {
+		if res, err = n.proposeTx(ctx, op, id, c); err != nil {
 			return left, res, err
 		}
 	}
@@ -115,13 +115,13 @@ func (n *Node) endedByHand(ctx context.Context, op string, id txn.ID, votes []tx
 
 // Delegate implements [txn.Manager].
 func (n *Node) Delegate(ctx context.Context, id txn.ID, b txn.BranchID) (txn.Outcome, error) {
-	res, err := n.call(ctx, "delegate", id, machine.Delegate{ID: id, Branch: b})
+	res, err := n.proposeTx(ctx, "delegate", id, machine.Delegate{ID: id, Branch: b})
 	if res.Code == machine.Decided {
 		err = n.withReason(err)
 	}
 	return outcomeOf(res), err
 }
 
-func tooLong(op string, id txn.ID, what string, bytes int) error {
+func tooLongError(op string, id txn.ID, what string, bytes int) error {
 	return &txn.Error{Op: op, ID: id, Err: txn.ErrInvalid, Detail: fmt.Sprintf("%s has %d bytes; at most %d", what, bytes, txn.MaxReason)}
 }

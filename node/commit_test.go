@@ -11,30 +11,30 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-type participants = map[string]participant.Participant
+type participantMap = map[string]participant.Participant
 
 func TestCommitWaitsForVotesThatAreAskedForAtTheSameTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := open(t, t.TempDir(), slow, with(participants{"shop": yesAfter(2 * time.Second), "stock": yesAfter(3 * time.Second), "bank": newDesk()}))
+		n := open(t, t.TempDir(), slow, with(participantMap{"shop": yesAfter(2 * time.Second), "stock": yesAfter(3 * time.Second), "bank": newFakeParticipant()}))
 		b := beginAt(t, n, time.Minute, "shop", "stock", "bank")
 		start := time.Now()
-		o, err := n.Commit(t.Context(), b.ID, txn.Commitment{Votes: []txn.BranchVote{{Branch: 3, Vote: txn.VoteReadOnly}}})
+		o, err := n.Commit(t.Context(), b.ID, txn.CommitRequest{Votes: []txn.BranchVote{{Branch: 3, Vote: txn.VoteReadOnly}}})
 		if err != nil || !o.State.Commits() {
 			t.Errorf("commit: %+v, %v", o, err)
 		}
 		if took := time.Since(start); took < 3*time.Second || took > 3100*time.Millisecond {
 			t.Errorf("votes that take 2s and 3s took %v", took)
 		}
-		if info := finished(t, n, b.ID); info.State != txn.Committed || info.Hazard != 0 {
-			t.Errorf("%v, %v", info.State, info.Hazard)
+		if info := finished(t, n, b.ID); info.State != txn.Committed || info.Heuristic != 0 {
+			t.Errorf("%v, %v", info.State, info.Heuristic)
 		}
 	})
 }
 
 func TestCommitLearnsWhyAVoteWasNo(t *testing.T) {
-	n := open(t, t.TempDir(), with(participants{"shop": yesAfter(0), "stock": refuses("sold out")}))
+	n := open(t, t.TempDir(), with(participantMap{"shop": yesAfter(0), "stock": refuses("sold out")}))
 	b := beginAt(t, n, time.Minute, "shop", "stock")
-	o, err := n.Commit(t.Context(), b.ID, txn.Commitment{})
+	o, err := n.Commit(t.Context(), b.ID, txn.CommitRequest{})
 	wantErr(t, "commit", err, txn.ErrRolledBack, txn.ErrVotedNo, "stock: sold out")
 	if o.State.Commits() || o.Cause != txn.CauseVoteNo {
 		t.Errorf("%+v", o)
@@ -43,16 +43,16 @@ func TestCommitLearnsWhyAVoteWasNo(t *testing.T) {
 	if info.Reason != "stock: sold out" || info.State != txn.RolledBack {
 		t.Errorf("%v, reason %q", info.State, info.Reason)
 	}
-	_, err = n.Commit(t.Context(), b.ID, txn.Commitment{})
+	_, err = n.Commit(t.Context(), b.ID, txn.CommitRequest{})
 	wantErr(t, "commit again", err, txn.ErrRolledBack, "stock: sold out")
 }
 
 func TestCommitOfWhatHangsEndsAtTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := open(t, t.TempDir(), slow, with(participants{"shop": yesAfter(0), "stock": hangs()}))
+		n := open(t, t.TempDir(), slow, with(participantMap{"shop": yesAfter(0), "stock": hangs()}))
 		start := time.Now()
 		b := beginAt(t, n, 7*time.Second, "shop", "stock")
-		_, err := n.Commit(t.Context(), b.ID, txn.Commitment{})
+		_, err := n.Commit(t.Context(), b.ID, txn.CommitRequest{})
 		wantErr(t, "commit", err, txn.ErrRolledBack, txn.ErrTimedOut)
 		if took := time.Since(start); took < 7*time.Second || took > 7100*time.Millisecond {
 			t.Errorf("took %v", took)
@@ -64,16 +64,16 @@ func TestCommitOfWhatHangsEndsAtTheDeadline(t *testing.T) {
 // TestCommitThatIsGivenUpIsInDoubt: who does not wait does not know, and may ask again.
 func TestCommitThatIsGivenUpIsInDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := open(t, t.TempDir(), slow, with(participants{"shop": yesAfter(5 * time.Second)}))
+		n := open(t, t.TempDir(), slow, with(participantMap{"shop": yesAfter(5 * time.Second)}))
 		b := beginAt(t, n, time.Minute, "shop")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		o, err := n.Commit(ctx, b.ID, txn.Commitment{})
+		o, err := n.Commit(ctx, b.ID, txn.CommitRequest{})
 		wantErr(t, "commit", err, txn.ErrInDoubt, context.DeadlineExceeded)
 		if errors.Is(err, txn.ErrRolledBack) || o.State != txn.Preparing {
 			t.Errorf("%+v, %v", o, err)
 		}
-		if o, err := n.Commit(t.Context(), b.ID, txn.Commitment{}); err != nil || !o.State.Commits() {
+		if o, err := n.Commit(t.Context(), b.ID, txn.CommitRequest{}); err != nil || !o.State.Commits() {
 			t.Errorf("commit again: %+v, %v", o, err)
 		}
 		finished(t, n, b.ID)
@@ -81,14 +81,14 @@ func TestCommitThatIsGivenUpIsInDoubt(t *testing.T) {
 }
 
 func TestCommitThatWaitsEndsWithTheNode(t *testing.T) {
-	n, err := tryOpen(t, t.TempDir(), with(participants{"shop": hangs()}))
+	n, err := tryOpen(t, t.TempDir(), with(participantMap{"shop": hangs()}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := beginAt(t, n, time.Hour, "shop")
 	ended := make(chan error, 1)
 	go func() {
-		_, err := n.Commit(context.Background(), b.ID, txn.Commitment{})
+		_, err := n.Commit(context.Background(), b.ID, txn.CommitRequest{})
 		ended <- err
 	}()
 	until(t, "preparing", func() bool {
@@ -102,11 +102,11 @@ func TestCommitThatWaitsEndsWithTheNode(t *testing.T) {
 }
 
 func TestCommitThatWaitsLearnsOfARollback(t *testing.T) {
-	n := open(t, t.TempDir(), with(participants{"shop": hangs()}))
+	n := open(t, t.TempDir(), with(participantMap{"shop": hangs()}))
 	b := beginAt(t, n, time.Hour, "shop")
 	ended := make(chan error, 1)
 	go func() {
-		_, err := n.Commit(context.Background(), b.ID, txn.Commitment{})
+		_, err := n.Commit(context.Background(), b.ID, txn.CommitRequest{})
 		ended <- err
 	}()
 	until(t, "preparing", func() bool {
@@ -121,42 +121,42 @@ func TestCommitThatWaitsLearnsOfARollback(t *testing.T) {
 
 // TestVotesOfTwoServices: one hands its vote in, the other commits with the rest.
 func TestVotesOfTwoServices(t *testing.T) {
-	bank, stock := newDesk(), newDesk()
-	n := open(t, t.TempDir(), with(participants{"bank": bank, "stock": stock}))
+	bank, stock := newFakeParticipant(), newFakeParticipant()
+	n := open(t, t.TempDir(), with(participantMap{"bank": bank, "stock": stock}))
 	b := beginAt(t, n, time.Minute, "bank", "stock")
 	bank.prepare(b.Branches[0].XID)
 	stock.prepare(b.Branches[1].XID)
-	second := txn.Ballot{Votes: []txn.BranchVote{{Branch: 2, Vote: txn.VotePrepared}}}
+	second := txn.Votes{Votes: []txn.BranchVote{{Branch: 2, Vote: txn.VotePrepared}}}
 	for range 2 {
 		if o, err := n.Vote(t.Context(), b.ID, second); err != nil || o.State != txn.Active {
 			t.Fatalf("vote: %+v, %v", o, err)
 		}
 	}
-	_, err := n.Vote(t.Context(), b.ID, txn.Ballot{Votes: []txn.BranchVote{{Branch: 2, Vote: txn.VoteReadOnly}}})
+	_, err := n.Vote(t.Context(), b.ID, txn.Votes{Votes: []txn.BranchVote{{Branch: 2, Vote: txn.VoteReadOnly}}})
 	wantErr(t, "another vote", err, txn.ErrInvalid)
-	_, err = n.Vote(t.Context(), b.ID, txn.Ballot{Reason: string(make([]byte, txn.MaxReason+1))})
+	_, err = n.Vote(t.Context(), b.ID, txn.Votes{Reason: string(make([]byte, txn.MaxReason+1))})
 	wantErr(t, "a reason too long", err, txn.ErrInvalid)
-	if o, err := n.Commit(t.Context(), b.ID, txn.Commitment{Votes: prepared(1)}); err != nil || !o.State.Commits() {
+	if o, err := n.Commit(t.Context(), b.ID, txn.CommitRequest{Votes: prepared(1)}); err != nil || !o.State.Commits() {
 		t.Fatalf("commit: %+v, %v", o, err)
 	}
 	if _, err := n.Vote(t.Context(), b.ID, second); err != nil {
 		t.Errorf("vote again after the decision: %v", err)
 	}
-	if info := finished(t, n, b.ID); info.State != txn.Committed || info.Hazard != 0 {
-		t.Errorf("%v, %v", info.State, info.Hazard)
+	if info := finished(t, n, b.ID); info.State != txn.Committed || info.Heuristic != 0 {
+		t.Errorf("%v, %v", info.State, info.Heuristic)
 	}
 }
 
 func TestVoteNoDecides(t *testing.T) {
-	n := open(t, t.TempDir(), with(participants{"bank": newDesk(), "stock": newDesk()}))
+	n := open(t, t.TempDir(), with(participantMap{"bank": newFakeParticipant(), "stock": newFakeParticipant()}))
 	b := beginAt(t, n, time.Minute, "bank", "stock")
-	no := txn.Ballot{Votes: []txn.BranchVote{{Branch: 2, Vote: txn.VoteNo}}, Reason: "sold out"}
+	no := txn.Votes{Votes: []txn.BranchVote{{Branch: 2, Vote: txn.VoteNo}}, Reason: "sold out"}
 	if o, err := n.Vote(t.Context(), b.ID, no); err != nil || o.State != txn.RollingBack || o.Cause != txn.CauseVoteNo {
 		t.Fatalf("vote: %+v, %v", o, err)
 	}
-	_, err := n.Vote(t.Context(), b.ID, txn.Ballot{Votes: prepared(1)})
+	_, err := n.Vote(t.Context(), b.ID, txn.Votes{Votes: prepared(1)})
 	wantErr(t, "a yes after that", err, txn.ErrRolledBack, "sold out")
-	_, err = n.Commit(t.Context(), b.ID, txn.Commitment{Votes: prepared(1)})
+	_, err = n.Commit(t.Context(), b.ID, txn.CommitRequest{Votes: prepared(1)})
 	wantErr(t, "commit after that", err, txn.ErrRolledBack, txn.ErrVotedNo, "sold out")
 	finished(t, n, b.ID)
 }
@@ -184,7 +184,7 @@ func TestAttach(t *testing.T) {
 		t.Fatal(err)
 	}
 	followed := make(chan error, 1)
-	go func() { followed <- second.Follow(ctx) }()
+	go func() { followed <- second.Complete(ctx) }()
 	if err := first.Commit(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -6,8 +6,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/txmgr/txmgr/internal/bed"
 	"github.com/txmgr/txmgr/internal/certs"
+	"github.com/txmgr/txmgr/internal/simenv"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/recovery"
 	"github.com/txmgr/txmgr/txn"
@@ -44,15 +44,15 @@ type Config struct {
 	// long, if that is more. What stays of the log behind a snapshot is as much, or what the
 	// snapshot before it would need. Defaults to 64 MiB.
 	SnapshotBytes uint64
-	// Openers make participants of registrations, by kind.
-	Openers map[string]participant.Opener
+	// Drivers make participants of registrations, by kind.
+	Drivers map[string]participant.Driver
 	// Participants are embedded in this process, by name; they are registered as
 	// kind "embedded".
 	Participants map[string]participant.Participant
 	// Cluster makes this node one of several. Nil: it is alone.
 	Cluster *Cluster
-	// Bed is ground of the simulation, instead of DataDir and Cluster.
-	Bed *bed.Bed
+	// SimEnv is ground of the simulation, instead of DataDir and Cluster.
+	SimEnv *simenv.Env
 	// Recovery tunes phase two and the sweep. Its zero value is right for most.
 	Recovery recovery.Config
 	// Logger receives what operators should see, by a queue: nothing waits for it. Defaults to
@@ -63,9 +63,9 @@ type Config struct {
 	// ending the process with exit code 1.
 	OnFailure func(error)
 
-	trailing uint64           // entries that raft leaves behind a snapshot, for tests; 0 means all: the node cuts the log by bytes
-	wall     func() time.Time // the wall clock, for tests; nil means time.Now
-	steady   func() time.Time // the clock that counts ticks, for tests; nil means time.Now, which is monotonic
+	trailingLogs uint64           // entries that raft leaves behind a snapshot, for tests; 0 means all: the node cuts the log by bytes
+	wall         func() time.Time // the wall clock, for tests; nil means time.Now
+	monotonic    func() time.Time // the clock that counts ticks, for tests; nil means time.Now, which is monotonic
 }
 
 // Cluster is how a node finds the others, and they it. Every field but Listen may be
@@ -105,16 +105,18 @@ const (
 
 // ParseOptimizer reads a choice for [Config].Recovery: knee, throughput, mean, p99, or
 // fixed:N. It wraps [txn.ErrInvalid] if it is none.
-func ParseOptimizer(text string) (recovery.Choice, error) { return recovery.ParseChoice(text) }
+func ParseOptimizer(text string) (recovery.OptimizerSpec, error) {
+	return recovery.ParseOptimizer(text)
+}
 
 func (c Config) withDefaults() (Config, error) {
-	if c.Bed != nil && c.Bed.Wall != nil {
-		c.wall = c.Bed.Wall
+	if c.SimEnv != nil && c.SimEnv.Wall != nil {
+		c.wall = c.SimEnv.Wall
 	}
-	if c.Bed != nil && c.Bed.Steady != nil {
-		c.steady = c.Bed.Steady
+	if c.SimEnv != nil && c.SimEnv.Monotonic != nil {
+		c.monotonic = c.SimEnv.Monotonic
 	}
-	if c.DataDir == "" && c.Bed == nil {
+	if c.DataDir == "" && c.SimEnv == nil {
 		return c, fmt.Errorf("%w: no data directory given", txn.ErrInvalid)
 	}
 	if c.Interval != 0 && (c.Interval < time.Millisecond || c.Interval > time.Minute) {
@@ -151,8 +153,8 @@ func (c Config) withDefaults() (Config, error) {
 	if c.SnapshotBytes == 0 {
 		c.SnapshotBytes = DefaultSnapshotBytes
 	}
-	if c.trailing == 0 {
-		c.trailing = math.MaxUint64
+	if c.trailingLogs == 0 {
+		c.trailingLogs = math.MaxUint64
 	}
 	if c.wall == nil {
 		c.wall = time.Now
@@ -185,8 +187,8 @@ func (c *Cluster) check() error {
 	return nil
 }
 
-// files are those of TLS between the nodes; nil without.
-func (c *Cluster) files() *certs.Files {
+// tlsFiles are those of TLS between the nodes; nil without.
+func (c *Cluster) tlsFiles() *certs.Files {
 	if c.CertFile == "" {
 		return nil
 	}

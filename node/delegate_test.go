@@ -11,7 +11,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-func delegate(t *testing.T, n *Node, b txn.Begun) {
+func delegate(t *testing.T, n *Node, b txn.BeginResult) {
 	t.Helper()
 	if o, err := n.Delegate(t.Context(), b.ID, 1); err != nil || o.State != txn.Preparing {
 		t.Fatalf("delegate: %+v, %v", o, err)
@@ -19,16 +19,16 @@ func delegate(t *testing.T, n *Node, b txn.Begun) {
 }
 
 func TestOnlyTheBranchDecidesWhatWasDelegated(t *testing.T) {
-	n := open(t, t.TempDir(), with(participants{"bank": newDesk(), "stock": newDesk()}))
+	n := open(t, t.TempDir(), with(participantMap{"bank": newFakeParticipant(), "stock": newFakeParticipant()}))
 	ctx := t.Context()
 	b := beginAt(t, n, time.Minute, "bank")
 	delegate(t, n, b)
 	delegate(t, n, b) // a repeat
-	_, err := n.Commit(ctx, b.ID, txn.Commitment{Votes: prepared(1)})
+	_, err := n.Commit(ctx, b.ID, txn.CommitRequest{Votes: prepared(1)})
 	wantErr(t, "commit", err, txn.ErrConflict, "delegated to branch b1")
 	_, err = n.Rollback(ctx, b.ID, "")
 	wantErr(t, "rollback", err, txn.ErrConflict, "delegated")
-	_, err = n.Vote(ctx, b.ID, txn.Ballot{Votes: prepared(1)})
+	_, err = n.Vote(ctx, b.ID, txn.Votes{Votes: prepared(1)})
 	wantErr(t, "vote", err, txn.ErrConflict, "delegated")
 	_, err = n.Extend(ctx, b.ID, time.Hour)
 	wantErr(t, "extend", err, txn.ErrConflict, "delegated")
@@ -36,7 +36,7 @@ func TestOnlyTheBranchDecidesWhatWasDelegated(t *testing.T) {
 	wantErr(t, "enlist", err, txn.ErrConflict, "delegated")
 	_, err = n.Resolve(ctx, b.ID, txn.Resolution{Reason: "I know it"})
 	wantErr(t, "resolve", err, txn.ErrConflict, "delegated")
-	if err := n.Done(ctx, b.ID, txn.Ack{Branch: 1, State: txn.BranchCommitted}); err != nil {
+	if err := n.ReportCompletion(ctx, b.ID, txn.CompletionReport{Branch: 1, State: txn.BranchCommitted}); err != nil {
 		t.Fatal(err)
 	}
 	info, err := n.Get(ctx, b.ID)
@@ -57,14 +57,14 @@ func TestOnlyTheBranchDecidesWhatWasDelegated(t *testing.T) {
 func TestDelegatedIsSettledAtTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, c := range map[string]struct {
-			end   participant.Ending
+			end   participant.BranchOutcome
 			state txn.State
 		}{
 			"had committed":     {participant.Committed, txn.Committed},
 			"had not committed": {0, txn.RolledBack},
 		} {
-			bank := newDesk()
-			n := open(t, t.TempDir(), slow, with(participants{"bank": bank}))
+			bank := newFakeParticipant()
+			n := open(t, t.TempDir(), slow, with(participantMap{"bank": bank}))
 			start := time.Now()
 			b := beginAt(t, n, 10*time.Second, "bank")
 			delegate(t, n, b)
@@ -78,15 +78,15 @@ func TestDelegatedIsSettledAtTheDeadline(t *testing.T) {
 				t.Error(err)
 			}
 			pass(4900 * time.Millisecond)
-			if k := bank.settlements(); k != 0 {
+			if k := bank.outcomeLookups(); k != 0 {
 				t.Errorf("%s: asked %d times before the deadline", name, k)
 			}
 			info := finished(t, n, b.ID)
 			if took := time.Since(start); took < 10*time.Second || took > 10200*time.Millisecond {
 				t.Errorf("%s: settled after %v", name, took)
 			}
-			if info.State != c.state || info.Hazard != 0 || bank.settlements() != 1 {
-				t.Errorf("%s: %v, hazard %v, asked %d times", name, info.State, info.Hazard, bank.settlements())
+			if info.State != c.state || info.Heuristic != 0 || bank.outcomeLookups() != 1 {
+				t.Errorf("%s: %v, hazard %v, asked %d times", name, info.State, info.Heuristic, bank.outcomeLookups())
 			}
 		}
 	})
@@ -110,7 +110,7 @@ func TestOnePhaseOnALedger(t *testing.T) {
 	}
 	gone := beginAt(t, n, 300*time.Millisecond, "bank")
 	delegate(t, n, gone)
-	if info := finished(t, n, gone.ID); info.State != txn.RolledBack || info.Cause != txn.CauseVoteNo || info.Hazard != 0 {
+	if info := finished(t, n, gone.ID); info.State != txn.RolledBack || info.Cause != txn.CauseVoteNo || info.Heuristic != 0 {
 		t.Errorf("%+v", info)
 	}
 	if b, err := bank.Balances(ctx); err != nil || b["a"] != 90 {
@@ -121,8 +121,8 @@ func TestOnePhaseOnALedger(t *testing.T) {
 // TestDelegatedSurvivesARestart: the new leader waits for the deadline and asks.
 func TestDelegatedSurvivesARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dir, bank := t.TempDir(), newDesk()
-		n, err := tryOpen(t, dir, slow, with(participants{"bank": bank}))
+		dir, bank := t.TempDir(), newFakeParticipant()
+		n, err := tryOpen(t, dir, slow, with(participantMap{"bank": bank}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,9 +136,9 @@ func TestDelegatedSurvivesARestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		pass(time.Minute)
-		n = open(t, dir, slow, with(participants{"bank": bank}))
+		n = open(t, dir, slow, with(participantMap{"bank": bank}))
 		e, err := n.Explain(t.Context(), b.ID)
-		if err != nil || !strings.Contains(strings.Join(e.Story, "\n"), "delegated to b1 at bank") || choice(e, actRollback).Allowed || choice(e, actRetry).Allowed {
+		if err != nil || !strings.Contains(strings.Join(e.Summary, "\n"), "delegated to b1 at bank") || choice(e, actionRollback).Allowed || choice(e, actionRetry).Allowed {
 			t.Errorf("%+v, %v", e, err)
 		}
 		if info := finished(t, n, b.ID); info.State != txn.Committed {
@@ -151,8 +151,8 @@ func TestDelegatedSurvivesARestart(t *testing.T) {
 // as that of a deadline is, although none is waiting.
 func TestRestartLosesAtMostACheckpointOfADelegation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dir, bank := t.TempDir(), newDesk()
-		n, err := tryOpen(t, dir, slow, with(participants{"bank": bank}))
+		dir, bank := t.TempDir(), newFakeParticipant()
+		n, err := tryOpen(t, dir, slow, with(participantMap{"bank": bank}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,7 +163,7 @@ func TestRestartLosesAtMostACheckpointOfADelegation(t *testing.T) {
 			t.Fatal(err)
 		}
 		start := time.Now()
-		n = open(t, dir, slow, with(participants{"bank": bank}))
+		n = open(t, dir, slow, with(participantMap{"bank": bank}))
 		finished(t, n, b.ID)
 		if took := 45*time.Second + time.Since(start); took < time.Minute || took > time.Minute+11*time.Second {
 			t.Errorf("settled after %v", took)
@@ -175,17 +175,17 @@ func TestRestartLosesAtMostACheckpointOfADelegation(t *testing.T) {
 // it does not know.
 func TestDelegatedThatNobodyCanSettleIsInDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bank := newDesk()
-		n := open(t, t.TempDir(), slow, with(participants{"bank": bank}))
+		bank := newFakeParticipant()
+		n := open(t, t.TempDir(), slow, with(participantMap{"bank": bank}))
 		b := beginAt(t, n, 10*time.Second, "bank")
 		delegate(t, n, b)
 		bank.outage(errRefused)
 		pass(9 * time.Second)
-		if ds, err := n.Doubts(t.Context()); err != nil || len(ds) != 0 {
+		if ds, err := n.InDoubts(t.Context()); err != nil || len(ds) != 0 {
 			t.Errorf("before the deadline: %+v, %v", ds, err)
 		}
 		pass(2 * time.Second)
-		ds, err := n.Doubts(t.Context())
+		ds, err := n.InDoubts(t.Context())
 		if err != nil || len(ds) != 1 || ds[0].ID != b.ID || !strings.Contains(ds[0].Why, "bank: settle: connection refused (attempt ") {
 			t.Errorf("after it: %+v, %v", ds, err)
 		}
@@ -195,15 +195,15 @@ func TestDelegatedThatNobodyCanSettleIsInDoubt(t *testing.T) {
 			t.Error(err)
 		}
 		info := finished(t, n, b.ID)
-		if info.State != txn.RolledBack || info.Hazard != txn.HazardUnknown {
-			t.Errorf("%v, hazard %v", info.State, info.Hazard)
+		if info.State != txn.RolledBack || info.Heuristic != txn.HeuristicHazard {
+			t.Errorf("%v, hazard %v", info.State, info.Heuristic)
 		}
 		bank.byHand(b.Branches[0].XID, participant.RolledBack)
 		if err := n.Retry(t.Context(), b.ID); err != nil {
 			t.Errorf("asking for the proof once more: %v", err)
 		}
-		if info, err := n.Get(t.Context(), b.ID); err != nil || info.Hazard != 0 {
-			t.Errorf("with proof: hazard %v, %v", info.Hazard, err)
+		if info, err := n.Get(t.Context(), b.ID); err != nil || info.Heuristic != 0 {
+			t.Errorf("with proof: hazard %v, %v", info.Heuristic, err)
 		}
 	})
 }

@@ -47,7 +47,7 @@
 //
 // # People
 //
-// [Node.Doubts] lists what may need a person, [Node.Explain] tells all that the log,
+// [Node.InDoubts] lists what may need a person, [Node.Explain] tells all that the log,
 // recovery and the participants know about one transaction, and what could be done;
 // [Node.Resolve], [Node.Retry] and [Node.Forget] do it, and [Node.Audit] shows who
 // did. [Node.Doctor] looks for what is known to go wrong, before it does.
@@ -57,7 +57,7 @@
 // Whoever waits for a transaction, in [Node.Wait] or in a commit whose votes are missing, is
 // parked in a purgatory under its id. An applied entry only notes what has changed; one
 // goroutine then tries those whom it concerns, or everybody when it is the node that has
-// changed. [Node.CommitThen] waits without a goroutine.
+// changed. [Node.CommitAsync] waits without a goroutine.
 //
 // # Concurrency
 //

@@ -13,28 +13,28 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-func found(ds []txn.Diagnosis, subject string) txn.Diagnosis {
-	i := slices.IndexFunc(ds, func(d txn.Diagnosis) bool { return d.Subject == subject })
+func found(ds []txn.Check, subject string) txn.Check {
+	i := slices.IndexFunc(ds, func(d txn.Check) bool { return d.Subject == subject })
 	if i < 0 {
-		return txn.Diagnosis{}
+		return txn.Check{}
 	}
 	return ds[i]
 }
 
-// examined is a desk that can look closer.
-type examined struct{ *desk }
+// checkedParticipant is a desk that can look closer.
+type checkedParticipant struct{ *fakeParticipant }
 
-func (examined) Examine(context.Context) []participant.Diagnosis {
-	return []participant.Diagnosis{
-		{Level: participant.Fine, Subject: "paper", Found: "enough"},
-		{Level: participant.Warning, Subject: "ink", Found: "runs low", Fix: "buy ink"},
-		{Level: participant.Failure, Subject: "lamp", Found: "broken", Fix: "lamp --replace"},
+func (checkedParticipant) CheckHealth(context.Context) []participant.Check {
+	return []participant.Check{
+		{Level: participant.OK, Subject: "paper", Message: "enough"},
+		{Level: participant.Warning, Subject: "ink", Message: "runs low", Remedy: "buy ink"},
+		{Level: participant.Failure, Subject: "lamp", Message: "broken", Remedy: "lamp --replace"},
 	}
 }
 
 func TestDoctor(t *testing.T) {
-	bank := newDesk()
-	n := open(t, t.TempDir(), with(participants{"bank": bank, "post": examined{newDesk()}}))
+	bank := newFakeParticipant()
+	n := open(t, t.TempDir(), with(participantMap{"bank": bank, "post": checkedParticipant{newFakeParticipant()}}))
 	ctx := t.Context()
 	ds, err := n.Doctor(ctx, "")
 	if err != nil {
@@ -42,22 +42,22 @@ func TestDoctor(t *testing.T) {
 	}
 	for _, subject := range []string{"leader", "disk space", "disk latency", "open files", "log", "unfinished transactions", "hazards", "participants", "timeouts", "version"} {
 		d := found(ds, subject)
-		if d.Participant != "" || d.Found == "" || d.Level == "" || d.Level != "ok" && d.Fix == "" {
+		if d.Participant != "" || d.Message == "" || d.Level == "" || d.Level != "ok" && d.Remedy == "" {
 			t.Errorf("%s: %+v", subject, d)
 		}
 	}
 	for subject, text := range map[string]string{
-		"leader": "leads cluster " + n.cluster(), "disk latency": "median of 9", "timeouts": "ticks of 10ms", "hazards": "no branch",
+		"leader": "leads cluster " + n.clusterID(), "disk latency": "median of 9", "timeouts": "ticks of 10ms", "hazards": "no branch",
 		"participants": "none of 2 fails", "unfinished transactions": "0 of at most 4000000",
 	} {
-		if d := found(ds, subject); !strings.Contains(d.Found, text) {
+		if d := found(ds, subject); !strings.Contains(d.Message, text) {
 			t.Errorf("%s: %+v", subject, d)
 		}
 	}
-	want := []txn.Diagnosis{
-		{Participant: "post", Level: "ok", Subject: "paper", Found: "enough"},
-		{Participant: "post", Level: "warning", Subject: "ink", Found: "runs low", Fix: "buy ink"},
-		{Participant: "post", Level: "failure", Subject: "lamp", Found: "broken", Fix: "lamp --replace"},
+	want := []txn.Check{
+		{Participant: "post", Level: "ok", Subject: "paper", Message: "enough"},
+		{Participant: "post", Level: "warning", Subject: "ink", Message: "runs low", Remedy: "buy ink"},
+		{Participant: "post", Level: "failure", Subject: "lamp", Message: "broken", Remedy: "lamp --replace"},
 	}
 	post, err := n.Doctor(ctx, "post")
 	if err != nil || !slices.Equal(post[:3], want) || !slices.Equal(ds[len(ds)-4:], post) {
@@ -67,7 +67,7 @@ func TestDoctor(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	bank.outage(errRefused)
-	if ds, err = n.Doctor(ctx, "bank"); err != nil || found(ds, "check").Level != "failure" || found(ds, "check").Found != "connection refused" {
+	if ds, err = n.Doctor(ctx, "bank"); err != nil || found(ds, "check").Level != "failure" || found(ds, "check").Message != "connection refused" {
 		t.Errorf("%+v, %v", ds, err)
 	}
 	_, err = n.Doctor(ctx, "nobody")
@@ -75,14 +75,14 @@ func TestDoctor(t *testing.T) {
 }
 
 func TestDoctorSeesWhatIsWrong(t *testing.T) {
-	desks := participants{"bank": newDesk(), "stock": newDesk()}
-	n := open(t, t.TempDir(), with(desks), func(c *Config) { c.MaxOpen = 2; c.Recovery.BreakerAfter = 1 })
+	desks := participantMap{"bank": newFakeParticipant(), "stock": newFakeParticipant()}
+	n := open(t, t.TempDir(), with(desks), func(c *Config) { c.MaxOpen = 2; c.Recovery.BreakerThreshold = 1 })
 	ctx := t.Context()
-	hazardous(t, n, desks)
-	desks["stock"].(*desk).outage(errRefused)
+	makeHeuristic(t, n, desks)
+	desks["stock"].(*fakeParticipant).outage(errRefused)
 	order(t, n, desks, "stock")
 	beginAt(t, n, time.Minute, "bank")
-	var ds []txn.Diagnosis
+	var ds []txn.Check
 	until(t, "the failing participant", func() bool {
 		var err error
 		if ds, err = n.Doctor(ctx, ""); err != nil {
@@ -95,20 +95,20 @@ func TestDoctorSeesWhatIsWrong(t *testing.T) {
 		"hazards":                 {"warning", "otherwise than decided: 1", "txmgr doubt list"},
 		"unfinished transactions": {"warning", "2 of at most 2: further ones will be refused", "txmgr doubt list"},
 	} {
-		if d := found(ds, subject); d.Level != want[0] || !strings.Contains(d.Found, want[1]) || !strings.Contains(d.Fix, want[2]) {
+		if d := found(ds, subject); d.Level != want[0] || !strings.Contains(d.Message, want[1]) || !strings.Contains(d.Remedy, want[2]) {
 			t.Errorf("%s: %+v", subject, d)
 		}
 	}
-	desks["stock"].(*desk).outage(nil)
+	desks["stock"].(*fakeParticipant).outage(nil)
 }
 
-// deaf never answers, whatever its context says, until it is let go.
-type deaf struct {
-	*desk
+// hangingCheck never answers, whatever its context says, until it is let go.
+type hangingCheck struct {
+	*fakeParticipant
 	free chan struct{}
 }
 
-func (d deaf) Check(context.Context) error {
+func (d hangingCheck) Check(context.Context) error {
 	<-d.free
 	return nil
 }
@@ -116,18 +116,18 @@ func (d deaf) Check(context.Context) error {
 // TestDoctorIsNotHeldUp: by a participant that hangs, or that panics.
 func TestDoctorIsNotHeldUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := deaf{newDesk(), make(chan struct{})}
+		p := hangingCheck{newFakeParticipant(), make(chan struct{})}
 		defer close(p.free)
-		n := open(t, t.TempDir(), slow, with(participants{"bank": p, "post": panics{newDesk()}}))
+		n := open(t, t.TempDir(), slow, with(participantMap{"bank": p, "post": panickingCheck{newFakeParticipant()}}))
 		start := time.Now()
 		ds, err := n.Doctor(t.Context(), "")
-		if took := time.Since(start); err != nil || took > examineTimeout {
+		if took := time.Since(start); err != nil || took > participantCheckTimeout {
 			t.Errorf("after %v: %v", took, err)
 		}
 		var texts []string
 		for _, d := range ds {
 			if d.Subject == "examination" {
-				texts = append(texts, d.Participant+" "+d.Level+" "+d.Found)
+				texts = append(texts, d.Participant+" "+d.Level+" "+d.Message)
 			}
 		}
 		if want := []string{"bank failure no answer within 15s", "post failure the participant panicked: paper jam"}; !slices.Equal(texts, want) {
@@ -136,6 +136,6 @@ func TestDoctorIsNotHeldUp(t *testing.T) {
 	})
 }
 
-type panics struct{ *desk }
+type panickingCheck struct{ *fakeParticipant }
 
-func (panics) Check(context.Context) error { panic(errors.New("paper jam")) }
+func (panickingCheck) Check(context.Context) error { panic(errors.New("paper jam")) }

@@ -11,19 +11,19 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// Lateness is how much later than the beginning of its tick transactions were timed out
+// TimeoutLag is how much later than the beginning of its tick transactions were timed out
 // by this node, while it led. It is measured on its monotonic clock, by which the tick
 // begins after the timeout is over; so an election counts as far as it delayed this
 // leader, and the time of the deposed one does not.
-func (n *Node) Lateness() txn.Durations { return n.late.Read() }
+func (n *Node) TimeoutLag() txn.DurationHistogram { return n.timeoutLag.Read() }
 
 // EntryDurations is how long the log entries that this node proposed took until they
 // were applied.
-func (n *Node) EntryDurations() txn.Durations { return n.batcher.took.Read() }
+func (n *Node) EntryDurations() txn.DurationHistogram { return n.proposals.entryDurations.Read() }
 
 // CallDurations is, by registered participant, how long this node's calls to end
 // branches took, however they ended.
-func (n *Node) CallDurations() map[string]txn.Durations {
+func (n *Node) CallDurations() map[string]txn.DurationHistogram {
 	var registered []string
 	n.fsm.View(func(m *machine.Machine) {
 		for _, p := range m.Participants() {
@@ -32,7 +32,7 @@ func (n *Node) CallDurations() map[string]txn.Durations {
 			}
 		}
 	})
-	return n.calls.read(registered)
+	return n.callTimes.read(registered)
 }
 
 // callTimes has how long calls took, by participant. The zero value is empty.
@@ -61,10 +61,10 @@ func (c *callTimes) ofLocked(participant string) *latency.Histogram {
 }
 
 // read gives what was recorded of the registered ones, and forgets the others.
-func (c *callTimes) read(registered []string) map[string]txn.Durations {
+func (c *callTimes) read(registered []string) map[string]txn.DurationHistogram {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	out := make(map[string]txn.Durations, len(registered))
+	out := make(map[string]txn.DurationHistogram, len(registered))
 	for _, name := range registered {
 		out[name] = c.ofLocked(name).Read()
 	}

@@ -8,7 +8,7 @@ import (
 // TestCallDurations: each call to a participant is measured, until the participant is
 // removed.
 func TestCallDurations(t *testing.T) {
-	desks := participants{"bank": newDesk(), "shop": newDesk()}
+	desks := participantMap{"bank": newFakeParticipant(), "shop": newFakeParticipant()}
 	n := open(t, t.TempDir(), with(desks))
 	before := n.EntryDurations().Count
 	for range 3 {

@@ -21,12 +21,12 @@ func (n *Node) Explain(ctx context.Context, id txn.ID) (txn.Explanation, error) 
 	if err != nil {
 		return txn.Explanation{}, err
 	}
-	asked := n.inquire(ctx, &t, allBranches(&t))
+	asked := n.probeBranches(ctx, &t, allBranches(&t))
 	n.addAttempts(&t, asked)
 	info := n.info(&t, true)
 	return txn.Explanation{
-		Transaction: info, Story: n.story(&t, &info, audit), Branches: asked,
-		Choices: n.choices(&t, asked), Audit: audit,
+		Transaction: info, Summary: n.summary(&t, &info, audit), Branches: asked,
+		Actions: n.actions(&t, asked), Audit: audit,
 	}, nil
 }
 
@@ -39,7 +39,7 @@ func allBranches(t *machine.Transaction) []txn.BranchID {
 }
 
 // addAttempts adds what this leader's recovery has tried.
-func (n *Node) addAttempts(t *machine.Transaction, asked []txn.BranchInquiry) {
+func (n *Node) addAttempts(t *machine.Transaction, asked []txn.BranchProbe) {
 	r := n.recovery.Load()
 	if r == nil {
 		return
@@ -51,9 +51,9 @@ func (n *Node) addAttempts(t *machine.Transaction, asked []txn.BranchInquiry) {
 	}
 }
 
-// story says in a few lines what the log knows.
-func (n *Node) story(t *machine.Transaction, i *txn.Info, audit []txn.AuditRecord) []string {
-	began := fmt.Sprintf("begun %s", stamp(i.Began))
+// summary says in a few lines what the log knows.
+func (n *Node) summary(t *machine.Transaction, i *txn.Info, audit []txn.AuditRecord) []string {
+	began := fmt.Sprintf("begun %s", formatTime(i.Began))
 	if t.Name != "" {
 		began += fmt.Sprintf(" as %q", t.Name)
 	}
@@ -61,21 +61,21 @@ func (n *Node) story(t *machine.Transaction, i *txn.Info, audit []txn.AuditRecor
 	if t.State.Decided() {
 		lines = append(lines, decisionText(t, i, audit))
 	} else {
-		lines = append(lines, n.openText(t, i))
+		lines = append(lines, n.undecidedText(t, i))
 	}
-	return append(lines, endText(t)...)
+	return append(lines, branchesText(t)...)
 }
 
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 MST") }
+func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 MST") }
 
-// openText says of an undecided transaction what it is waiting for.
-func (n *Node) openText(t *machine.Transaction, i *txn.Info) string {
+// undecidedText says of an undecided transaction what it is waiting for.
+func (n *Node) undecidedText(t *machine.Transaction, i *txn.Info) string {
 	left := fmt.Sprintf("%v are left", i.ExpiresIn)
 	if i.ExpiresIn == 0 {
 		left = "its time is over"
 	}
 	switch {
-	case t.Delegated() && t.EndedByHand():
+	case t.Delegated() && t.EndedByApplication():
 		return fmt.Sprintf("not decided: the decision was delegated to b1 at %s, which was ended by statements of the application's own; its participant is asked how", t.Branches[0].Participant)
 	case t.Delegated():
 		return fmt.Sprintf("not decided: the decision was delegated to b1 at %s, which decides by its own end; its participant is asked for that when the time is over: %s", t.Branches[0].Participant, left)
@@ -99,7 +99,7 @@ func decisionText(t *machine.Transaction, i *txn.Info, audit []txn.AuditRecord) 
 	}
 	when := " at a time that the log has not kept"
 	if !i.Decided.IsZero() {
-		when = fmt.Sprintf(" %s, at tick %d, by entry %d of the log", stamp(i.Decided), i.DecidedTick, i.DecidedIndex)
+		when = fmt.Sprintf(" %s, at tick %d, by entry %d of the log", formatTime(i.Decided), i.DecidedTick, i.DecidedIndex)
 	}
 	return what + when + ": " + causeText(t, audit)
 }
@@ -111,7 +111,7 @@ func causeText(t *machine.Transaction, audit []txn.AuditRecord) string {
 		return "its only branch, to which the decision was delegated, had committed"
 	case t.State.Commits():
 		return "every branch had voted for it"
-	case t.Cause == txn.CauseVoteNo && t.EndedByHand():
+	case t.Cause == txn.CauseVoteNo && t.EndedByApplication():
 		return "a branch was ended by statements of the application's own" + reasonText(t.Reason)
 	case alone && t.Cause == txn.CauseVoteNo:
 		return "its only branch, to which the decision was delegated, had not committed" + reasonText(t.Reason)
@@ -147,20 +147,20 @@ func reasonText(reason string) string {
 func byHandText(t *machine.Transaction) string {
 	var which []string
 	for k, b := range t.Branches {
-		if b.Vote == txn.VoteEndedByHand {
+		if b.Vote == txn.VoteEndedByApplication {
 			which = append(which, fmt.Sprintf("%v at %s", txn.BranchID(k+1), b.Participant))
 		}
 	}
 	return "ended by statements of the application's own: " + strings.Join(which, ", ") + "; what its session did after that may be committed: look at the data"
 }
 
-// endText says how far the branches are.
-func endText(t *machine.Transaction) (lines []string) {
+// branchesText says how far the branches are.
+func branchesText(t *machine.Transaction) (lines []string) {
 	var open []string
 	for k := range t.Branches {
 		b, id := &t.Branches[k], txn.BranchID(k+1)
-		if b.State == txn.BranchHazard {
-			lines = append(lines, hazardText(t, id))
+		if b.State == txn.BranchHeuristic {
+			lines = append(lines, heuristicText(t, id))
 		}
 		if !b.State.Finished() {
 			open = append(open, fmt.Sprintf("%v at %s", id, b.Participant))
@@ -173,7 +173,7 @@ func endText(t *machine.Transaction) (lines []string) {
 	case len(lines) == 0:
 		lines = append(lines, "all branches have ended as decided")
 	}
-	if t.EndedByHand() {
+	if t.EndedByApplication() {
 		lines = append(lines, byHandText(t))
 	}
 	return lines

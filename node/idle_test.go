@@ -14,7 +14,7 @@ import (
 func TestFreshIDAfterIdleness(t *testing.T) {
 	var ahead atomic.Int64
 	now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
-	n := open(t, t.TempDir(), func(c *Config) { c.Interval, c.steady, c.wall = 100*time.Millisecond, now, now })
+	n := open(t, t.TempDir(), func(c *Config) { c.Interval, c.monotonic, c.wall = 100*time.Millisecond, now, now })
 	ahead.Store(int64(2 * time.Hour))
 	if _, err := n.Begin(t.Context(), txn.Options{ID: txn.NewID(now(), [10]byte{1})}); err != nil {
 		t.Errorf("the first begin with an id that was just made: %v", err)
@@ -47,7 +47,7 @@ func TestSnapshotDueAtTheStart(t *testing.T) {
 	n = open(t, dir, func(c *Config) { c.SnapshotBytes = 40_000 })
 	write(n, 1)
 	until(t, "the snapshot that was due is taken", func() bool {
-		snaps, err := n.storage.snaps.List()
+		snaps, err := n.env.snaps.List()
 		return err == nil && len(snaps) > 0 && snaps[0].Index > 400
 	})
 }

@@ -13,16 +13,16 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// followLeadership takes up and lays down what only a leader does.
-func (n *Node) followLeadership() {
+// monitorLeadership takes up and lays down what only a leader does.
+func (n *Node) monitorLeadership() {
 	var term *leadership
-	defer func() { term.end() }()
+	defer func() { term.revoke() }()
 	for {
 		select {
 		case leads := <-n.raft.LeaderCh():
-			term.end()
+			term.revoke()
 			if term = nil; leads {
-				term = n.lead()
+				term = n.establishLeadership()
 			}
 		case <-n.closing:
 			return
@@ -39,38 +39,38 @@ type leadership struct {
 }
 
 const (
-	// takeOverAgain is the pause between two tries to take over.
-	takeOverAgain = 100 * time.Millisecond
-	// takeOverAtMost is how long raft may lead here without taking entries. Then this
+	// takeOverRetryPause is the pause between two tries to take over.
+	takeOverRetryPause = 100 * time.Millisecond
+	// takeOverTimeout is how long raft may lead here without taking entries. Then this
 	// process is in the way of the others.
-	takeOverAtMost = 30 * time.Second
+	takeOverTimeout = 30 * time.Second
 )
 
-// lead takes over, and tries again as long as raft leads: there are moments at which
+// establishLeadership takes over, and tries again as long as raft leads: there are moments at which
 // raft refuses entries though it does. Nil when it does not lead any more.
-func (n *Node) lead() *leadership {
+func (n *Node) establishLeadership() *leadership {
 	for started := time.Now(); ; {
-		var p *pulse
+		var p *sessionExpirer
 		err := n.takeOver()
 		if err == nil {
-			p, err = newPulse(n, n.term.Load())
+			p, err = newSessionExpirer(n, n.term.Load())
 		}
 		if err == nil {
-			return n.start(p)
+			return n.startLeadership(p)
 		}
 		switch {
 		case n.raft.State() != raft.Leader:
 			return nil
-		case n.storage.alone:
+		case n.env.singleNode:
 			n.setupFailed(err)
 			return nil
 		}
 		n.logger.Warn("cannot take over", "error", err)
-		if time.Since(started) > takeOverAtMost {
-			n.fail(fmt.Errorf("this node leads and has taken no entry for %v: %w", takeOverAtMost, err))
+		if time.Since(started) > takeOverTimeout {
+			n.fail(fmt.Errorf("this node leads and has taken no entry for %v: %w", takeOverTimeout, err))
 			return nil
 		}
-		timer := time.NewTimer(takeOverAgain)
+		timer := time.NewTimer(takeOverRetryPause)
 		select {
 		case <-timer.C:
 		case <-n.closing:
@@ -95,68 +95,68 @@ func (n *Node) takeOver() error {
 		return fmt.Errorf("%w: elected anew", txn.ErrUnavailable)
 	}
 	n.term.Store(term)
-	n.batcher.lead(term)
-	err := n.found()
+	n.proposals.setTerm(term)
+	err := n.bootstrapState()
 	if err != nil {
-		n.batcher.lead(0)
+		n.proposals.setTerm(0)
 	}
 	return err
 }
 
-// start begins what only a leader does: the timeout thread runs, sessions are listened to,
+// startLeadership begins what only a leader does: the timeout thread runs, sessions are listened to,
 // and recovery gets all undone work.
-func (n *Node) start(p *pulse) *leadership {
+func (n *Node) startLeadership(p *sessionExpirer) *leadership {
 	l := &leadership{node: n}
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	boot := n.bootstrap()
 	conf := n.conf.Recovery
-	conf.Cluster, conf.Swept, conf.Turned, conf.Called = boot.Cluster, n.logSwept, n.logTurn, n.calls.record
-	conf.Chosen = n.optimizers.of
-	r := recovery.New(conf, log{n})
+	conf.Cluster, conf.OnScanResult, conf.OnHealthChange, conf.OnCall = boot.Cluster, n.logSwept, n.logParticipantHealth, n.callTimes.record
+	conf.OptimizerFor = n.optimizers.choice
+	r := recovery.New(conf, recoveryLog{n})
 	r.Start()
 	n.recovery.Store(r)
-	n.pulse.Store(p) // before the sessions are looked through: none is missed
+	n.sessionExpirer.Store(p) // before the sessions are looked through: none is missed
 	l.done.Go(func() { p.run(l.ctx) })
-	l.done.Go(func() { n.keeper.run(l.ctx.Done()) })
-	if n.port != nil {
-		l.done.Go(func() { n.attend(l.ctx) })
+	l.done.Go(func() { n.tickScheduler.run(l.ctx.Done()) })
+	if n.peerServer != nil {
+		l.done.Go(func() { n.runAutopilot(l.ctx) })
 	}
 	n.leading.Store(true)
 	// Beside the watch over leadership: of a million it takes a while.
-	l.done.Go(func() { n.feedUndone(l.ctx, r) })
+	l.done.Go(func() { n.queueCompleting(l.ctx, r) })
 	select {
 	case <-n.ready:
 	default:
 		close(n.ready)
 	}
-	n.logLed()
+	n.logLeadershipGained()
 	return l
 }
 
-// end lays leadership down. It is nil-safe. Whatever participants are still asked is
+// revoke lays leadership down. It is nil-safe. Whatever participants are still asked is
 // left to end by itself: one that hangs must not keep this node from leading again.
-func (l *leadership) end() {
+func (l *leadership) revoke() {
 	if l == nil {
 		return
 	}
 	n := l.node
 	n.leading.Store(false)
-	n.logLost()
-	n.pulse.Store(nil)
-	n.hub.waits.rouse()
-	n.batcher.lead(0)
+	n.logLeadershipLost()
+	n.sessionExpirer.Store(nil)
+	n.notifier.waiters.wakeAll()
+	n.proposals.setTerm(0)
 	l.stop()
 	n.done.Go(n.recovery.Swap(nil).Stop)
 	l.done.Wait()
 }
 
-// feedUndone hands recovery everything that is not finished: all that a new
+// queueCompleting hands recovery everything that is not finished: all that a new
 // leader needs to take over. It goes in steps, so that the log goes on.
-func (n *Node) feedUndone(ctx context.Context, r *recovery.Recovery) {
+func (n *Node) queueCompleting(ctx context.Context, r *recovery.Recovery) {
 	const step = 10_000
 	for from := uint32(0); ctx.Err() == nil; {
 		var ids []txn.ID
-		n.fsm.View(func(m *machine.Machine) { ids, from = m.Undone(from, step) })
+		n.fsm.View(func(m *machine.Machine) { ids, from = m.Pending(from, step) })
 		r.Add(ids...)
 		if from == 0 {
 			return

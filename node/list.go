@@ -14,13 +14,13 @@ const (
 	// scanStep is how much one look at the machine covers, so that a long list never
 	// holds the log up: 20,000 transactions, or 1,200 of those that are found.
 	scanStep = 20_000
-	// expiringAtOnce is how many transactions of the survival index one look covers. When
+	// maxExpiringScan is how many transactions of the survival index one look covers. When
 	// more expire in the time that is asked for, looking at all is as good.
-	expiringAtOnce = 4096
+	maxExpiringScan = 4096
 
-	// defaultLimit bounds a list that names no limit, and maxLimit every list.
-	defaultLimit = 1000
-	maxLimit     = 100_000
+	// defaultListLimit bounds a list that names no limit, and maxLimit every list.
+	defaultListLimit = 1000
+	maxListLimit     = 100_000
 )
 
 // newest collects the transactions of a list: those with the highest ids, all of which
@@ -28,7 +28,7 @@ const (
 type newest struct {
 	limit int
 	fits  func(*machine.Transaction) bool
-	ids   machine.Range
+	ids   machine.IDRange
 	found []machine.Transaction
 }
 
@@ -52,15 +52,15 @@ func (l *newest) cut() {
 // List gives transactions in the order of their ids, the newest ones when there
 // are more than the filter's limit.
 func (n *Node) List(ctx context.Context, f txn.Filter) ([]txn.Info, error) {
-	if err := n.readable(ctx); err != nil {
+	if err := n.requireReadable(ctx); err != nil {
 		return nil, txn.Wrap("list", txn.ID{}, err)
 	}
 	limit := f.Limit
 	if limit <= 0 {
-		limit = defaultLimit
+		limit = defaultListLimit
 	}
 	l := newest{
-		limit: min(limit, maxLimit), ids: machine.Range{Before: f.Before},
+		limit: min(limit, maxListLimit), ids: machine.IDRange{Before: f.Before},
 		fits: func(t *machine.Transaction) bool { return fits(f, t) },
 	}
 	match := n.matcher(f)
@@ -79,15 +79,15 @@ func (n *Node) List(ctx context.Context, f txn.Filter) ([]txn.Info, error) {
 
 // expiring answers from the survival index what is asked about its beginning; false when
 // it is not the index that is asked for, or too much of it.
-func (n *Node) expiring(l *newest, f txn.Filter, match func(machine.Brief) bool) bool {
+func (n *Node) expiring(l *newest, f txn.Filter, match func(machine.Summary) bool) bool {
 	if f.ExpiresWithin <= 0 {
 		return false
 	}
 	var part []machine.Transaction
 	var ok bool
-	until := n.within(f)
+	until := n.expiryBound(f)
 	n.fsm.View(func(m *machine.Machine) {
-		part, ok = m.Expiring(until, expiringAtOnce, l.ids, match)
+		part, ok = m.Expiring(until, maxExpiringScan, l.ids, match)
 	})
 	l.add(part)
 	return ok
@@ -95,7 +95,7 @@ func (n *Node) expiring(l *newest, f txn.Filter, match func(machine.Brief) bool)
 
 // scan looks at what has a record, then at the outcomes that are kept, in this order: what
 // finishes meanwhile is met.
-func (n *Node) scan(ctx context.Context, l *newest, f txn.Filter, match func(machine.Brief) bool) error {
+func (n *Node) scan(ctx context.Context, l *newest, f txn.Filter, match func(machine.Summary) bool) error {
 	for from, more := uint32(0), true; more; more = from != 0 {
 		var part []machine.Transaction
 		n.fsm.View(func(m *machine.Machine) { part, from = m.Scan(from, scanStep, l.ids, match) })
@@ -107,9 +107,9 @@ func (n *Node) scan(ctx context.Context, l *newest, f txn.Filter, match func(mac
 	if f.ExpiresWithin > 0 || len(f.States) > 0 && !slices.ContainsFunc(f.States, txn.State.Finished) {
 		return nil
 	}
-	for from, more := (machine.Cursor{}), true; more; more = from != (machine.Cursor{}) {
+	for from, more := (machine.RetainedCursor{}), true; more; more = from != (machine.RetainedCursor{}) {
 		var part []machine.Transaction
-		n.fsm.View(func(m *machine.Machine) { part, from = m.ScanKept(from, scanStep, l.ids, match) })
+		n.fsm.View(func(m *machine.Machine) { part, from = m.ScanRetained(from, scanStep, l.ids, match) })
 		l.add(part)
 		if err := context.Cause(ctx); err != nil {
 			return err
@@ -125,9 +125,9 @@ func eachOnce(found []machine.Transaction) []machine.Transaction {
 	return slices.CompactFunc(found, func(a, b machine.Transaction) bool { return a.ID == b.ID })
 }
 
-// within is the tick until which a transaction has to expire that the filter chooses by
+// expiryBound is the tick until which a transaction has to expire that the filter chooses by
 // that.
-func (n *Node) within(f txn.Filter) survival.Tick {
+func (n *Node) expiryBound(f txn.Filter) survival.Tick {
 	tick, _ := n.clock.now()
 	if f.ExpiresWithin > 0 {
 		tick += survival.Tick(f.ExpiresWithin/max(n.interval(), 1)) + 1 // a node of no cluster has none
@@ -135,30 +135,30 @@ func (n *Node) within(f txn.Filter) survival.Tick {
 	return tick
 }
 
-// Groups shows a part of the survival index: the groups that end at the range's tick or
+// DeadlineGroups shows a part of the survival index: the groups that end at the range's tick or
 // later, at most as many as it says, the one that ends first before the others.
-func (n *Node) Groups(ctx context.Context, r txn.GroupRange) (txn.Groups, error) {
-	if err := n.readable(ctx); err != nil {
-		return txn.Groups{}, txn.Wrap("timeouts", txn.ID{}, err)
+func (n *Node) DeadlineGroups(ctx context.Context, r txn.DeadlineGroupRange) (txn.DeadlineGroups, error) {
+	if err := n.requireReadable(ctx); err != nil {
+		return txn.DeadlineGroups{}, txn.Wrap("timeouts", txn.ID{}, err)
 	}
-	limit := min(r.Limit, txn.MaxGroups)
+	limit := min(r.Limit, txn.MaxDeadlineGroups)
 	if limit <= 0 {
-		limit = txn.DefaultGroups
+		limit = txn.DefaultDeadlineGroups
 	}
 	tick, _ := n.clock.now()
-	g := txn.Groups{Tick: uint64(tick), Interval: txn.Duration(n.interval()), Groups: []txn.Group{}}
+	g := txn.DeadlineGroups{Tick: uint64(tick), Interval: txn.Duration(n.interval()), Groups: []txn.DeadlineGroup{}}
 	n.fsm.View(func(m *machine.Machine) {
-		for end, count := range m.Groups(survival.Tick(r.From)) {
+		for end, count := range m.DeadlineGroups(survival.Tick(r.From)) {
 			if len(g.Groups) == limit {
 				g.Next = uint64(end)
 				return
 			}
-			g.Groups = append(g.Groups, txn.Group{ExpiryTick: uint64(end), Transactions: count})
+			g.Groups = append(g.Groups, txn.DeadlineGroup{ExpiryTick: uint64(end), Transactions: count})
 		}
 	})
 	for i := range g.Groups {
 		end := survival.Tick(g.Groups[i].ExpiryTick)
-		g.Groups[i].ExpiresIn = txn.Duration(n.clock.until(end).Round(time.Millisecond))
+		g.Groups[i].ExpiresIn = txn.Duration(n.clock.remaining(end).Round(time.Millisecond))
 		if end > tick {
 			g.Groups[i].RemainingInvocations = uint64(end - tick)
 		}

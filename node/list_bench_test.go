@@ -19,7 +19,7 @@ func BenchmarkListNewest(b *testing.B) {
 			for range left {
 				begun, err := n.Begin(context.Background(), txn.Options{Name: "transfer"})
 				if err == nil {
-					_, err = n.Commit(context.Background(), begun.ID, txn.Commitment{})
+					_, err = n.Commit(context.Background(), begun.ID, txn.CommitRequest{})
 				}
 				if err != nil {
 					b.Error(err)

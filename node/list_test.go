@@ -47,7 +47,7 @@ func TestListPageByPage(t *testing.T) {
 			t.Fatal(err)
 		}
 		if all = append(all, b.ID); i%3 != 0 {
-			if _, err := n.Commit(t.Context(), b.ID, txn.Commitment{}); err != nil {
+			if _, err := n.Commit(t.Context(), b.ID, txn.CommitRequest{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -78,12 +78,12 @@ func TestListPageByPage(t *testing.T) {
 
 // TestListOfWhatExpires: the same from the survival index, and without it when too much expires.
 func TestListOfWhatExpires(t *testing.T) {
-	n := open(t, t.TempDir(), with(participants{"bank": newDesk()}))
-	const many = expiringAtOnce + 100
+	n := open(t, t.TempDir(), with(participantMap{"bank": newFakeParticipant()}))
+	const many = maxExpiringScan + 100
 	ids := make([]txn.ID, many)
 	atOnce(many, func(i int) {
 		timeout := time.Hour
-		if i >= expiringAtOnce/2 {
+		if i >= maxExpiringScan/2 {
 			timeout = 2 * time.Hour
 		}
 		ids[i] = txn.NewID(time.UnixMilli(1_700_000_000_000+int64(i)), [10]byte{1})
@@ -103,7 +103,7 @@ func TestListOfWhatExpires(t *testing.T) {
 		want []txn.ID
 	}{
 		"none":                {txn.Filter{ExpiresWithin: time.Minute}, nil},
-		"from the index":      {txn.Filter{ExpiresWithin: time.Hour, Limit: 3}, ids[expiringAtOnce/2-3 : expiringAtOnce/2]},
+		"from the index":      {txn.Filter{ExpiresWithin: time.Hour, Limit: 3}, ids[maxExpiringScan/2-3 : maxExpiringScan/2]},
 		"the first":           {txn.Filter{ExpiresWithin: time.Hour, Before: ids[3]}, []txn.ID{ids[0], ids[2]}},
 		"too many for a look": {txn.Filter{ExpiresWithin: 2 * time.Hour, Limit: 3}, ids[many-3:]},
 		"the first of many":   {txn.Filter{ExpiresWithin: 2 * time.Hour, Before: ids[3]}, []txn.ID{ids[0], ids[2]}},
@@ -117,19 +117,19 @@ func TestListOfWhatExpires(t *testing.T) {
 // TestGroupsPageByPage: an answer has no more groups than were asked for, and says where to go on.
 func TestGroupsPageByPage(t *testing.T) {
 	n := open(t, t.TempDir())
-	const all = txn.DefaultGroups + 50
+	const all = txn.DefaultDeadlineGroups + 50
 	atOnce(all, func(i int) {
 		if _, err := n.Begin(t.Context(), txn.Options{Timeout: time.Hour + time.Duration(i)*time.Minute/2}); err != nil {
 			t.Error(err)
 		}
 	})
-	first, err := n.Groups(t.Context(), txn.GroupRange{})
-	if err != nil || len(first.Groups) != txn.DefaultGroups || first.Next <= first.Groups[txn.DefaultGroups-1].ExpiryTick {
+	first, err := n.DeadlineGroups(t.Context(), txn.DeadlineGroupRange{})
+	if err != nil || len(first.Groups) != txn.DefaultDeadlineGroups || first.Next <= first.Groups[txn.DefaultDeadlineGroups-1].ExpiryTick {
 		t.Fatalf("%d groups, next %d, %v", len(first.Groups), first.Next, err)
 	}
 	var ticks []uint64
-	for r, more := (txn.GroupRange{Limit: 100}), true; more; more = r.From != 0 {
-		g, err := n.Groups(t.Context(), r)
+	for r, more := (txn.DeadlineGroupRange{Limit: 100}), true; more; more = r.From != 0 {
+		g, err := n.DeadlineGroups(t.Context(), r)
 		if err != nil || len(g.Groups) > 100 {
 			t.Fatalf("%d groups, %v", len(g.Groups), err)
 		}

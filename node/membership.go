@@ -16,11 +16,11 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// changeTimeout bounds one change of raft's configuration.
-const changeTimeout = 10 * time.Second
+// configChangeTimeout bounds one change of raft's configuration.
+const configChangeTimeout = 10 * time.Second
 
-// member is what the log knows of a node.
-func (n *Node) member(id string) (found machine.Member) {
+// memberRecord is what the log knows of a node.
+func (n *Node) memberRecord(id string) (found machine.Member) {
 	n.fsm.View(func(m *machine.Machine) {
 		for _, k := range m.Members() {
 			if k.Node == id {
@@ -36,23 +36,23 @@ func (n *Node) Members() []txn.Member {
 	_, leader := n.raft.LeaderWithID()
 	out := []txn.Member{}
 	for _, s := range n.servers() {
-		k := n.member(string(s.ID))
+		k := n.memberRecord(string(s.ID))
 		m := txn.Member{
-			ID: string(s.ID), Name: k.Name, Raft: string(s.Address), API: k.API, Version: k.Version,
-			Voter: s.Suffrage == raft.Voter, Leader: s.ID == leader, Self: s.ID == n.storage.id, Heard: -1, Behind: -1,
+			ID: string(s.ID), Name: k.Name, RaftAddr: string(s.Address), API: k.API, Version: k.Version,
+			Voter: s.Suffrage == raft.Voter, Leader: s.ID == leader, Self: s.ID == n.env.id, LastContact: -1, LogLag: -1,
 		}
-		if n.storage.alone {
-			m.Raft = ""
+		if n.env.singleNode {
+			m.RaftAddr = ""
 		}
-		n.steward.describe(&m, n.raft.CommitIndex())
+		n.autopilot.describe(&m, n.raft.CommitIndex())
 		out = append(out, m)
 	}
 	slices.SortFunc(out, func(a, b txn.Member) int { return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.ID, b.ID)) })
 	return out
 }
 
-// find looks a node up by its id, its name, or the beginning of its id.
-func (n *Node) find(op, node string) (txn.Member, error) {
+// findMember looks a node up by its id, its name, or the beginning of its id.
+func (n *Node) findMember(op, node string) (txn.Member, error) {
 	members := n.Members()
 	var found []txn.Member
 	for _, m := range members {
@@ -72,9 +72,9 @@ func (n *Node) find(op, node string) (txn.Member, error) {
 	return txn.Member{}, &txn.Error{Op: op, Err: txn.ErrNotFound, Detail: fmt.Sprintf("the cluster has no node %q", node)}
 }
 
-// grouped refuses what needs several nodes.
-func (n *Node) grouped(op string) error {
-	if n.storage.alone {
+// requireCluster refuses what needs several nodes.
+func (n *Node) requireCluster(op string) error {
+	if n.env.singleNode {
 		return &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: "this coordinator is alone: it was started without an address for other nodes (--raft-listen)"}
 	}
 	return nil
@@ -84,45 +84,45 @@ func (n *Node) grouped(op string) error {
 // and as a voter when it has caught up. A node that is a member already stays one.
 func (n *Node) Join(ctx context.Context, address, _ string) (txn.Member, error) {
 	const op = "cluster join"
-	if err := n.grouped(op); err != nil {
+	if err := n.requireCluster(op); err != nil {
 		return txn.Member{}, err
 	}
-	if err := n.serves(); err != nil {
+	if err := n.requireLeader(); err != nil {
 		return txn.Member{}, txn.Wrap(op, txn.ID{}, err)
 	}
-	if n.port == nil {
-		return txn.Member{}, errNoPort(op)
+	if n.peerServer == nil {
+		return txn.Member{}, errNoPeerServer(op)
 	}
-	who, err := n.port.Hello(ctx, address)
+	who, err := n.peerServer.Hello(ctx, address)
 	if err != nil {
 		return txn.Member{}, txn.Wrap(op, txn.ID{}, fmt.Errorf("%w: asking who is at %s: %w", txn.ErrUnavailable, address, err))
 	}
-	if err := n.accept(ctx, who); err != nil {
+	if err := n.addLearner(ctx, who); err != nil {
 		return txn.Member{}, txn.Wrap(op, txn.ID{}, err)
 	}
-	return n.find(op, who.ID)
+	return n.findMember(op, who.ID)
 }
 
 // Remove takes a node out of the cluster, for ever: its id is refused from then on.
 // The leader hands over first when it is the one.
 func (n *Node) Remove(ctx context.Context, node, by, reason string) error {
 	const op = "cluster remove"
-	if err := n.grouped(op); err != nil {
+	if err := n.requireCluster(op); err != nil {
 		return err
 	}
 	if len(reason) > txn.MaxReason {
-		return tooLong(op, txn.ID{}, "reason", len(reason))
+		return tooLongError(op, txn.ID{}, "reason", len(reason))
 	}
-	if err := n.serves(); err != nil {
+	if err := n.requireLeader(); err != nil {
 		return txn.Wrap(op, txn.ID{}, err)
 	}
-	n.founding.Lock() // one at a time
-	defer n.founding.Unlock()
-	m, err := n.find(op, node)
+	n.membershipMu.Lock() // one at a time
+	defer n.membershipMu.Unlock()
+	m, err := n.findMember(op, node)
 	if err != nil {
 		return err
 	}
-	if m.Voter && n.voters() == 1 {
+	if m.Voter && n.countVoters() == 1 {
 		return &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: "it is the last voter: without it there is no cluster"}
 	}
 	s := raft.Server{ID: raft.ServerID(m.ID)}
@@ -132,7 +132,7 @@ func (n *Node) Remove(ctx context.Context, node, by, reason string) error {
 		s.Suffrage = raft.Nonvoter
 	}
 	if m.Self {
-		if err := n.spares(ctx, s.ID); err != nil {
+		if err := n.checkQuorumWithout(ctx, s.ID); err != nil {
 			return txn.Wrap(op, txn.ID{}, err)
 		}
 		if err := n.TransferLeader(ctx, ""); err != nil {
@@ -140,18 +140,18 @@ func (n *Node) Remove(ctx context.Context, node, by, reason string) error {
 		}
 		return &txn.Error{Op: op, Err: txn.ErrUnavailable, Detail: "the node to be removed led, and has handed over: ask again"}
 	}
-	if err := n.expel(ctx, s, personOf(by), reason); err != nil {
+	if err := n.removeServer(ctx, s, operatorName(by), reason); err != nil {
 		return txn.Wrap(op, txn.ID{}, err)
 	}
 	return nil
 }
 
-// errNoPort is the answer of a node of the simulation, which cannot ask others anything.
-func errNoPort(op string) error {
+// errNoPeerServer is the answer of a node of the simulation, which cannot ask others anything.
+func errNoPeerServer(op string) error {
 	return &txn.Error{Op: op, Err: txn.ErrUnavailable, Detail: "this node has no port for other nodes"}
 }
 
-func (n *Node) voters() (count int) {
+func (n *Node) countVoters() (count int) {
 	for _, s := range n.servers() {
 		if s.Suffrage == raft.Voter {
 			count++
@@ -160,9 +160,9 @@ func (n *Node) voters() (count int) {
 	return count
 }
 
-// unsettled says what a failed change of raft's configuration means: it may have been
+// configChangeUnknown says what a failed change of raft's configuration means: it may have been
 // made all the same.
-func unsettled(err error) error {
+func configChangeUnknown(err error) error {
 	return fmt.Errorf("%w: %w; txmgr cluster status tells", txn.ErrUnavailable, err)
 }
 
@@ -170,32 +170,32 @@ func unsettled(err error) error {
 // ended.
 func (n *Node) Leave(ctx context.Context, _ string) error {
 	const op = "cluster leave"
-	if err := n.grouped(op); err != nil {
+	if err := n.requireCluster(op); err != nil {
 		return err
 	}
-	if n.port == nil {
-		return errNoPort(op)
+	if n.peerServer == nil {
+		return errNoPeerServer(op)
 	}
-	if n.leads() {
-		if n.voters() == 1 {
+	if n.isLeader() {
+		if n.countVoters() == 1 {
 			return &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: "it is the last voter: just stop it"}
 		}
-		if err := n.spares(ctx, n.storage.id); err != nil {
+		if err := n.checkQuorumWithout(ctx, n.env.id); err != nil {
 			return txn.Wrap(op, txn.ID{}, err)
 		}
 		if err := n.TransferLeader(ctx, ""); err != nil {
 			return err
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, configChangeTimeout)
 	defer cancel()
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
 	last := fmt.Errorf("%w: no leader is known that could let it go", txn.ErrUnavailable)
 	for {
-		gone, err := n.askToLeave(ctx)
+		gone, err := n.requestLeave(ctx)
 		if gone {
-			n.gone.Store(true)
+			n.removedFromCluster.Store(true)
 			return nil
 		}
 		if err != nil {
@@ -214,13 +214,13 @@ func (n *Node) Leave(ctx context.Context, _ string) error {
 	}
 }
 
-// askToLeave asks the leader once, if one is known. A question whose answer got lost is
+// requestLeave asks the leader once, if one is known. A question whose answer got lost is
 // answered the second time by the refusal to talk to this node at all.
-func (n *Node) askToLeave(ctx context.Context) (gone bool, err error) {
+func (n *Node) requestLeave(ctx context.Context) (gone bool, err error) {
 	address, id := n.raft.LeaderWithID()
-	if address == "" || id == n.storage.id {
+	if address == "" || id == n.env.id {
 		return false, nil
 	}
-	_, err = n.port.Leave(ctx, string(address))
+	_, err = n.peerServer.Leave(ctx, string(address))
 	return err == nil || errors.Is(err, peer.ErrRemoved), err
 }

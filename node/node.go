@@ -13,9 +13,9 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/txmgr/txmgr/internal/bed"
+	"github.com/txmgr/txmgr/internal/asynclog"
 	"github.com/txmgr/txmgr/internal/latency"
-	"github.com/txmgr/txmgr/internal/spool"
+	"github.com/txmgr/txmgr/internal/simenv"
 	"github.com/txmgr/txmgr/node/peer"
 	"github.com/txmgr/txmgr/raftfsm"
 	"github.com/txmgr/txmgr/recovery"
@@ -26,55 +26,55 @@ import (
 
 // Node is a running coordinator. Make one with [Open].
 type Node struct {
-	conf       Config
-	logger     *slog.Logger
-	storage    *ground
-	raft       *raft.Raft
-	reads      *verifier
-	port       *peer.Port         // nil when alone, and in the simulation
-	stuck      chan raft.ServerID // nodes that the livelock of raft has caught
-	late       *latency.Histogram
-	calls      callTimes
-	lines      lines
-	fsm        *raftfsm.FSM
-	clock      *clock
-	batcher    *batcher
-	keeper     *timekeeper
-	hub        *hub
-	members    *members
-	quotas     *quotas
-	optimizers optimizers
-	started    time.Time
-	steward    steward
-	moves      moves
+	conf             Config
+	logger           *slog.Logger
+	env              *raftEnv
+	raft             *raft.Raft
+	readIndex        *readIndex
+	peerServer       *peer.Server       // nil when alone, and in the simulation
+	snapshotLoops    chan raft.ServerID // nodes that the livelock of raft has caught
+	timeoutLag       *latency.Histogram
+	callTimes        callTimes
+	timeoutLog       timeoutLogger
+	fsm              *raftfsm.FSM
+	clock            *clock
+	proposals        *proposalQueue
+	tickScheduler    *tickScheduler
+	notifier         *notifier
+	participants     *participants
+	quotas           *quotas
+	optimizers       optimizers
+	started          time.Time
+	autopilot        autopilot
+	addressOverrides addressOverrides
 
 	transfers transfers
-	contacts  contacts
+	acks      ackTracker
 
-	founding sync.Mutex                 // one change of who takes part at a time
-	running  atomic.Bool                // everything above is there
-	gone     atomic.Bool                // this node has left its cluster
-	waiting  atomic.Pointer[string]     // what it waits for before it belongs to a cluster
-	known    atomic.Pointer[allegiance] // as it was noted on disk
-	promised atomic.Pointer[founding]   // what it consented to, as it was noted on disk
+	membershipMu       sync.Mutex                      // one change of who takes part at a time
+	running            atomic.Bool                     // everything above is there
+	removedFromCluster atomic.Bool                     // this node has left its cluster
+	bootstrapStatus    atomic.Pointer[string]          // what it waits for before it belongs to a cluster
+	savedIdentity      atomic.Pointer[clusterIdentity] // as it was noted on disk
+	consentedPlan      atomic.Pointer[bootstrapPlan]   // what it consented to, as it was noted on disk
 
-	leading  atomic.Bool
-	term     atomic.Uint64 // the latest one in which this node took over; what it wrote then may be applied after its end
-	held     atomic.Int64  // unfinished transactions after the latest entry
-	closing  chan struct{}
-	life     context.Context // ends with closing
-	die      context.CancelFunc
-	ready    chan struct{} // closed when this node has led for the first time
-	failed   atomic.Pointer[error]
-	stalled  atomic.Pointer[error] // set by the watchdog while nothing moves
-	failOnce sync.Once
-	close    func() error // shutdown, once
-	done     sync.WaitGroup
+	leading    atomic.Bool
+	term       atomic.Uint64 // the latest one in which this node took over; what it wrote then may be applied after its end
+	unfinished atomic.Int64  // unfinished transactions after the latest entry
+	closing    chan struct{}
+	baseCtx    context.Context // ends with closing
+	cancelBase context.CancelFunc
+	ready      chan struct{} // closed when this node has led for the first time
+	failed     atomic.Pointer[error]
+	stalled    atomic.Pointer[error] // set by the watchdog while nothing moves
+	failOnce   sync.Once
+	close      func() error // shutdown, once
+	done       sync.WaitGroup
 
-	recovery atomic.Pointer[recovery.Recovery] // nil unless leading
-	pulse    atomic.Pointer[pulse]             // likewise
+	recovery       atomic.Pointer[recovery.Recovery] // nil unless leading
+	sessionExpirer atomic.Pointer[sessionExpirer]    // likewise
 
-	measured logMeter
+	logMeter logMeter
 	mu       sync.Mutex // held while something is started in the background, and while closing is closed
 }
 
@@ -93,89 +93,89 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		late: latency.New(),
-		conf: conf, logger: conf.Logger, lines: newLines(), clock: &clock{read: conf.steady}, started: time.Now(),
-		closing: make(chan struct{}), ready: make(chan struct{}), stuck: make(chan raft.ServerID, 1),
+		timeoutLag: latency.New(),
+		conf:       conf, logger: conf.Logger, timeoutLog: newTimeoutLogger(), clock: &clock{read: conf.monotonic}, started: time.Now(),
+		closing: make(chan struct{}), ready: make(chan struct{}), snapshotLoops: make(chan raft.ServerID, 1),
 	}
-	if conf.Bed == nil { // the simulation, whose log is never stuck, tells in order what each node says
-		n.logger = spool.Wrap(conf.Logger)
+	if conf.SimEnv == nil { // the simulation, whose log is never stuck, tells in order what each node says
+		n.logger = asynclog.Wrap(conf.Logger)
 	}
 	if conf.OnFailure == nil {
-		n.conf.OnFailure = n.endProcess
+		n.conf.OnFailure = n.exitProcess
 	}
-	n.life, n.die = context.WithCancel(context.Background())
-	n.moves.configured = n.addressOf
+	n.baseCtx, n.cancelBase = context.WithCancel(context.Background())
+	n.addressOverrides.configured = n.configuredAddress
 	n.close = sync.OnceValue(n.shutdown)
-	if n.hub, err = newHub(n.closing); err != nil {
-		n.die()
+	if n.notifier, err = newNotifier(n.closing); err != nil {
+		n.cancelBase()
 		return nil, err
 	}
-	n.members = newMembers(conf, n.cluster, n.registration)
-	if n.storage, err = n.stand(); err != nil {
-		n.die()
-		n.hub.waits.close()
+	n.participants = newParticipants(conf, n.clusterID, n.registration)
+	if n.env, err = n.openEnv(); err != nil {
+		n.cancelBase()
+		n.notifier.waiters.close()
 		return nil, err
 	}
 	n.fsm = raftfsm.New(raftfsm.Config{OnApply: n.onApply, OnRestore: n.onRestore, OnFailure: n.fail})
 	n.quotas = newQuotas(n.fsm.View)
-	n.storage.appending = n.appending
+	n.env.onAppend = n.onAppend
 	if err := n.measureLog(); err != nil {
-		n.die()
-		n.hub.waits.close()
-		return nil, errors.Join(fmt.Errorf("measuring the log: %w", err), n.closePort(), n.storage.log.Close())
+		n.cancelBase()
+		n.notifier.waiters.close()
+		return nil, errors.Join(fmt.Errorf("measuring the log: %w", err), n.closePeerServer(), n.env.log.Close())
 	}
-	n.storage.transport = watchTransport(n.storage.transport, n.stuck, &n.contacts)
-	if n.raft, err = startRaft(n.storage, n.fsm, conf.trailing, n.logger); err != nil {
-		n.die()
-		n.hub.waits.close()
-		return nil, errors.Join(err, n.closePort(), n.storage.log.Close())
+	n.env.transport = guardTransport(n.env.transport, n.snapshotLoops, &n.acks)
+	if n.raft, err = startRaft(n.env, n.fsm, conf.trailingLogs, n.logger); err != nil {
+		n.cancelBase()
+		n.notifier.waiters.close()
+		return nil, errors.Join(err, n.closePeerServer(), n.env.log.Close())
 	}
-	n.reads = &verifier{ask: n.verifyLeader}
-	n.batcher = newBatcher(n.raft, n.clock, conf.wall)
-	n.keeper = &timekeeper{clock: n.clock, batcher: n.batcher, view: n.fsm.View, checkpoint: conf.Checkpoint, wake: make(chan struct{}, 1)}
+	n.readIndex = &readIndex{verifyLeader: n.verifyLeader}
+	n.proposals = newProposalQueue(n.raft, n.clock, conf.wall)
+	n.tickScheduler = &tickScheduler{clock: n.clock, proposals: n.proposals, view: n.fsm.View, checkpoint: conf.Checkpoint, wake: make(chan struct{}, 1)}
 	n.done.Add(3)
-	go func() { defer n.done.Done(); n.freeStuck() }()
-	go func() { defer n.done.Done(); n.followLeadership() }()
-	go func() { defer n.done.Done(); n.snapshotByBytes() }()
+	go func() { defer n.done.Done(); n.breakSnapshotLoops() }()
+	go func() { defer n.done.Done(); n.monitorLeadership() }()
+	go func() { defer n.done.Done(); n.runSnapshots() }()
 	n.running.Store(true)
 	n.done.Go(func() { newWatchdog(n).run(n.closing) })
-	if n.port != nil {
-		n.done.Go(n.form)
-		n.done.Go(n.mind)
+	if n.peerServer != nil {
+		n.done.Go(n.joinOrBootstrap)
+		n.done.Go(n.runMembershipLoop)
 	}
-	if !n.storage.alone {
+	if !n.env.singleNode {
 		return n, nil
 	}
-	if err := n.await(ctx); err != nil {
+	if err := n.awaitLeadership(ctx); err != nil {
 		return nil, errors.Join(err, n.Close())
 	}
 	return n, nil
 }
 
-// stand opens what the node stands on.
-func (n *Node) stand() (*ground, error) {
-	if n.conf.Bed != nil {
-		if f, ok := n.conf.Bed.Log.(bed.Failer); ok {
+// openEnv opens what the node stands on.
+func (n *Node) openEnv() (*raftEnv, error) {
+	if n.conf.SimEnv != nil {
+		if f, ok := n.conf.SimEnv.Log.(simenv.FailureNotifier); ok {
 			f.OnFailure(n.fail)
 		}
-		return bedGround(n.conf.Bed), nil
+		return newSimEnv(n.conf.SimEnv), nil
 	}
 	s, err := openStorage(n.conf.DataDir, n.fail, n.logger)
 	if err != nil {
 		return nil, err
 	}
 	if n.conf.Cluster == nil {
-		return aloneGround(s), nil
+		return singleNodeEnv(s), nil
 	}
-	g, err := n.clusterGround(s)
+	env, err := n.openClusterEnv(s)
 	if err != nil {
 		return nil, errors.Join(err, s.log.Close())
 	}
-	return g, nil
+	return env, nil
 }
 
-// await returns when this node leads for the first time.
-func (n *Node) await(ctx context.Context) error {
+// awaitLeadership returns when this node leads for the first time.
+func (n *Node) awaitLeadership(ctx context.Context) error {
 	select {
 	case <-n.ready:
 		if p := n.failed.Load(); p != nil {
@@ -193,14 +193,14 @@ func (n *Node) fail(err error) {
 		n.failed.Store(&err)
 		n.leading.Store(false)
 		n.conf.OnFailure(err) // first: what has failed may be in the way of all else
-		n.hub.waits.rouse()
+		n.notifier.waiters.wakeAll()
 	})
 }
 
-// endProcess is what a failure of the log comes to, unless the configuration says otherwise.
-func (n *Node) endProcess(err error) {
+// exitProcess is what a failure of the log comes to, unless the configuration says otherwise.
+func (n *Node) exitProcess(err error) {
 	n.logger.Error("the coordinator cannot go on: the process ends, so that nothing is acknowledged that may be lost and another node can lead", "error", err)
-	spool.Flush(n.logger)
+	asynclog.Flush(n.logger)
 	os.Exit(1)
 }
 
@@ -209,32 +209,32 @@ func (n *Node) endProcess(err error) {
 func (n *Node) Close() error { return n.close() }
 
 func (n *Node) shutdown() error {
-	defer spool.Flush(n.logger)
+	defer asynclog.Flush(n.logger)
 	n.StepDown()
 	n.mu.Lock()
 	close(n.closing)
 	n.mu.Unlock()
-	n.die()
-	n.hub.waits.close()
-	stay := n.cutOffLater()
+	n.cancelBase()
+	n.notifier.waiters.close()
+	cancelIsolation := n.isolateAfterTimeout()
 	n.done.Wait() // lays leadership down first
-	n.batcher.close()
-	n.reads.close() // raft does not answer questions that it is asked while it stops
-	stay()
+	n.proposals.close()
+	n.readIndex.close() // raft does not answer questions that it is asked while it stops
+	cancelIsolation()
 	// Nor those of other nodes' questions; and it waits for a node that is halted in the
 	// middle of a snapshot until that has gone.
-	err := n.closePort()
+	err := n.closePeerServer()
 	if stopped := n.raft.Shutdown().Error(); stopped != nil {
 		err = errors.Join(err, fmt.Errorf("stopping raft: %w", stopped))
 	}
-	return errors.Join(err, n.members.close(), n.storage.log.Close())
+	return errors.Join(err, n.participants.close(), n.env.log.Close())
 }
 
-func (n *Node) closePort() error {
-	if n.port == nil {
+func (n *Node) closePeerServer() error {
+	if n.peerServer == nil {
 		return nil
 	}
-	return n.port.Close()
+	return n.peerServer.Close()
 }
 
 // setupFailed ends Open with an error: the cluster cannot be what the
@@ -250,16 +250,16 @@ func (n *Node) setupFailed(err error) {
 	}
 }
 
-// found makes the cluster's configuration the first thing in the log, or checks
+// bootstrapState makes the cluster's configuration the first thing in the log, or checks
 // that this node was given the same, and registers embedded participants.
-func (n *Node) found() error {
+func (n *Node) bootstrapState() error {
 	boot := n.bootstrap()
 	if boot.Cluster == "" {
 		boot = machine.Bootstrap{
-			Cluster: newClusterTag(), Interval: orElse(n.conf.Interval, DefaultInterval),
+			Cluster: newClusterID(), Interval: orElse(n.conf.Interval, DefaultInterval),
 			Retention: orElse(n.conf.Retention, DefaultRetention), Retain: orElse(n.conf.Retain, 1_000_000),
 		}
-		res, err := n.batcher.propose(context.Background(), boot)
+		res, err := n.proposals.propose(context.Background(), boot)
 		if err != nil {
 			return fmt.Errorf("founding the cluster: %w", err)
 		}
@@ -267,8 +267,8 @@ func (n *Node) found() error {
 			return fmt.Errorf("founding the cluster: code %d", res.Code)
 		}
 	}
-	if err := n.agrees(boot); err != nil {
-		if n.storage.alone {
+	if err := n.checkFixedSettings(boot); err != nil {
+		if n.env.singleNode {
 			return err
 		}
 		n.logger.Warn("a setting of this node is not the cluster's, which rules", "error", err)
@@ -276,9 +276,9 @@ func (n *Node) found() error {
 	return n.registerEmbedded()
 }
 
-// agrees compares what the configuration asks for with what was fixed when the
+// checkFixedSettings compares what the configuration asks for with what was fixed when the
 // cluster was founded.
-func (n *Node) agrees(boot machine.Bootstrap) error {
+func (n *Node) checkFixedSettings(boot machine.Bootstrap) error {
 	for _, c := range []struct {
 		name         string
 		asked, fixed any
@@ -303,9 +303,9 @@ func orElse[T comparable](v, def T) T {
 	return v
 }
 
-// newClusterTag makes the tag in the cluster's XIDs: 30 bits of chance keep two
+// newClusterID makes the tag in the cluster's XIDs: 30 bits of chance keep two
 // clusters on one database apart.
-func newClusterTag() string {
+func newClusterID() string {
 	const letters = "abcdefghijkmnpqrstuvwxyz23456789" // 32, none mistaken for another
 	tag := make([]byte, 6)
 	for i := range tag {
@@ -320,16 +320,16 @@ func (n *Node) onApply(at raftfsm.Position, fx *machine.Effects, tick survival.T
 	var pending, due bool
 	var boot machine.Bootstrap
 	n.fsm.View(func(m *machine.Machine) {
-		next, pending = horizon(m)
+		next, pending = nextDue(m)
 		due = m.Due()
 		boot, _ = m.Bootstrap()
 	})
-	n.recount()
-	n.clock.observe(tick, boot.Interval, at, at.Term == n.term.Load())
-	n.hub.publish(fx.Changes)
-	if p := n.pulse.Load(); p != nil && len(fx.Opened)+len(fx.Closed) > 0 {
-		p.admit(fx.Opened)
-		p.forget(fx.Closed)
+	n.refreshAdmission()
+	n.clock.anchor(tick, boot.Interval, at, at.Term == n.term.Load())
+	n.notifier.publish(fx.Changes)
+	if p := n.sessionExpirer.Load(); p != nil && len(fx.SessionsOpened)+len(fx.SessionsClosed) > 0 {
+		p.add(fx.SessionsOpened)
+		p.drop(fx.SessionsClosed)
 	}
 	r := n.recovery.Load()
 	if r == nil {
@@ -337,36 +337,36 @@ func (n *Node) onApply(at raftfsm.Position, fx *machine.Effects, tick survival.T
 	}
 	n.logApplied(at.Index, fx)
 	if due {
-		n.batcher.wantTick()
+		n.proposals.requestTick()
 	}
-	n.keeper.observe(next, pending)
-	if len(fx.Work) > 0 {
-		r.Add(fx.Work...)
+	n.tickScheduler.observe(next, pending)
+	if len(fx.Pending) > 0 {
+		r.Add(fx.Pending...)
 	}
-	if len(fx.Handoffs) > 0 {
-		n.handOff(r, fx.Handoffs)
+	if len(fx.DeferToClient) > 0 {
+		n.deferToClients(r, fx.DeferToClient)
 	}
 }
 
-// recount takes over from the machine what calls are admitted by: how many transactions are unfinished, and the quotas of
+// refreshAdmission takes over from the machine what calls are admitted by: how many transactions are unfinished, and the quotas of
 // the participants.
-func (n *Node) recount() {
+func (n *Node) refreshAdmission() {
 	var unfinished int64
 	var registered []machine.Registration
 	n.fsm.View(func(m *machine.Machine) {
 		c := m.Counts()
-		unfinished, registered = int64(c.Open+c.Undone), m.Participants()
+		unfinished, registered = int64(c.Undecided+c.Completing), m.Participants()
 	})
-	n.held.Store(unfinished)
+	n.unfinished.Store(unfinished)
 	n.quotas.observe(registered)
 	n.optimizers.observe(registered)
 }
 
 // onRestore is told that a snapshot has replaced the state.
 func (n *Node) onRestore(tick survival.Tick) {
-	n.recount()
-	n.clock.observe(tick, n.bootstrap().Interval, raftfsm.Position{}, false)
-	n.hub.replaced()
+	n.refreshAdmission()
+	n.clock.anchor(tick, n.bootstrap().Interval, raftfsm.Position{}, false)
+	n.notifier.replaced()
 }
 
 func (n *Node) bootstrap() (b machine.Bootstrap) {
@@ -374,7 +374,7 @@ func (n *Node) bootstrap() (b machine.Bootstrap) {
 	return b
 }
 
-func (n *Node) cluster() string { return n.bootstrap().Cluster }
+func (n *Node) clusterID() string { return n.bootstrap().Cluster }
 
 func (n *Node) interval() time.Duration { return n.bootstrap().Interval }
 

@@ -23,7 +23,7 @@ func open(t testing.TB, dir string, change ...func(*Config)) *Node {
 	}
 	t.Cleanup(func() {
 		n.fsm.View(func(m *machine.Machine) {
-			if err := m.Check(); err != nil {
+			if err := m.CheckInvariants(); err != nil {
 				t.Errorf("invariants: %v", err)
 			}
 		})
@@ -58,7 +58,7 @@ func TestCommitAndRestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o, err := n.Commit(ctx, b.ID, txn.Commitment{}); err != nil || o.State != txn.Committed {
+	if o, err := n.Commit(ctx, b.ID, txn.CommitRequest{}); err != nil || o.State != txn.Committed {
 		t.Fatalf("commit: %+v, %v", o, err)
 	}
 	if err := n.Close(); err != nil {
@@ -86,7 +86,7 @@ func TestTimeoutIsNeverEarlyAndSoon(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	info, err := n.Wait(ctx, b.ID, txn.Finished)
+	info, err := n.Wait(ctx, b.ID, txn.UntilFinished)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestTimeoutIsNeverEarlyAndSoon(t *testing.T) {
 	if info.State != txn.RolledBack || info.Cause != txn.CauseTimeout {
 		t.Errorf("ended %v by %v", info.State, info.Cause)
 	}
-	_, err = n.Commit(ctx, b.ID, txn.Commitment{})
+	_, err = n.Commit(ctx, b.ID, txn.CommitRequest{})
 	if !errors.Is(err, txn.ErrRolledBack) || !errors.Is(err, txn.ErrTimedOut) {
 		t.Errorf("commit after the deadline: %v", err)
 	}
@@ -112,7 +112,7 @@ func TestManyCallersShareEntries(t *testing.T) {
 			for range each {
 				b, err := n.Begin(ctx, txn.Options{})
 				if err == nil {
-					_, err = n.Commit(ctx, b.ID, txn.Commitment{})
+					_, err = n.Commit(ctx, b.ID, txn.CommitRequest{})
 				}
 				if err != nil {
 					t.Error(err)
@@ -126,8 +126,8 @@ func TestManyCallersShareEntries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Committed != callers*each || s.Open != 0 {
-		t.Errorf("%d committed, %d open", s.Committed, s.Open)
+	if s.Committed != callers*each || s.Undecided != 0 {
+		t.Errorf("%d committed, %d open", s.Committed, s.Undecided)
 	}
 	if s.Entries*4 > s.Commands {
 		t.Errorf("%d commands took %d entries", s.Commands, s.Entries)

@@ -11,16 +11,16 @@ import (
 
 // OptimizerSetting is a setting of participants of every kind: what decides how many calls
 // it gets at once when branches are driven to their end, in the form of
-// [recovery.ParseChoice]. Without it the server's choice holds.
+// [recovery.ParseOptimizer]. Without it the server's choice holds.
 const OptimizerSetting = "optimizer"
 
-// choiceOf reads the choice of a registration; false when it has none.
-func choiceOf(p txn.Participant) (recovery.Choice, bool, error) {
+// optimizerChoice reads the choice of a registration; false when it has none.
+func optimizerChoice(p txn.Participant) (recovery.OptimizerSpec, bool, error) {
 	text, ok := p.Settings[OptimizerSetting]
 	if !ok {
-		return recovery.Choice{}, false, nil
+		return recovery.OptimizerSpec{}, false, nil
 	}
-	c, err := recovery.ParseChoice(text)
+	c, err := recovery.ParseOptimizer(text)
 	if err != nil {
 		return c, false, fmt.Errorf("participant %q: %w; leave it out for the server's", p.Name, err)
 	}
@@ -29,30 +29,30 @@ func choiceOf(p txn.Participant) (recovery.Choice, bool, error) {
 
 // optimizers are the choices of the registrations in force.
 type optimizers struct {
-	byName atomic.Pointer[map[string]recovery.Choice]
-	seen   []machine.Registration // from which byName was made; of the log's goroutine alone
+	byName   atomic.Pointer[map[string]recovery.OptimizerSpec]
+	observed []machine.Registration // from which byName was made; of the log's goroutine alone
 }
 
 // observe is told of the registrations after every entry.
 func (c *optimizers) observe(now []machine.Registration) {
-	if c.byName.Load() != nil && len(now) == len(c.seen) && (len(now) == 0 || &now[0] == &c.seen[0]) {
+	if c.byName.Load() != nil && len(now) == len(c.observed) && (len(now) == 0 || &now[0] == &c.observed[0]) {
 		return // the machine replaces the slice when it changes
 	}
-	c.seen = now
-	byName := make(map[string]recovery.Choice)
+	c.observed = now
+	byName := make(map[string]recovery.OptimizerSpec)
 	for _, r := range now {
-		if choice, ok, err := choiceOf(r.Participant); err == nil && ok && !r.Removed {
+		if choice, ok, err := optimizerChoice(r.Participant); err == nil && ok && !r.Removed {
 			byName[r.Name] = choice
 		}
 	}
 	c.byName.Store(&byName)
 }
 
-// of is the choice for a participant; false if its registration has none.
-func (c *optimizers) of(participant string) (recovery.Choice, bool) {
+// choice is the choice for a participant; false if its registration has none.
+func (c *optimizers) choice(participant string) (recovery.OptimizerSpec, bool) {
 	byName := c.byName.Load()
 	if byName == nil {
-		return recovery.Choice{}, false
+		return recovery.OptimizerSpec{}, false
 	}
 	choice, ok := (*byName)[participant]
 	return choice, ok

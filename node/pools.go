@@ -9,13 +9,13 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// decisionsOfAll is how many decisions are told of each participant when none is named.
-const decisionsOfAll = 10
+// decisionsPerParticipant is how many decisions are told of each participant when none is named.
+const decisionsPerParticipant = 10
 
 // Pools shows how many calls a participant gets at once from recovery, or all do when the
 // name is empty, and the decisions that led there: the last few of each of all.
 func (n *Node) Pools(ctx context.Context, participant string) ([]txn.Pool, error) {
-	if err := n.readable(ctx); err != nil {
+	if err := n.requireReadable(ctx); err != nil {
 		return nil, txn.Wrap("pools", txn.ID{}, err)
 	}
 	r := n.recovery.Load()
@@ -29,14 +29,14 @@ func (n *Node) Pools(ctx context.Context, participant string) ([]txn.Pool, error
 		return []txn.Pool{pool(r, participant, r.Decisions(participant))}, nil
 	}
 	out := []txn.Pool{}
-	for _, name := range (log{n}).Participants() {
+	for _, name := range (recoveryLog{n}).Participants() {
 		all := r.Decisions(name)
-		out = append(out, pool(r, name, all[max(0, len(all)-decisionsOfAll):]))
+		out = append(out, pool(r, name, all[max(0, len(all)-decisionsPerParticipant):]))
 	}
 	return out, nil
 }
 
-func pool(r *recovery.Recovery, name string, decisions []adaptive.Decided) txn.Pool {
+func pool(r *recovery.Recovery, name string, decisions []adaptive.DecisionRecord) txn.Pool {
 	h := r.Health(name)
 	p := txn.Pool{
 		Participant: name, Optimizer: h.Optimizer, Limit: h.Limit, Running: h.Running, Queued: h.Queued,
@@ -49,7 +49,7 @@ func pool(r *recovery.Recovery, name string, decisions []adaptive.Decided) txn.P
 	return p
 }
 
-func poolDecision(d adaptive.Decided) txn.PoolDecision {
+func poolDecision(d adaptive.DecisionRecord) txn.PoolDecision {
 	return txn.PoolDecision{
 		At: d.At.UTC(), From: d.From, To: d.To, Why: d.Why, Rate: d.Rate, Busy: d.Busy, Bound: d.Bound,
 		Mean: txn.Duration(d.Mean), P99: txn.Duration(d.P99), Queued: d.QueueLen,

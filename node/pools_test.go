@@ -10,12 +10,12 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// upward is an optimizer that allows one more with every window, up to 40.
-type upward struct{}
+// growingOptimizer is an optimizer that allows one more with every window, up to 40.
+type growingOptimizer struct{}
 
-func (upward) Period() time.Duration { return 10 * time.Millisecond }
+func (growingOptimizer) Period() time.Duration { return 10 * time.Millisecond }
 
-func (upward) Observe(w *adaptive.Window) adaptive.Decision {
+func (growingOptimizer) Observe(w *adaptive.Window) adaptive.Decision {
 	if w.Limit == 40 {
 		return adaptive.Decision{Limit: w.Limit}
 	}
@@ -26,12 +26,12 @@ func (upward) Observe(w *adaptive.Window) adaptive.Decision {
 // is kept, of all with the last few, and with none of one that nothing was done at.
 func TestPools(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := open(t, t.TempDir(), with(participants{"bank": newDesk(), "shop": yesAfter(0)}), func(c *Config) {
-			c.Recovery.Optimizer = func() adaptive.Optimizer { return upward{} }
+		n := open(t, t.TempDir(), with(participantMap{"bank": newFakeParticipant(), "shop": yesAfter(0)}), func(c *Config) {
+			c.Recovery.NewOptimizer = func() adaptive.Optimizer { return growingOptimizer{} }
 			c.Recovery.Start = 4
 		})
 		b := beginAt(t, n, time.Minute, "shop")
-		if _, err := n.Commit(t.Context(), b.ID, txn.Commitment{}); err != nil {
+		if _, err := n.Commit(t.Context(), b.ID, txn.CommitRequest{}); err != nil {
 			t.Fatal(err)
 		}
 		pass(time.Second)
@@ -39,7 +39,7 @@ func TestPools(t *testing.T) {
 		if err != nil || len(all) != 2 || all[0].Participant != "bank" || all[1].Participant != "shop" {
 			t.Fatalf("%+v, %v", all, err)
 		}
-		if bank, shop := all[0], all[1]; bank.Limit != 4 || len(bank.Decisions) != 0 || len(shop.Decisions) != decisionsOfAll || shop.Limit != 40 {
+		if bank, shop := all[0], all[1]; bank.Limit != 4 || len(bank.Decisions) != 0 || len(shop.Decisions) != decisionsPerParticipant || shop.Limit != 40 {
 			t.Errorf("bank %+v, shop %+v", bank, shop)
 		}
 		one, err := n.Pools(t.Context(), "shop")

@@ -34,8 +34,8 @@ func quotaOf(p txn.Participant) (int, error) {
 	return n, nil
 }
 
-// ofKind is the registration as its kind knows it: without the settings of every kind.
-func ofKind(p txn.Participant) txn.Participant {
+// withoutCommonSettings is the registration as its kind knows it: without the settings of every kind.
+func withoutCommonSettings(p txn.Participant) txn.Participant {
 	for _, key := range []string{QuotaSetting, OptimizerSetting} {
 		if _, ok := p.Settings[key]; ok {
 			p.Settings = maps.Clone(p.Settings)
@@ -53,25 +53,25 @@ type quotas struct {
 
 	// limits are those of the registrations in force; empty in the ordinary case,
 	// which then costs nothing.
-	limits atomic.Pointer[map[string]int]
-	seen   []machine.Registration // from which limits was made; of the log's goroutine alone
+	limits   atomic.Pointer[map[string]int]
+	observed []machine.Registration // from which limits was made; of the log's goroutine alone
 
-	mu     sync.Mutex
-	flying map[string]map[txn.ID]int // guarded by mu: by participant and transaction, calls that bring a branch there
+	mu       sync.Mutex
+	inflight map[string]map[txn.ID]int // guarded by mu: by participant and transaction, calls that bring a branch there
 }
 
 func newQuotas(view func(func(*machine.Machine))) *quotas {
-	q := &quotas{view: view, flying: make(map[string]map[txn.ID]int)}
+	q := &quotas{view: view, inflight: make(map[string]map[txn.ID]int)}
 	q.limits.Store(new(map[string]int))
 	return q
 }
 
 // observe is told of the registrations after every entry.
 func (q *quotas) observe(now []machine.Registration) {
-	if len(now) == len(q.seen) && (len(now) == 0 || &now[0] == &q.seen[0]) {
+	if len(now) == len(q.observed) && (len(now) == 0 || &now[0] == &q.observed[0]) {
 		return // the machine replaces the slice when it changes
 	}
-	q.seen = now
+	q.observed = now
 	limits := make(map[string]int)
 	for _, r := range now {
 		if n, err := quotaOf(r.Participant); err == nil && n > 0 && !r.Removed {
@@ -81,8 +81,8 @@ func (q *quotas) observe(now []machine.Registration) {
 	q.limits.Store(&limits)
 }
 
-// begin reserves room for the branches of a begin; see reserve.
-func (q *quotas) begin(o txn.Options) (over func(), err error) {
+// reserveBegin reserves room for the branches of a begin; see reserve.
+func (q *quotas) reserveBegin(o txn.Options) (release func(), err error) {
 	limits := *q.limits.Load()
 	if len(limits) == 0 {
 		return nil, nil
@@ -99,8 +99,8 @@ func (q *quotas) begin(o txn.Options) (over func(), err error) {
 	return q.reserve(limits, o.ID, names)
 }
 
-// enlist reserves room for one branch; see reserve.
-func (q *quotas) enlist(id txn.ID, e txn.Enlistment) (over func(), err error) {
+// reserveEnlist reserves room for one branch; see reserve.
+func (q *quotas) reserveEnlist(id txn.ID, e txn.Enlistment) (release func(), err error) {
 	limits := *q.limits.Load()
 	if limits[e.Participant] == 0 {
 		return nil, nil
@@ -111,78 +111,78 @@ func (q *quotas) enlist(id txn.ID, e txn.Enlistment) (over func(), err error) {
 // reserve makes room for a branch of the transaction at each of the participants,
 // or refuses. A repeated call is let through, and holds the same place. over is to be called
 // when the log has, or has refused, the branches; it may be nil.
-func (q *quotas) reserve(limits map[string]int, id txn.ID, names []string) (over func(), err error) {
+func (q *quotas) reserve(limits map[string]int, id txn.ID, names []string) (release func(), err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	var held []string
-	flying := q.flying
+	var reserved []string
+	inflight := q.inflight
 	q.view(func(m *machine.Machine) {
 		for _, name := range names {
-			if branchAt(m, id, name) {
+			if hasBranchAt(m, id, name) {
 				continue
 			}
-			if used := used(m, name, flying[name], limits[name]); used >= limits[name] && flying[name][id] == 0 {
+			if used := used(m, name, inflight[name], limits[name]); used >= limits[name] && inflight[name][id] == 0 {
 				err = fmt.Errorf("%w: participant %q has %d unfinished branches, and its %s is %d: try again when some have ended", txn.ErrUnavailable, name, used, QuotaSetting, limits[name])
 				return
 			}
-			held = append(held, name)
+			reserved = append(reserved, name)
 		}
 	})
-	if err != nil || len(held) == 0 {
+	if err != nil || len(reserved) == 0 {
 		return nil, err
 	}
-	for _, name := range held {
-		if q.flying[name] == nil {
-			q.flying[name] = make(map[txn.ID]int)
+	for _, name := range reserved {
+		if q.inflight[name] == nil {
+			q.inflight[name] = make(map[txn.ID]int)
 		}
-		q.flying[name][id]++
+		q.inflight[name][id]++
 	}
-	return func() { q.landed(id, held) }, nil
+	return func() { q.release(id, reserved) }, nil
 }
 
-// landed says that the log knows all there is to know about a transaction's
+// release says that the log knows all there is to know about a transaction's
 // branches.
-func (q *quotas) landed(id txn.ID, names []string) {
+func (q *quotas) release(id txn.ID, names []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, name := range names {
-		if q.flying[name][id]--; q.flying[name][id] == 0 {
-			delete(q.flying[name], id)
+		if q.inflight[name][id]--; q.inflight[name][id] == 0 {
+			delete(q.inflight[name], id)
 		}
 	}
 }
 
 // used is how many branches are unfinished at a participant, or about to be. Those whose callers have not been answered
 // yet may be in the log already: they are told apart when it matters.
-func used(m *machine.Machine, name string, flying map[txn.ID]int, limit int) int {
-	n := m.Open(name) + len(flying)
+func used(m *machine.Machine, name string, inflight map[txn.ID]int, limit int) int {
+	n := m.UnfinishedBranches(name) + len(inflight)
 	if n < limit {
 		return n
 	}
-	for id := range flying {
-		if branchAt(m, id, name) {
+	for id := range inflight {
+		if hasBranchAt(m, id, name) {
 			n--
 		}
 	}
 	return n
 }
 
-// branchAt says whether a transaction has a branch at a participant.
-func branchAt(m *machine.Machine, id txn.ID, name string) bool {
+// hasBranchAt says whether a transaction has a branch at a participant.
+func hasBranchAt(m *machine.Machine, id txn.ID, name string) bool {
 	t, _ := m.Get(id)
 	return slices.ContainsFunc(t.Branches, func(b machine.TransactionBranch) bool { return b.Participant == name })
 }
 
-// use says how many branches are open at a participant, and its quota; ok is false when
+// usage says how many branches are open at a participant, and its quota; ok is false when
 // it has none.
-func (q *quotas) use(name string) (open, limit int, ok bool) {
+func (q *quotas) usage(name string) (open, limit int, ok bool) {
 	limit = (*q.limits.Load())[name]
 	if limit == 0 {
 		return 0, 0, false
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	flying := q.flying[name]
-	q.view(func(m *machine.Machine) { open = used(m, name, flying, 0) })
+	inflight := q.inflight[name]
+	q.view(func(m *machine.Machine) { open = used(m, name, inflight, 0) })
 	return open, limit, true
 }

@@ -26,7 +26,7 @@ func addLedger(t *testing.T, n *Node, name, quota string) error {
 }
 
 func ledgers(c *Config) {
-	c.Openers = map[string]participant.Opener{ledger.Kind: ledger.Opener}
+	c.Drivers = map[string]participant.Driver{ledger.Kind: ledger.Driver}
 }
 
 func TestQuotaIsChecked(t *testing.T) {
@@ -54,7 +54,7 @@ func TestQuotaHoldsBranchesBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	beginThere := func() (txn.Begun, error) {
+	beginThere := func() (txn.BeginResult, error) {
 		return n.Begin(ctx, txn.Options{Timeout: time.Hour, Branches: []txn.Enlistment{{Participant: "stock"}, {Participant: "bank"}}})
 	}
 	first, err := beginThere()
@@ -106,7 +106,7 @@ func TestQuotaHoldsBranchesBack(t *testing.T) {
 	}
 	full("when another has come")
 	ds, err := n.Doctor(ctx, "bank")
-	if err != nil || found(ds, QuotaSetting).Level != "warning" || found(ds, QuotaSetting).Found != "2 of 2 branches are unfinished: further ones will be refused" {
+	if err != nil || found(ds, QuotaSetting).Level != "warning" || found(ds, QuotaSetting).Message != "2 of 2 branches are unfinished: further ones will be refused" {
 		t.Errorf("%+v, %v", ds, err)
 	}
 }
@@ -119,13 +119,13 @@ func TestQuotaCountsOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := txn.Options{ID: newID(), Timeout: time.Hour, Branches: []txn.Enlistment{{Participant: "bank"}}}
-	over, err := n.quotas.begin(o)
+	over, err := n.quotas.reserveBegin(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := func(when string, used int) {
 		t.Helper()
-		if got, limit, ok := n.quotas.use("bank"); got != used || limit != 2 || !ok {
+		if got, limit, ok := n.quotas.usage("bank"); got != used || limit != 2 || !ok {
 			t.Errorf("%s: %d of %d, %v; want %d", when, got, limit, ok, used)
 		}
 	}
@@ -223,15 +223,17 @@ func TestQuotaIsNeverExceeded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		used, _, _ := n.quotas.use("bank")
+		used, _, _ := n.quotas.usage("bank")
 		return used == 0
 	})
 }
 
 func TestWhoPreparesIsFoundOut(t *testing.T) {
 	n := open(t, t.TempDir(), func(c *Config) {
-		c.Openers = map[string]participant.Opener{
-			"desk": func(context.Context, txn.Participant, string) (participant.Participant, error) { return newDesk(), nil },
+		c.Drivers = map[string]participant.Driver{
+			"desk": func(context.Context, txn.Participant, string) (participant.Participant, error) {
+				return newFakeParticipant(), nil
+			},
 			"web": func(_ context.Context, p txn.Participant, _ string) (participant.Participant, error) {
 				if _, ok := p.Settings[QuotaSetting]; ok {
 					return nil, errors.New("what is a quota?")
@@ -267,11 +269,11 @@ func TestQuotaKeepsNoPlaceOfARefusedCall(t *testing.T) {
 		n.quotas.view = func(fn func(*machine.Machine)) {
 			view(fn)
 			n.leading.Store(false)
-			n.batcher.lead(0)
+			n.proposals.setTerm(0)
 		}
 		err := refused()
 		n.quotas.view = view
-		n.batcher.lead(term)
+		n.proposals.setTerm(term)
 		n.leading.Store(true)
 		return err
 	}
@@ -294,7 +296,7 @@ func TestQuotaKeepsNoPlaceOfARefusedCall(t *testing.T) {
 		if err := c.call(); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v; want %v", c.name, err, c.want)
 		}
-		if used, limit, _ := n.quotas.use("bank"); used != 0 {
+		if used, limit, _ := n.quotas.usage("bank"); used != 0 {
 			t.Errorf("%s: %d of %d places are taken; want 0", c.name, used, limit)
 		}
 	}
@@ -313,7 +315,7 @@ func TestQuotaPlaceIsHeldByEveryRepetition(t *testing.T) {
 	at, id := txn.Enlistment{Participant: "bank"}, newID()
 	var over []func()
 	for range 2 {
-		o, err := n.quotas.enlist(id, at)
+		o, err := n.quotas.reserveEnlist(id, at)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -325,7 +327,7 @@ func TestQuotaPlaceIsHeldByEveryRepetition(t *testing.T) {
 		} else {
 			over[i]()
 		}
-		if used, _, _ := n.quotas.use("bank"); used != want {
+		if used, _, _ := n.quotas.usage("bank"); used != want {
 			t.Errorf("after call %d was refused %d places are taken; want %d", i, used, want)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 // participants know better, a branch is not in doubt, or the transaction is not
 // decided and can only be rolled back.
 func (n *Node) Resolve(ctx context.Context, id txn.ID, r txn.Resolution) (txn.Outcome, error) {
-	reason, err := reasonOf(machine.OpResolve, id, r.Reason)
+	reason, err := requireReason(machine.OpResolve, id, r.Reason)
 	if err != nil {
 		return txn.Outcome{}, err
 	}
@@ -27,66 +27,66 @@ func (n *Node) Resolve(ctx context.Context, id txn.ID, r txn.Resolution) (txn.Ou
 		return txn.Outcome{}, err
 	}
 	if t.State.Decided() {
-		for _, q := range n.inquire(ctx, &t, targets(&t, r.Branch)) {
-			if why := objection(&t, &q, r.Commit); why != "" {
-				return outcomeNow(&t), &txn.Error{Op: machine.OpResolve, ID: id, State: t.State, Cause: t.Cause, Err: txn.ErrConflict, Detail: why}
+		for _, q := range n.probeBranches(ctx, &t, unresolvedBranches(&t, r.Branch)) {
+			if why := rejectReason(&t, &q, r.Commit); why != "" {
+				return currentOutcome(&t), &txn.Error{Op: machine.OpResolve, ID: id, State: t.State, Cause: t.Cause, Err: txn.ErrConflict, Detail: why}
 			}
 		}
 	}
-	c := machine.Resolve{ID: id, Branch: r.Branch, Ending: txn.BranchRolledBack, By: personOf(r.By), Reason: reason, Undecided: !t.State.Decided()}
+	c := machine.Resolve{ID: id, Branch: r.Branch, Outcome: txn.BranchRolledBack, By: operatorName(r.By), Reason: reason, Undecided: !t.State.Decided()}
 	if r.Commit {
-		c.Ending = txn.BranchCommitted
+		c.Outcome = txn.BranchCommitted
 	}
-	res, err := n.call(ctx, machine.OpResolve, id, c)
+	res, err := n.proposeTx(ctx, machine.OpResolve, id, c)
 	return outcomeOf(res), err
 }
 
-// reasonOf checks why a person does something.
-func reasonOf(op string, id txn.ID, reason string) (string, error) {
+// requireReason checks why a person does something.
+func requireReason(op string, id txn.ID, reason string) (string, error) {
 	reason = strings.TrimSpace(reason)
 	switch {
 	case reason == "":
 		return "", &txn.Error{Op: op, ID: id, Err: txn.ErrInvalid, Detail: "no reason given: say why, the audit keeps it"}
 	case len(reason) > txn.MaxReason:
-		return "", tooLong(op, id, "reason", len(reason))
+		return "", tooLongError(op, id, "reason", len(reason))
 	}
 	return reason, nil
 }
 
-// personOf is who does something, as the log takes it.
-func personOf(by string) string { return clipTo(oneLine(by), txn.MaxName) }
+// operatorName is who does something, as the log takes it.
+func operatorName(by string) string { return clipTo(oneLine(by), txn.MaxName) }
 
-func outcomeNow(t *machine.Transaction) txn.Outcome {
-	return txn.Outcome{State: t.State, Cause: t.Cause, Hazard: t.Hazard, EndedByHand: t.EndedByHand()}
+func currentOutcome(t *machine.Transaction) txn.Outcome {
+	return txn.Outcome{State: t.State, Cause: t.Cause, Heuristic: t.Heuristic, EndedByApplication: t.EndedByApplication()}
 }
 
-// targets are the branches that a person can say something about: the named one, or
+// unresolvedBranches are the branches that a person can say something about: the named one, or
 // all that are unfinished or whose end is unknown.
-func targets(t *machine.Transaction, named txn.BranchID) (ids []txn.BranchID) {
+func unresolvedBranches(t *machine.Transaction, named txn.BranchID) (ids []txn.BranchID) {
 	for k := range t.Branches {
 		id := txn.BranchID(k + 1)
-		if (named == 0 || named == id) && inDoubt(&t.Branches[k]) {
+		if (named == 0 || named == id) && branchInDoubt(&t.Branches[k]) {
 			ids = append(ids, id)
 		}
 	}
 	return ids
 }
 
-func inDoubt(b *machine.TransactionBranch) bool {
-	return !b.State.Finished() || b.State == txn.BranchHazard && b.Hazard == txn.HazardUnknown
+func branchInDoubt(b *machine.TransactionBranch) bool {
+	return !b.State.Finished() || b.State == txn.BranchHeuristic && b.Heuristic == txn.HeuristicHazard
 }
 
-// objection says why a person's word about a branch is not taken; empty when it is.
-func objection(t *machine.Transaction, q *txn.BranchInquiry, commit bool) string {
+// rejectReason says why a person's word about a branch is not taken; empty when it is.
+func rejectReason(t *machine.Transaction, q *txn.BranchProbe, commit bool) string {
 	id, _ := txn.ParseBranchID(q.Branch)
 	where := fmt.Sprintf("%s at %s", q.Branch, q.Participant)
 	if q.Prepared {
 		return where + " is prepared there: the coordinator can end it: txmgr doubt retry " + t.ID.String()
 	}
-	if q.Error == "" && q.Ending == "" {
+	if q.Error == "" && q.Outcome == "" {
 		return where + " has not ended there (" + oneLine(q.Detail) + "): when it has, txmgr doubt retry " + t.ID.String() + " finds out how"
 	}
-	end, proved := provedEnd(q)
+	end, proved := provenOutcome(q)
 	unfinished := !t.Branches[id-1].State.Finished()
 	if proved && (unfinished || commit != (end == txn.BranchCommitted)) {
 		return fmt.Sprintf("%s: there is proof that it ended %v (%s): txmgr doubt retry %v records that", where, end, oneLine(q.Detail), t.ID)
@@ -100,53 +100,53 @@ func objection(t *machine.Transaction, q *txn.BranchInquiry, commit bool) string
 // [txn.ErrInvalid]: no reason was given. [txn.ErrConflict]: it is not finished.
 func (n *Node) Forget(ctx context.Context, id txn.ID, by, reason string) (txn.Outcome, error) {
 	const op = "doubt forget"
-	reason, err := reasonOf(op, id, reason)
+	reason, err := requireReason(op, id, reason)
 	if err != nil {
 		return txn.Outcome{}, err
 	}
-	res, err := n.call(ctx, op, id, machine.Forget{ID: id, By: personOf(by), Reason: reason})
+	res, err := n.proposeTx(ctx, op, id, machine.Forget{ID: id, By: operatorName(by), Reason: reason})
 	return outcomeOf(res), err
 }
 
-// The actions of a [txn.Choice].
+// The actions of a [txn.Action].
 const (
-	actRetry    = "retry"
-	actCommit   = "commit"
-	actRollback = "rollback"
-	actForget   = "forget"
+	actionRetry    = "retry"
+	actionCommit   = "commit"
+	actionRollback = "rollback"
+	actionForget   = "forget"
 )
 
-// choices are what a person could do now, allowed or not.
-func (n *Node) choices(t *machine.Transaction, asked []txn.BranchInquiry) []txn.Choice {
+// actions are what a person could do now, allowed or not.
+func (n *Node) actions(t *machine.Transaction, asked []txn.BranchProbe) []txn.Action {
 	id := t.ID.String()
-	all := []txn.Choice{
-		n.retryChoice(t),
-		resolveChoice(t, asked, true),
-		resolveChoice(t, asked, false),
-		forgetChoice(t),
+	all := []txn.Action{
+		n.retryAction(t),
+		resolveAction(t, asked, true),
+		resolveAction(t, asked, false),
+		forgetAction(t),
 	}
 	commands := map[string]string{
-		actRetry:    "txmgr doubt retry " + id,
-		actCommit:   "txmgr doubt resolve " + id + " --commit --reason '...'",
-		actRollback: "txmgr doubt resolve " + id + " --rollback --reason '...'",
-		actForget:   "txmgr doubt forget " + id + " --reason '...'",
+		actionRetry:    "txmgr doubt retry " + id,
+		actionCommit:   "txmgr doubt resolve " + id + " --commit --reason '...'",
+		actionRollback: "txmgr doubt resolve " + id + " --rollback --reason '...'",
+		actionForget:   "txmgr doubt forget " + id + " --reason '...'",
 	}
 	for i := range all {
 		if all[i].Allowed {
-			all[i].Command = commands[all[i].Action]
+			all[i].Command = commands[all[i].Name]
 		}
 	}
 	return all
 }
 
-func (n *Node) retryChoice(t *machine.Transaction) txn.Choice {
-	c := txn.Choice{Action: actRetry}
+func (n *Node) retryAction(t *machine.Transaction) txn.Action {
+	c := txn.Action{Name: actionRetry}
 	switch {
 	case t.State == txn.Active:
 		c.Why = "it is not decided: nothing is to be driven yet"
-	case t.Delegated() && n.clock.until(t.Expiry) > 0:
+	case t.Delegated() && n.clock.remaining(t.Expiry) > 0:
 		c.Why = "the application may still be committing the branch: the participant is asked when the time is over"
-	case t.State.Finished() && len(targets(t, 0)) > 0 && t.Hazard != 0:
+	case t.State.Finished() && len(unresolvedBranches(t, 0)) > 0 && t.Heuristic != 0:
 		c.Allowed, c.Why = true, "asks the participants once more for proof of how the branches ended"
 	case t.State.Finished():
 		c.Why = "all branches have ended"
@@ -156,14 +156,14 @@ func (n *Node) retryChoice(t *machine.Transaction) txn.Choice {
 	return c
 }
 
-// resolveChoice says whether a person may give his word that the branches in doubt
+// resolveAction says whether a person may give his word that the branches in doubt
 // ended so.
-func resolveChoice(t *machine.Transaction, asked []txn.BranchInquiry, commit bool) txn.Choice {
-	c := txn.Choice{Action: actRollback}
+func resolveAction(t *machine.Transaction, asked []txn.BranchProbe, commit bool) txn.Action {
+	c := txn.Action{Name: actionRollback}
 	if commit {
-		c.Action = actCommit
+		c.Name = actionCommit
 	}
-	doubtful := targets(t, 0)
+	unresolved := unresolvedBranches(t, 0)
 	switch {
 	case t.Delegated():
 		c.Why = "the decision was delegated to " + t.Branches[0].Participant + ": nobody else decides"
@@ -171,26 +171,26 @@ func resolveChoice(t *machine.Transaction, asked []txn.BranchInquiry, commit boo
 		c.Why = "it is not decided, and only the votes of all branches can commit"
 	case !t.State.Decided():
 		c.Allowed, c.Why = true, "it is not decided: this decides to roll back, everywhere"
-	case len(doubtful) == 0 || t.State.Finished() && t.Hazard == 0:
+	case len(unresolved) == 0 || t.State.Finished() && t.Heuristic == 0:
 		c.Why = "no branch is in doubt"
 	default:
 		for i := range asked {
 			id, _ := txn.ParseBranchID(asked[i].Branch)
-			if !slices.Contains(doubtful, id) {
+			if !slices.Contains(unresolved, id) {
 				continue
 			}
-			if c.Why = objection(t, &asked[i], commit); c.Why != "" {
+			if c.Why = rejectReason(t, &asked[i], commit); c.Why != "" {
 				return c
 			}
 		}
-		c.Allowed, c.Why = true, wordText(t, doubtful, commit)
+		c.Allowed, c.Why = true, resolveText(t, unresolved, commit)
 	}
 	return c
 }
 
-func wordText(t *machine.Transaction, doubtful []txn.BranchID, commit bool) string {
+func resolveText(t *machine.Transaction, unresolved []txn.BranchID, commit bool) string {
 	var names []string
-	for _, id := range doubtful {
+	for _, id := range unresolved {
 		names = append(names, fmt.Sprintf("%v at %s", id, t.Branches[id-1].Participant))
 	}
 	end, wrong := "rolled back", t.State.Commits()
@@ -204,10 +204,10 @@ func wordText(t *machine.Transaction, doubtful []txn.BranchID, commit bool) stri
 	return text
 }
 
-func forgetChoice(t *machine.Transaction) txn.Choice {
-	c := txn.Choice{Action: actForget}
+func forgetAction(t *machine.Transaction) txn.Action {
+	c := txn.Action{Name: actionForget}
 	switch {
-	case t.Hazard == 0:
+	case t.Heuristic == 0:
 		c.Why = "there is no hazard"
 	case !t.State.Finished():
 		c.Why = "its branches have to come to their end first"

@@ -13,21 +13,21 @@ import (
 // at which its application commits. Either the one or the other; that the person was
 // late is no word about how branches ended which the coordinator has yet to commit.
 func TestResolveBesideACommit(t *testing.T) {
-	desks := participants{"bank": newDesk(), "stock": newDesk()}
+	desks := participantMap{"bank": newFakeParticipant(), "stock": newFakeParticipant()}
 	n := open(t, t.TempDir(), with(desks))
 	for range 300 {
 		b := beginAt(t, n, time.Minute, "bank", "stock")
 		for i, name := range []string{"bank", "stock"} {
-			desks[name].(*desk).prepare(b.Branches[i].XID)
+			desks[name].(*fakeParticipant).prepare(b.Branches[i].XID)
 		}
 		var both sync.WaitGroup
 		var commit, resolve error
-		both.Go(func() { _, commit = n.Commit(t.Context(), b.ID, txn.Commitment{Votes: prepared(2)}) })
+		both.Go(func() { _, commit = n.Commit(t.Context(), b.ID, txn.CommitRequest{Votes: prepared(2)}) })
 		both.Go(func() { _, resolve = n.Resolve(t.Context(), b.ID, txn.Resolution{Reason: "stuck"}) })
 		both.Wait()
 		info := finished(t, n, b.ID)
-		if info.Hazard != 0 || info.State.Commits() != (commit == nil) || info.State.Commits() != errors.Is(resolve, txn.ErrConflict) {
-			t.Fatalf("commit: %v; resolve: %v; %v, hazard %q: %+v", commit, resolve, info.State, info.Hazard, info.Branches)
+		if info.Heuristic != 0 || info.State.Commits() != (commit == nil) || info.State.Commits() != errors.Is(resolve, txn.ErrConflict) {
+			t.Fatalf("commit: %v; resolve: %v; %v, hazard %q: %+v", commit, resolve, info.State, info.Heuristic, info.Branches)
 		}
 	}
 }

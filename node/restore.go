@@ -24,7 +24,7 @@ var (
 
 // RestoreBackup makes a data directory of a backup: that of a new node, which is the
 // only one of its cluster. [Open] starts it; the cluster has the next incarnation and
-// is held until [Node.Resume]. Others join it with data directories of their own,
+// is held until [Node.ResumeRecovery]. Others join it with data directories of their own,
 // empty ones.
 //
 // dir has to be empty or missing. All or nothing: after an error it is as before.
@@ -40,32 +40,32 @@ func RestoreBackup(ctx context.Context, r io.Reader, dir string) (txn.Backup, er
 }
 
 func restoreBackup(ctx context.Context, r io.Reader, dir string) (b txn.Backup, err error) {
-	undo, err := takeEmpty(dir)
+	undo, err := prepareEmptyDir(dir)
 	if err != nil {
 		return b, err
 	}
-	making := filepath.Join(dir, "restoring")
+	staging := filepath.Join(dir, "restoring")
 	defer func() {
-		err = errors.Join(err, os.RemoveAll(making))
+		err = errors.Join(err, os.RemoveAll(staging))
 		if err != nil {
 			err = errors.Join(err, undo())
 		}
 	}()
-	if err := os.Mkdir(making, 0o700); err != nil {
+	if err := os.Mkdir(staging, 0o700); err != nil {
 		return b, err
 	}
-	if b, err = makeRestored(ctx, r, making); err != nil {
+	if b, err = writeRestored(ctx, r, staging); err != nil {
 		return b, err
 	}
-	if err := tryRestored(making); err != nil {
+	if err := verifyRestored(staging); err != nil {
 		return b, fmt.Errorf("the state in the backup cannot be used: %w", err)
 	}
-	return b, moveIn(making, dir)
+	return b, moveIntoPlace(staging, dir)
 }
 
-// takeEmpty makes sure that the directory is there and empty; undo takes back what was
+// prepareEmptyDir makes sure that the directory is there and empty; undo takes back what was
 // made for that.
-func takeEmpty(dir string) (undo func() error, err error) {
+func prepareEmptyDir(dir string) (undo func() error, err error) {
 	found, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -93,9 +93,9 @@ func takeEmpty(dir string) (undo func() error, err error) {
 	}, nil
 }
 
-// makeRestored makes log and snapshot in an empty directory.
-func makeRestored(ctx context.Context, r io.Reader, dir string) (b txn.Backup, err error) {
-	in, err := openBackup(interrupted{ctx, r})
+// writeRestored makes log and snapshot in an empty directory.
+func writeRestored(ctx context.Context, r io.Reader, dir string) (b txn.Backup, err error) {
+	in, err := openBackup(contextReader{ctx, r})
 	if err != nil {
 		return b, err
 	}
@@ -104,10 +104,10 @@ func makeRestored(ctx context.Context, r io.Reader, dir string) (b txn.Backup, e
 		return b, err
 	}
 	defer func() { err = errors.Join(err, s.log.Close()) }()
-	if s.id, err = nodeID(s.log); err != nil {
+	if s.id, err = loadNodeID(s.log); err != nil {
 		return b, err
 	}
-	if err := s.log.SetUint64(keyCurrentTerm, in.head.Term); err != nil {
+	if err := s.log.SetUint64(keyCurrentTerm, in.header.Term); err != nil {
 		return b, err
 	}
 	return in.restoreTo(s)
@@ -120,23 +120,23 @@ func (b *backupReader) restoreTo(s *storage) (txn.Backup, error) {
 	alone := raft.Configuration{Servers: []raft.Server{{ID: s.id, Address: raft.ServerAddress(s.id)}}}
 	_, transport := raft.NewInmemTransport("") // translates the address for the snapshot's description
 	// As raft's own recovery does, the configuration is given as that of entry 1.
-	sink, err := s.snaps.Create(raft.SnapshotVersionMax, b.head.Index, b.head.Term, alone, 1, transport)
+	sink, err := s.snaps.Create(raft.SnapshotVersionMax, b.header.Index, b.header.Term, alone, 1, transport)
 	if err != nil {
 		return txn.Backup{}, err
 	}
-	if err := raftfsm.Reincarnate(sink, b.snapshot); err != nil {
-		return txn.Backup{}, errors.Join(badBackup(err), sink.Cancel())
+	if err := raftfsm.CopyAsNewIncarnation(sink, b.snapshot); err != nil {
+		return txn.Backup{}, errors.Join(backupError(err), sink.Cancel())
 	}
-	described, err := b.end()
+	described, err := b.finish()
 	if err != nil {
 		return txn.Backup{}, errors.Join(err, sink.Cancel())
 	}
 	return described, sink.Close()
 }
 
-// tryRestored does what a node does at its start, up to the point where it begins to
+// verifyRestored does what a node does at its start, up to the point where it begins to
 // write.
-func tryRestored(dir string) error {
+func verifyRestored(dir string) error {
 	s, err := openStorage(dir, func(error) {}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
@@ -153,21 +153,21 @@ func tryRestored(dir string) error {
 	return raftfsm.New(raftfsm.Config{}).Restore(state)
 }
 
-// moveIn gives what was made its place. The log comes last: without it a node does
+// moveIntoPlace gives what was made its place. The log comes last: without it a node does
 // not start where a snapshot is.
-func moveIn(making, dir string) (err error) {
+func moveIntoPlace(staging, dir string) (err error) {
 	snapshots, log := filepath.Join(dir, "snapshots"), filepath.Join(dir, "log.db")
 	for _, name := range []string{snapshots, log} {
 		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("%w: %s was made meanwhile (%w)", txn.ErrConflict, name, err)
 		}
 	}
-	if err := os.Rename(filepath.Join(making, "snapshots"), snapshots); err != nil {
+	if err := os.Rename(filepath.Join(staging, "snapshots"), snapshots); err != nil {
 		return err
 	}
 	err = syncDirectory(dir)
 	if err == nil {
-		err = os.Rename(filepath.Join(making, "log.db"), log)
+		err = os.Rename(filepath.Join(staging, "log.db"), log)
 	}
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(snapshots))

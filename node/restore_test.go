@@ -18,7 +18,7 @@ import (
 func TestRestoreTheCoordinatorFromYesterdaysCopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, copied := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "copy")
-		desks := participants{"a": newDesk(), "b": newDesk()}
+		desks := participantMap{"a": newFakeParticipant(), "b": newFakeParticipant()}
 		stopped := func(work func(*Node)) {
 			t.Helper()
 			n, err := tryOpen(t, dir, with(desks))
@@ -34,18 +34,18 @@ func TestRestoreTheCoordinatorFromYesterdaysCopy(t *testing.T) {
 		if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
 			t.Fatal(err)
 		}
-		var begun txn.Begun
+		var begun txn.BeginResult
 		stopped(func(n *Node) {
 			begun = beginAt(t, n, time.Minute, "a", "b")
-			c := txn.Commitment{OwnPhaseTwo: true}
+			c := txn.CommitRequest{ClientCompletes: true}
 			for i, name := range []string{"a", "b"} {
-				desks[name].(*desk).prepare(begun.Branches[i].XID)
+				desks[name].(*fakeParticipant).prepare(begun.Branches[i].XID)
 				c.Votes = append(c.Votes, txn.BranchVote{Branch: begun.Branches[i].ID, Vote: txn.VotePrepared})
 			}
 			if _, err := n.Commit(t.Context(), begun.ID, c); err != nil {
 				t.Fatal(err)
 			}
-			desks["a"].(*desk).byHand(begun.Branches[0].XID, participant.Committed)
+			desks["a"].(*fakeParticipant).byHand(begun.Branches[0].XID, participant.Committed)
 		})
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
@@ -56,7 +56,7 @@ func TestRestoreTheCoordinatorFromYesterdaysCopy(t *testing.T) {
 		n := open(t, dir, with(desks))
 		<-time.After(time.Minute) // many sweeps
 		found, err := n.Scan(t.Context(), "", true)
-		if err != nil || len(found) != 1 || found[0].Verdict != "leave" || !strings.Contains(found[0].Error, "restored from an old copy") {
+		if err != nil || len(found) != 1 || found[0].Class != "leave" || !strings.Contains(found[0].Error, "restored from an old copy") {
 			t.Errorf("%+v, %v", found, err)
 		}
 		if left, err := desks["b"].Prepared(t.Context(), ""); err != nil || len(left) != 1 {

@@ -12,17 +12,17 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// stuck is a desk that does not answer who asks what is prepared there.
-type stuck struct{ *desk }
+// hangingScan is a desk that does not answer who asks what is prepared there.
+type hangingScan struct{ *fakeParticipant }
 
-func (stuck) Prepared(ctx context.Context, _ string) ([]participant.Prepared, error) {
+func (hangingScan) Prepared(ctx context.Context, _ string) ([]participant.Prepared, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
 
 // leftBehind rolls a transaction back at each of the participants and prepares it there
 // afterwards.
-func leftBehind(t *testing.T, n *Node, at map[string]*desk) {
+func leftBehind(t *testing.T, n *Node, at map[string]*fakeParticipant) {
 	t.Helper()
 	for name, d := range at {
 		b := beginAt(t, n, time.Minute, name)
@@ -34,16 +34,16 @@ func leftBehind(t *testing.T, n *Node, at map[string]*desk) {
 	}
 }
 
-func unswept(c *Config) { c.Recovery.SweepEvery = -1 }
+func withoutSweep(c *Config) { c.Recovery.SweepEvery = -1 }
 
 // TestScanGoesOn: participants that cannot be asked are told of, and hide none of the
 // others, behind them or before.
 func TestScanGoesOn(t *testing.T) {
 	for _, apply := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			a, m, z := newDesk(), newDesk(), newDesk()
-			n := open(t, t.TempDir(), slow, unswept, with(participants{"a": a, "dead": m, "hung": stuck{newDesk()}, "hung2": stuck{newDesk()}, "z": z}))
-			leftBehind(t, n, map[string]*desk{"a": a, "z": z})
+			a, m, z := newFakeParticipant(), newFakeParticipant(), newFakeParticipant()
+			n := open(t, t.TempDir(), slow, withoutSweep, with(participantMap{"a": a, "dead": m, "hung": hangingScan{newFakeParticipant()}, "hung2": hangingScan{newFakeParticipant()}, "z": z}))
+			leftBehind(t, n, map[string]*fakeParticipant{"a": a, "z": z})
 			m.outage(errors.New("dial postgres://app:s3cret@db/x: refused"))
 			start := time.Now()
 			fs, err := n.Scan(t.Context(), "", apply)
@@ -58,10 +58,10 @@ func TestScanGoesOn(t *testing.T) {
 				{"z", "rollback", ""},
 			} {
 				f := fs[i]
-				if f.Participant != want.name || f.Verdict != want.verdict || !strings.Contains(f.Error, want.text) || (f.Error == "") != (want.text == "") {
+				if f.Participant != want.name || f.Class != want.verdict || !strings.Contains(f.Error, want.text) || (f.Error == "") != (want.text == "") {
 					t.Errorf("%+v, want %+v", f, want)
 				}
-				if f.Done != (apply && f.Verdict == "rollback") {
+				if f.Done != (apply && f.Class == "rollback") {
 					t.Errorf("done %v: %+v", f.Done, f)
 				}
 			}
@@ -79,14 +79,14 @@ func TestScanGoesOn(t *testing.T) {
 // TestScanThatIsGivenUp says so: there may be more at any of those that are left.
 func TestScanThatIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newDesk()
-		n := open(t, t.TempDir(), slow, unswept, with(participants{"a": a, "hung": stuck{newDesk()}}))
-		leftBehind(t, n, map[string]*desk{"a": a})
+		a := newFakeParticipant()
+		n := open(t, t.TempDir(), slow, withoutSweep, with(participantMap{"a": a, "hung": hangingScan{newFakeParticipant()}}))
+		leftBehind(t, n, map[string]*fakeParticipant{"a": a})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		fs, err := n.Scan(ctx, "", false)
 		wantErr(t, "scan", err, txn.ErrUnavailable, context.DeadlineExceeded)
-		if len(fs) == 0 || fs[0].Participant != "a" || fs[0].Verdict != "rollback" {
+		if len(fs) == 0 || fs[0].Participant != "a" || fs[0].Class != "rollback" {
 			t.Errorf("%+v", fs)
 		}
 	})

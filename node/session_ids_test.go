@@ -34,8 +34,8 @@ func TestRestartWhileASessionIsDrained(t *testing.T) {
 		}
 		n = open(t, dir, slow)
 		pass(2 * time.Second)
-		if s, _ := n.Status(context.Background()); s.Open != 0 || s.RolledBack != uint64(len(crowd)) {
-			t.Errorf("%d open, %d rolled back", s.Open, s.RolledBack)
+		if s, _ := n.Status(context.Background()); s.Undecided != 0 || s.RolledBack != uint64(len(crowd)) {
+			t.Errorf("%d open, %d rolled back", s.Undecided, s.RolledBack)
 		}
 	})
 }
@@ -46,7 +46,7 @@ func TestAnIDThatIsUsedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := open(t, t.TempDir(), func(c *Config) { slow(c); c.Retention = time.Second })
 		s := openSession(t, n, 4*time.Second)
-		if res, err := n.batcher.propose(context.Background(), machine.CloseSession{ID: s.ID}); err != nil || res.Code != machine.OK {
+		if res, err := n.proposals.propose(context.Background(), machine.CloseSession{ID: s.ID}); err != nil || res.Code != machine.OK {
 			t.Fatalf("closed: %v, %v", res.Code, err)
 		}
 		pass(1500 * time.Millisecond)

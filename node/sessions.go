@@ -25,20 +25,20 @@ func (n *Node) OpenSession(ctx context.Context, o txn.SessionOptions) (txn.Clien
 		return txn.ClientSession{}, txn.Wrap(op, txn.ID{}, err)
 	}
 	if o.ID.IsZero() {
-		var chance [10]byte
-		_, _ = crand.Read(chance[:]) // never fails
-		o.ID = txn.NewSessionID(time.Now(), chance)
+		var entropy [10]byte
+		_, _ = crand.Read(entropy[:]) // never fails
+		o.ID = txn.NewSessionID(time.Now(), entropy)
 	}
-	res, err := n.order(ctx, op, machine.OpenSession{ID: o.ID, Name: o.Name, TTL: txn.GrantedTTL(o.TTL)}, nil)
+	res, err := n.proposeCommand(ctx, op, machine.OpenSession{ID: o.ID, Name: o.Name, TTL: txn.GrantedTTL(o.TTL)}, nil)
 	switch {
 	case res.Code == machine.TooMany:
 		return txn.ClientSession{}, &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: fmt.Sprintf("%d sessions are open, the most that there can be; see: txmgr session list", txn.MaxSessions)}
 	case res.Code == machine.Conflict:
 		return txn.ClientSession{}, &txn.Error{Op: op, Err: txn.ErrConflict, Detail: fmt.Sprintf("session %v was opened with other options", o.ID)}
 	case err != nil:
-		return txn.ClientSession{}, aboutSession(err, o.ID)
+		return txn.ClientSession{}, withSessionID(err, o.ID)
 	}
-	return n.alive(ctx, op, o.ID)
+	return n.renewSession(ctx, op, o.ID)
 }
 
 // KeepAlive is a sign of life of a session. Nil means that it is open, and will not expire before its TTL is over, counted
@@ -46,55 +46,55 @@ func (n *Node) OpenSession(ctx context.Context, o txn.SessionOptions) (txn.Clien
 //
 // [txn.ErrNotFound]: it has ended, or is unknown; when it expired, the error is [txn.ErrSessionExpired] too.
 func (n *Node) KeepAlive(ctx context.Context, id txn.SessionID) (txn.ClientSession, error) {
-	return n.alive(ctx, "keep alive", id)
+	return n.renewSession(ctx, "keep alive", id)
 }
 
-// alive moves the session to the front of its belt and then makes sure that this node led at that moment, or later: so
+// renewSession moves the session to the front of its belt and then makes sure that this node led at that moment, or later: so
 // whoever leads next begins to count after it.
-func (n *Node) alive(ctx context.Context, op string, id txn.SessionID) (txn.ClientSession, error) {
+func (n *Node) renewSession(ctx context.Context, op string, id txn.SessionID) (txn.ClientSession, error) {
 	failed := func(err error) (txn.ClientSession, error) {
-		return txn.ClientSession{}, txn.Wrap(op, txn.ID{}, n.unless(err))
+		return txn.ClientSession{}, txn.Wrap(op, txn.ID{}, n.orLogFailure(err))
 	}
 	if id.IsZero() {
 		return failed(fmt.Errorf("%w: no session id given", txn.ErrInvalid))
 	}
-	if err := n.serves(); err != nil {
+	if err := n.requireLeader(); err != nil {
 		return failed(err)
 	}
-	res, _ := n.lodger(id)
-	heard := false
-	p := n.pulse.Load()
+	res, _ := n.lookupSession(id)
+	renewed := false
+	p := n.sessionExpirer.Load()
 	if p != nil && res.Code == machine.OK {
-		heard = p.heard(id, res.Timeout)
+		renewed = p.renew(id, res.Timeout)
 	}
-	if err := n.confirmed(ctx); err != nil {
+	if err := n.confirmLeadership(ctx); err != nil {
 		return failed(err)
 	}
-	res, session := n.lodger(id)
+	res, session := n.lookupSession(id)
 	switch {
 	case res.Code != machine.OK:
-		return txn.ClientSession{}, aboutSession(res.Refusal(op, txn.ID{}), id)
-	case !heard && (p == nil || p != n.pulse.Load()):
+		return txn.ClientSession{}, withSessionID(res.ToError(op, txn.ID{}), id)
+	case !renewed && (p == nil || p != n.sessionExpirer.Load()):
 		return failed(fmt.Errorf("%w: this node has just been elected", txn.ErrUnavailable))
-	case !heard:
+	case !renewed:
 		// It is on no belt: the entry that ends it is on its way, and may be lost with this leader; or the one that opens it
 		// has just been applied. Only the log says that it has ended.
 		return failed(fmt.Errorf("%w: session %v is being opened or expired at this moment", txn.ErrUnavailable, id))
 	}
-	return session.Show(), nil
+	return session.Public(), nil
 }
 
-// lodger looks a session up.
-func (n *Node) lodger(id txn.SessionID) (res machine.Result, s machine.Session) {
+// lookupSession looks a session up.
+func (n *Node) lookupSession(id txn.SessionID) (res machine.Result, s machine.Session) {
 	n.fsm.View(func(m *machine.Machine) {
-		res = m.Alive(id)
+		res = m.SessionStatus(id)
 		s, _ = m.Session(id)
 	})
 	return res, s
 }
 
-// aboutSession adds to a refusal which session it is about.
-func aboutSession(err error, id txn.SessionID) error {
+// withSessionID adds to a refusal which session it is about.
+func withSessionID(err error, id txn.SessionID) error {
 	var e *txn.Error
 	if errors.As(err, &e) && errors.Is(e.Err, txn.ErrNotFound) {
 		e.Detail = id.String() + ": " + e.Detail
@@ -111,22 +111,22 @@ func (n *Node) CloseSession(ctx context.Context, id txn.SessionID) error {
 	if id.IsZero() {
 		return &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: "no session id given"}
 	}
-	if _, err := n.order(ctx, op, machine.CloseSession{ID: id}, nil); err != nil {
-		return aboutSession(err, id)
+	if _, err := n.proposeCommand(ctx, op, machine.CloseSession{ID: id}, nil); err != nil {
+		return withSessionID(err, id)
 	}
 	return nil
 }
 
 // Sessions lists clients' sessions in the order of their ids, the newest ones when there are more than the filter's limit.
 func (n *Node) Sessions(ctx context.Context, f txn.SessionFilter) ([]txn.ClientSession, error) {
-	if err := n.readable(ctx); err != nil {
+	if err := n.requireReadable(ctx); err != nil {
 		return nil, txn.Wrap("list sessions", txn.ID{}, err)
 	}
 	limit := f.Limit
 	if limit <= 0 {
-		limit = defaultLimit
+		limit = defaultListLimit
 	}
-	limit = min(limit, maxLimit)
+	limit = min(limit, maxListLimit)
 	var found []machine.Session
 	for from := uint32(0); ; {
 		var part []machine.Session
@@ -144,7 +144,7 @@ func (n *Node) Sessions(ctx context.Context, f txn.SessionFilter) ([]txn.ClientS
 	}
 	out := make([]txn.ClientSession, len(found))
 	for i := range found {
-		out[i] = found[i].Show()
+		out[i] = found[i].Public()
 	}
 	return out, nil
 }

@@ -46,7 +46,7 @@ func TestSilenceRollsBack(t *testing.T) {
 					t.Fatalf("%v: granted %v, %v", ttl, s.TTL, s.State)
 				}
 				id := beginIn(t, n, s.ID)
-				if _, err := n.Commit(context.Background(), beginIn(t, n, s.ID), txn.Commitment{}); err != nil {
+				if _, err := n.Commit(context.Background(), beginIn(t, n, s.ID), txn.CommitRequest{}); err != nil {
 					t.Fatal(err)
 				}
 				pass(granted / 2)
@@ -62,7 +62,7 @@ func TestSilenceRollsBack(t *testing.T) {
 					t.Fatalf("%v: after %v of silence: %v, %v", ttl, granted*9/10, info.State, err)
 				}
 				wait, cancel := context.WithTimeout(t.Context(), granted)
-				if info, err = n.Wait(wait, id, txn.Finished); err != nil || info.Cause != txn.CauseSessionExpired {
+				if info, err = n.Wait(wait, id, txn.UntilFinished); err != nil || info.Cause != txn.CauseSessionExpired {
 					t.Fatalf("%v: %v by %v, %v", ttl, info.State, info.Cause, err)
 				}
 				cancel()
@@ -111,11 +111,11 @@ func TestOnlyTheLogSaysThatASessionHasExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := open(t, t.TempDir(), slow)
 		s := openSession(t, n, time.Second)
-		n.pulse.Load().forget([]machine.Opened{{ID: s.ID, TTL: time.Second}}) // it has fallen off, and the log has not heard of it
+		n.sessionExpirer.Load().drop([]machine.SessionLease{{ID: s.ID, TTL: time.Second}}) // it has fallen off, and the log has not heard of it
 		if _, err := n.KeepAlive(t.Context(), s.ID); !errors.Is(err, txn.ErrUnavailable) || errors.Is(err, txn.ErrNotFound) {
 			t.Errorf("while its end is on its way: %v", err)
 		}
-		if _, err := n.order(t.Context(), "expire", machine.ExpireSessions{IDs: []txn.SessionID{s.ID}}, nil); err != nil {
+		if _, err := n.proposeCommand(t.Context(), "expire", machine.ExpireSessions{IDs: []txn.SessionID{s.ID}}, nil); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := n.KeepAlive(t.Context(), s.ID); !errors.Is(err, txn.ErrSessionExpired) || errors.Is(err, txn.ErrUnavailable) {
@@ -169,12 +169,12 @@ func TestACrowdOfOneSession(t *testing.T) {
 		if err := n.CloseSession(context.Background(), s.ID); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := n.Commit(context.Background(), crowd[len(crowd)-1], txn.Commitment{}); !errors.Is(err, txn.ErrRolledBack) {
+		if _, err := n.Commit(context.Background(), crowd[len(crowd)-1], txn.CommitRequest{}); !errors.Is(err, txn.ErrRolledBack) {
 			t.Errorf("a commit behind the end of its session: %v", err)
 		}
 		pass(time.Second)
-		if s, _ := n.Status(context.Background()); s.Open != 0 || s.RolledBack != uint64(len(crowd)) {
-			t.Errorf("%d open, %d rolled back", s.Open, s.RolledBack)
+		if s, _ := n.Status(context.Background()); s.Undecided != 0 || s.RolledBack != uint64(len(crowd)) {
+			t.Errorf("%d open, %d rolled back", s.Undecided, s.RolledBack)
 		}
 	})
 }
@@ -288,29 +288,29 @@ func TestHeardThroughFailovers(t *testing.T) {
 func TestLateRotationsAreNotMadeUpFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := open(t, t.TempDir(), slow)
-		p, err := newPulse(n, 0) // not run: its turns are this test's
+		p, err := newSessionExpirer(n, 0) // not run: its turns are this test's
 		if err != nil {
 			t.Fatal(err)
 		}
 		s := openSession(t, n, time.Hour)
 		const ttl = 8 * time.Second
-		p.admit([]machine.Opened{{ID: s.ID, TTL: ttl}})
-		p.fed = true
-		p.turn(t.Context())
+		p.add([]machine.SessionLease{{ID: s.ID, TTL: ttl}})
+		p.loaded = true
+		p.rotateDue(t.Context())
 		pass(10 * ttl)
-		p.heard(s.ID, ttl)
-		for range 10 * silences {
-			p.turn(t.Context())
+		p.renew(s.ID, ttl)
+		for range 10 * slotsPerTTL {
+			p.rotateDue(t.Context())
 		}
-		if !p.heard(s.ID, ttl) {
+		if !p.renew(s.ID, ttl) {
 			t.Fatal("expired by rotations that follow each other at once")
 		}
 		heard := time.Now()
-		for sleep := time.Duration(0); p.group(ttl).belt.Len() > 0; sleep = p.turn(t.Context()) {
+		for sleep := time.Duration(0); p.groupFor(ttl).belt.Len() > 0; sleep = p.rotateDue(t.Context()) {
 			pass(sleep)
 		}
-		if took := time.Since(heard); took < ttl || took > ttl+ttl/silences {
-			t.Errorf("expired after %v; want %v to %v", took, ttl, ttl+ttl/silences)
+		if took := time.Since(heard); took < ttl || took > ttl+ttl/slotsPerTTL {
+			t.Errorf("expired after %v; want %v to %v", took, ttl, ttl+ttl/slotsPerTTL)
 		}
 		p.done.Wait()
 	})
@@ -318,11 +318,11 @@ func TestLateRotationsAreNotMadeUpFor(t *testing.T) {
 
 // TestLogOfSessionsThatAreNotExpired: what the log has refused is not told as done.
 func TestLogOfSessionsThatAreNotExpired(t *testing.T) {
-	var f page
-	n := open(t, t.TempDir(), into(&f))
-	n.pulse.Load().expire(t.Context(), make([]txn.SessionID, machine.MaxExpire+1))
+	var f logCapture
+	n := open(t, t.TempDir(), captureLog(&f))
+	n.sessionExpirer.Load().expire(t.Context(), make([]txn.SessionID, machine.MaxExpire+1))
 	f.await(t, "the log refused to expire sessions", some)
-	n.pulse.Load().expire(t.Context(), make([]txn.SessionID, 2))
+	n.sessionExpirer.Load().expire(t.Context(), make([]txn.SessionID, 2))
 	f.await(t, "sessions expired: what was undecided in them is rolled back", some)
 	if told := f.lines(t, "sessions expired: what was undecided in them is rolled back"); len(told) != 1 || told[0]["count"] != 2.0 {
 		t.Errorf("the log tells %v", told)

@@ -10,9 +10,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// syncEvery is how much of a snapshot is written before it is brought to the
+// syncChunk is how much of a snapshot is written before it is brought to the
 // disk.
-const syncEvery = 4 << 20
+const syncChunk = 4 << 20
 
 // snapshotStore is raft's, but for one thing: raft brings a snapshot to the disk
 // as a whole when it is complete, and on a disk that it shares with the log every
@@ -45,7 +45,7 @@ type syncingSink struct {
 
 func (s *syncingSink) Write(p []byte) (int, error) {
 	n, err := s.SnapshotSink.Write(p)
-	if s.written += n; err == nil && s.written >= syncEvery {
+	if s.written += n; err == nil && s.written >= syncChunk {
 		s.written = 0
 		err = s.file.Sync()
 	}

@@ -50,16 +50,16 @@ func TestLeaderWhoseEntriesDoNotArriveCloses(t *testing.T) {
 			if stalled {
 				pass(5 * time.Second)
 			}
-			if got := n.stall() != nil; got != stalled {
+			if got := n.stallError() != nil; got != stalled {
 				t.Fatalf("the node is stalled: %v, want %v", got, stalled)
 			}
-			n.port = new(peer.Port) // those of the simulation have none, and hand nothing over
+			n.peerServer = new(peer.Server) // those of the simulation have none, and hand nothing over
 			began := time.Now()
 			ends(t, &narrow, "stepping down", n.StepDown)
-			if took := time.Since(began); took > stepDownWithin {
-				t.Errorf("stepping down took %v, want %v at most", took, stepDownWithin)
+			if took := time.Since(began); took > stepDownTimeout {
+				t.Errorf("stepping down took %v, want %v at most", took, stepDownTimeout)
 			}
-			n.port = nil
+			n.peerServer = nil
 			ends(t, &narrow, "closing", func() {
 				if err := n.Close(); err != nil {
 					t.Errorf("closing: %v", err)
@@ -107,16 +107,16 @@ func TestHandOverCountsInRaftsTerm(t *testing.T) {
 		defer c.close()
 		defer narrow.Store(false)
 		n := c.nodes[c.leader()]
-		m, _ := n.heir()
+		m, _ := n.transferTarget()
 		narrow.Store(true)
 		begun := beginSoon(t, n)
 		pass(100 * time.Millisecond)
 		term := n.term.Swap(0)
-		if err := n.handOver(t.Context(), m); err == nil || !strings.Contains(err.Error(), "transfer timeout") {
+		if err := n.transferNow(t.Context(), m); err == nil || !strings.Contains(err.Error(), "transfer timeout") {
 			t.Errorf("an heir who lacks an entry was asked: %v", err)
 		}
 		n.term.Store(term)
-		if err := n.handOver(t.Context(), m); err == nil || !strings.Contains(err.Error(), "is not asked again in this term") {
+		if err := n.transferNow(t.Context(), m); err == nil || !strings.Contains(err.Error(), "is not asked again in this term") {
 			t.Errorf("he was asked again: %v", err)
 		}
 		narrow.Store(false)

@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/oklog/ulid/v2"
 
-	"github.com/txmgr/txmgr/internal/bed"
+	"github.com/txmgr/txmgr/internal/simenv"
 	"github.com/txmgr/txmgr/raftfsm/logstore"
 )
 
@@ -36,11 +36,11 @@ type logFile interface {
 	Close() error
 }
 
-// bedLog is a log of the simulation.
-type bedLog struct{ bed.Log }
+// simLog is a log of the simulation.
+type simLog struct{ simenv.Log }
 
-func (bedLog) Stats() (logstore.Stats, error) { return logstore.Stats{}, nil }
-func (bedLog) Close() error                   { return nil }
+func (simLog) Stats() (logstore.Stats, error) { return logstore.Stats{}, nil }
+func (simLog) Close() error                   { return nil }
 
 // openStorage opens or makes the data directory. Log and snapshots are checked
 // against each other before raft sees them: raft would go back to an older
@@ -50,8 +50,8 @@ func openStorage(dir string, onFailure func(error), logger *slog.Logger) (*stora
 	if err != nil {
 		return nil, fmt.Errorf("data directory %s: %w", dir, err)
 	}
-	if err = s.check(dir); err == nil {
-		s.id, err = nodeID(s.log)
+	if err = s.verifyConsistency(dir); err == nil {
+		s.id, err = loadNodeID(s.log)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("data directory %s: %w", dir, err), s.log.Close())
@@ -64,12 +64,12 @@ func openFiles(dir string, onFailure func(error), logger *slog.Logger) (*storage
 		return nil, err
 	}
 	file := filepath.Join(dir, "log.db")
-	held, err := snapshotNames(dir)
+	existing, err := snapshotNames(dir)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) && len(held) > 0 {
-		return nil, fmt.Errorf("%w: %s is missing, though there is the snapshot %s: a new log would begin a new history", ErrDamaged, file, held[0])
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) && len(existing) > 0 {
+		return nil, fmt.Errorf("%w: %s is missing, though there is the snapshot %s: a new log would begin a new history", ErrDamaged, file, existing[0])
 	}
 	files, err := raft.NewFileSnapshotStoreWithLogger(dir, snapshotsKept, hclogger(logger))
 	if err != nil {
@@ -97,8 +97,8 @@ func snapshotNames(dir string) (names []string, err error) {
 	return names, nil
 }
 
-// check makes sure that the newest readable snapshot and the log meet.
-func (s *storage) check(dir string) error {
+// verifyConsistency makes sure that the newest readable snapshot and the log meet.
+func (s *storage) verifyConsistency(dir string) error {
 	first, err := s.log.FirstIndex()
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func (s *storage) check(dir string) error {
 	if err != nil {
 		return fmt.Errorf("listing the snapshots: %w", err)
 	}
-	held, err := snapshotNames(dir)
+	existing, err := snapshotNames(dir)
 	if err != nil {
 		return err
 	}
@@ -125,20 +125,20 @@ func (s *storage) check(dir string) error {
 		}
 		break
 	}
-	if first <= reached+1 && (reached > 0 || len(held) == 0) {
+	if first <= reached+1 && (reached > 0 || len(existing) == 0) {
 		return nil
 	}
 	if len(unread) == 0 {
-		unread = append(unread, fmt.Errorf("there are %d snapshots, none of which can be read", len(held)))
+		unread = append(unread, fmt.Errorf("there are %d snapshots, none of which can be read", len(existing)))
 	}
 	return fmt.Errorf("%w: the log begins at entry %d, and the snapshots reach to entry %d: %w", ErrDamaged, first, reached, errors.Join(unread...))
 }
 
 var nodeIDKey = []byte("txmgr/node-id")
 
-// nodeID names this replica. It is made with the data directory and never used
+// loadNodeID names this replica. It is made with the data directory and never used
 // for another one.
-func nodeID(log raft.StableStore) (raft.ServerID, error) {
+func loadNodeID(log raft.StableStore) (raft.ServerID, error) {
 	b, err := log.Get(nodeIDKey)
 	switch {
 	case err == nil && len(b) > 0:

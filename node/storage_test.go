@@ -16,7 +16,7 @@ import (
 func history(t *testing.T) (dir string, snapshots []string) {
 	t.Helper()
 	dir = t.TempDir()
-	n, err := tryOpen(t, dir, func(c *Config) { c.trailing = 1 })
+	n, err := tryOpen(t, dir, func(c *Config) { c.trailingLogs = 1 })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,8 +80,8 @@ func TestDamagedDataDirectory(t *testing.T) {
 	}
 	dir, _ := history(t)
 	n := open(t, dir)
-	if s, err := n.Status(t.Context()); err != nil || s.Open != 40 {
-		t.Errorf("undamaged: %d open, %v; want 40", s.Open, err)
+	if s, err := n.Status(t.Context()); err != nil || s.Undecided != 40 {
+		t.Errorf("undamaged: %d open, %v; want 40", s.Undecided, err)
 	}
 }
 
@@ -106,8 +106,8 @@ func TestOlderSnapshotIsEnough(t *testing.T) {
 	snapshots, _ := filepath.Glob(filepath.Join(dir, "snapshots", "*", "state.bin"))
 	flip(t, snapshots[1])
 	n = open(t, dir)
-	if s, err := n.Status(t.Context()); err != nil || s.Open != 2 {
-		t.Errorf("%d open, %v; want 2", s.Open, err)
+	if s, err := n.Status(t.Context()); err != nil || s.Undecided != 2 {
+		t.Errorf("%d open, %v; want 2", s.Undecided, err)
 	}
 }
 

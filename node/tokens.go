@@ -45,13 +45,13 @@ func (n *Node) CreateToken(ctx context.Context, r txn.TokenRequest) (txn.Token, 
 	if oneLine(r.Name) != r.Name {
 		return txn.Token{}, "", &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: "the name of a token is one line, without spaces at its ends or two in a row"}
 	}
-	c := machine.AddToken{ID: n.freshTokenID(), Name: r.Name, Role: r.Role, Rate: r.Rate, By: personOf(r.By)}
+	c := machine.AddToken{ID: n.newTokenID(), Name: r.Name, Role: r.Role, Rate: r.Rate, By: operatorName(r.By)}
 	if r.TTL > 0 {
 		c.Expires = n.conf.wall().Add(r.TTL).UnixMilli()
 	}
 	secret := secretPrefix + c.ID + "_" + randomLetters(secretLetters)
 	c.Hash = sha256.Sum256([]byte(secret))
-	res, err := n.order(ctx, op, c, nil)
+	res, err := n.proposeCommand(ctx, op, c, nil)
 	switch {
 	case res.Code == machine.Conflict:
 		return txn.Token{}, "", &txn.Error{Op: op, Err: txn.ErrConflict, Detail: fmt.Sprintf("there is a token named %q: take another name, or revoke it first: txmgr token revoke %s", r.Name, r.Name)}
@@ -64,11 +64,11 @@ func (n *Node) CreateToken(ctx context.Context, r txn.TokenRequest) (txn.Token, 
 	if !ok {
 		return txn.Token{}, "", &txn.Error{Op: op, Err: txn.ErrNotFound, Detail: "the token was revoked at once by somebody else"}
 	}
-	return made.Show(), secret, nil
+	return made.Public(), secret, nil
 }
 
-// freshTokenID makes an id that no token has.
-func (n *Node) freshTokenID() string {
+// newTokenID makes an id that no token has.
+func (n *Node) newTokenID() string {
 	for {
 		id := randomLetters(tokenIDLength)
 		if _, taken := n.token(id); !taken {
@@ -84,14 +84,14 @@ func (n *Node) token(idOrName string) (t machine.Token, ok bool) {
 
 // Tokens lists all tokens, in the order of their making, expired ones included.
 func (n *Node) Tokens(ctx context.Context) ([]txn.Token, error) {
-	if err := n.readable(ctx); err != nil {
+	if err := n.requireReadable(ctx); err != nil {
 		return nil, txn.Wrap("token list", txn.ID{}, err)
 	}
 	var all []machine.Token
 	n.fsm.View(func(m *machine.Machine) { all = m.Tokens() })
 	out := make([]txn.Token, len(all))
 	for i := range all {
-		out[i] = all[i].Show()
+		out[i] = all[i].Public()
 	}
 	return out, nil
 }
@@ -104,26 +104,26 @@ func (n *Node) RevokeToken(ctx context.Context, token, by, reason string) error 
 	const op = "token revoke"
 	reason = strings.TrimSpace(reason)
 	if len(reason) > txn.MaxReason {
-		return tooLong(op, txn.ID{}, "reason", len(reason))
+		return tooLongError(op, txn.ID{}, "reason", len(reason))
 	}
-	if err := n.serves(); err != nil {
-		return txn.Wrap(op, txn.ID{}, n.unless(err))
+	if err := n.requireLeader(); err != nil {
+		return txn.Wrap(op, txn.ID{}, n.orLogFailure(err))
 	}
 	unknown := &txn.Error{Op: op, Err: txn.ErrNotFound, Detail: fmt.Sprintf("there is no token %q; see: txmgr token list", token)}
 	t, ok := n.token(token)
 	if !ok {
 		return unknown
 	}
-	res, err := n.order(ctx, op, machine.RemoveToken{ID: t.ID, By: personOf(by), Reason: reason}, nil)
+	res, err := n.proposeCommand(ctx, op, machine.RemoveToken{ID: t.ID, By: operatorName(by), Reason: reason}, nil)
 	if res.Code == machine.NoToken {
 		return unknown
 	}
 	return err
 }
 
-// Bearer finds the token of a secret, as far as this node knows. It is false when the
+// AuthenticateToken finds the token of a secret, as far as this node knows. It is false when the
 // secret is nobody's, and when the token has expired by this node's clock.
-func (n *Node) Bearer(secret string) (txn.Token, bool) {
+func (n *Node) AuthenticateToken(secret string) (txn.Token, bool) {
 	if len(secret) != secretLength || !strings.HasPrefix(secret, secretPrefix) {
 		return txn.Token{}, false
 	}
@@ -134,5 +134,5 @@ func (n *Node) Bearer(secret string) (txn.Token, bool) {
 	if !ok || t.Expires != 0 && n.conf.wall().UnixMilli() >= t.Expires {
 		return txn.Token{}, false
 	}
-	return t.Show(), true
+	return t.Public(), true
 }

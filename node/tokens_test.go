@@ -27,7 +27,7 @@ func TestTokens(t *testing.T) {
 		if !regexp.MustCompile(`^txm_[a-z2-9]{8}_[a-z2-9]{32}$`).MatchString(secret) || secret[4:12] != app.ID {
 			t.Errorf("secret %q of token %q", secret, app.ID)
 		}
-		if app.Name != "app" || app.Role != txn.RoleClient || app.Rate != 100 || app.By != "ann" || app.Expires.Sub(start.Add(time.Hour)).Abs() > time.Second || app.Made.Sub(start).Abs() > time.Second {
+		if app.Name != "app" || app.Role != txn.RoleClient || app.Rate != 100 || app.By != "ann" || app.Expires.Sub(start.Add(time.Hour)).Abs() > time.Second || app.Created.Sub(start).Abs() > time.Second {
 			t.Errorf("%+v", app)
 		}
 		root, rootSecret, err := n.CreateToken(t.Context(), txn.TokenRequest{Name: "root", Role: txn.RoleAdmin})
@@ -42,7 +42,7 @@ func TestTokens(t *testing.T) {
 		}
 		bears := func(secret string, want txn.Token, ok bool) {
 			t.Helper()
-			got, found := n.Bearer(secret)
+			got, found := n.AuthenticateToken(secret)
 			if found != ok || ok && got != want {
 				t.Errorf("the bearer of %.12q is %+v, %v", secret, got, found)
 			}
@@ -101,7 +101,7 @@ func BenchmarkBearer(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if _, ok := n.Bearer(secret); !ok {
+		if _, ok := n.AuthenticateToken(secret); !ok {
 			b.Fatal("refused")
 		}
 	}

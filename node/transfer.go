@@ -43,12 +43,12 @@ func (t *transfers) begin(term uint64, to raft.ServerID) bool {
 	return true
 }
 
-// entryBeforeTransfer is how long an entry may be under way before leadership is handed over without it.
-const entryBeforeTransfer = time.Second
+// preTransferEntryTimeout is how long an entry may be under way before leadership is handed over without it.
+const preTransferEntryTimeout = time.Second
 
-// heir is the voter that should lead next: of those that were not asked in vain in this
+// transferTarget is the voter that should lead next: of those that were not asked in vain in this
 // term and have just been heard of the one that is known to lack the fewest entries.
-func (n *Node) heir() (txn.Member, bool) {
+func (n *Node) transferTarget() (txn.Member, bool) {
 	n.transfers.mu.Lock()
 	failed := n.transfers.failed
 	if n.transfers.term != n.raft.CurrentTerm() {
@@ -62,37 +62,37 @@ func (n *Node) heir() (txn.Member, bool) {
 		return txn.Member{}, false
 	}
 	return slices.MinFunc(others, func(a, b txn.Member) int {
-		return cmp.Or(cmp.Compare(silence(a), silence(b)), cmp.Compare(a.Behind, b.Behind))
+		return cmp.Or(cmp.Compare(contactAge(a), contactAge(b)), cmp.Compare(a.LogLag, b.LogLag))
 	}), true
 }
 
-// silence is for how many rounds, or so, a node has not been heard of.
-func silence(m txn.Member) time.Duration {
-	if m.Heard < 0 {
+// contactAge is for how many rounds, or so, a node has not been heard of.
+func contactAge(m txn.Member) time.Duration {
+	if m.LastContact < 0 {
 		return math.MaxInt64
 	}
-	return time.Duration(m.Heard) / (3 * stewardEvery)
+	return time.Duration(m.LastContact) / (3 * autopilotInterval)
 }
 
 // TransferLeader makes another node lead, the one that is best up to date when node is
 // empty. It returns when this node does not lead any more.
 func (n *Node) TransferLeader(ctx context.Context, node string) error {
 	const op = "cluster transfer-leader"
-	if err := n.grouped(op); err != nil {
+	if err := n.requireCluster(op); err != nil {
 		return err
 	}
-	if err := n.serves(); err != nil {
+	if err := n.requireLeader(); err != nil {
 		return txn.Wrap(op, txn.ID{}, err)
 	}
 	var m txn.Member
 	if node == "" {
 		var ok bool
-		if m, ok = n.heir(); !ok {
+		if m, ok = n.transferTarget(); !ok {
 			return &txn.Error{Op: op, Err: txn.ErrUnavailable, Detail: "there is no other voter that could lead"}
 		}
 	} else {
 		var err error
-		if m, err = n.find(op, node); err != nil {
+		if m, err = n.findMember(op, node); err != nil {
 			return err
 		}
 	}
@@ -102,27 +102,27 @@ func (n *Node) TransferLeader(ctx context.Context, node string) error {
 	case !m.Voter:
 		return &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: cmp.Or(m.Name, m.ID) + " is a learner, and cannot lead yet"}
 	}
-	if err := n.transfer(ctx, m); err != nil {
+	if err := n.transferTo(ctx, m); err != nil {
 		return txn.Wrap(op, txn.ID{}, err)
 	}
 	return nil
 }
 
-// transfer asks raft, once a term for each node.
-func (n *Node) transfer(ctx context.Context, to txn.Member) error {
+// transferTo asks raft, once a term for each node.
+func (n *Node) transferTo(ctx context.Context, to txn.Member) error {
 	// The heir counts on from the last entry, which is old where little happens, if it was
 	// started since then. This one is refused, changes nothing, and brings the tick. Where
 	// entries do not arrive it would only be one more.
 	if n.stalled.Load() == nil {
-		brief, cancel := context.WithTimeout(ctx, entryBeforeTransfer)
-		_, _ = n.batcher.proposeIn(brief, n.term.Load(), machine.SetMember{}, nil)
+		brief, cancel := context.WithTimeout(ctx, preTransferEntryTimeout)
+		_, _ = n.proposals.proposeInTerm(brief, n.term.Load(), machine.SetMember{}, nil)
 		cancel()
 	}
-	return n.handOver(ctx, to)
+	return n.transferNow(ctx, to)
 }
 
-// handOver is transfer without an entry before it. This node may lead without having taken over.
-func (n *Node) handOver(ctx context.Context, to txn.Member) error {
+// transferNow is transfer without an entry before it. This node may lead without having taken over.
+func (n *Node) transferNow(ctx context.Context, to txn.Member) error {
 	term := n.raft.CurrentTerm() // not the one in which it took over, since raft counts by its own
 	if n.raft.State() != raft.Leader {
 		return fmt.Errorf("%w: this node does not lead", txn.ErrUnavailable)
@@ -136,7 +136,7 @@ func (n *Node) handOver(ctx context.Context, to txn.Member) error {
 	if !n.background(func() {
 		n.transfers.busy.Add(1)
 		defer n.transfers.busy.Add(-1)
-		done <- n.raft.LeadershipTransferToServer(raft.ServerID(to.ID), raft.ServerAddress(n.addressOf(to.ID))).Error()
+		done <- n.raft.LeadershipTransferToServer(raft.ServerID(to.ID), raft.ServerAddress(n.configuredAddress(to.ID))).Error()
 	}) {
 		return errStopping
 	}

@@ -20,11 +20,11 @@ func Version() string { return version() }
 
 var version = sync.OnceValue(func() string {
 	info, _ := debug.ReadBuildInfo()
-	return versionOf(release, info, running)
+	return versionOf(release, info, executablePath)
 })
 
-// running is where the program of this process can be read; on Linux also after another one was put in its place.
-func running() (string, error) {
+// executablePath is where the program of this process can be read; on Linux also after another one was put in its place.
+func executablePath() (string, error) {
 	const self = "/proc/self/exe"
 	if _, err := os.Stat(self); err == nil {
 		return self, nil

@@ -28,17 +28,17 @@ func BenchmarkWake(b *testing.B) {
 		var wg sync.WaitGroup
 		for range crowd {
 			wg.Go(func() {
-				if info, err := n.Wait(b.Context(), id, txn.DecidedGoal); err != nil || info.State != txn.Committed {
+				if info, err := n.Wait(b.Context(), id, txn.UntilDecided); err != nil || info.State != txn.Committed {
 					b.Errorf("%v, %v", info.State, err)
 				}
 			})
 		}
-		for n.hub.waits.requests.Len() < crowd {
+		for n.notifier.waiters.requests.Len() < crowd {
 			runtime.Gosched()
 		}
 		bytes += float64(inUse()-before) / crowd
 		began := time.Now()
-		if _, err := n.Commit(b.Context(), id, txn.Commitment{}); err != nil {
+		if _, err := n.Commit(b.Context(), id, txn.CommitRequest{}); err != nil {
 			b.Fatal(err)
 		}
 		commit += time.Since(began).Seconds() * 1000
@@ -57,7 +57,7 @@ func BenchmarkParkedCommit(b *testing.B) {
 	const many = 20_000
 	for _, form := range []string{"Commit", "CommitThen"} {
 		b.Run(form, func(b *testing.B) {
-			n := open(b, b.TempDir(), slow, with(participants{"shop": hangs()}))
+			n := open(b, b.TempDir(), slow, with(participantMap{"shop": hangs()}))
 			var bytes float64
 			for b.Loop() {
 				begun, err := n.Begin(b.Context(), txn.Options{Timeout: time.Hour, Branches: []txn.Enlistment{{Participant: "shop"}}})
@@ -77,16 +77,16 @@ func BenchmarkParkedCommit(b *testing.B) {
 				workers := make(chan struct{}, 64)
 				for range many {
 					if form == "Commit" {
-						go func() { then(n.Commit(b.Context(), id, txn.Commitment{})) }()
+						go func() { then(n.Commit(b.Context(), id, txn.CommitRequest{})) }()
 						continue
 					}
 					workers <- struct{}{}
 					go func() {
-						n.CommitThen(b.Context(), id, txn.Commitment{}, then)
+						n.CommitAsync(b.Context(), id, txn.CommitRequest{}, then)
 						<-workers
 					}()
 				}
-				for n.hub.waits.requests.Len() < many {
+				for n.notifier.waiters.requests.Len() < many {
 					runtime.Gosched()
 				}
 				bytes += float64(inUse()-before) / many

@@ -36,7 +36,7 @@ func TestWaitsThatTimeOutBesideWrites(t *testing.T) {
 				default:
 				}
 				short, cancel := context.WithTimeout(ctx, time.Millisecond)
-				if _, err := n.Wait(short, waited.ID, txn.Finished); !errors.Is(err, txn.ErrWaitTimeout) {
+				if _, err := n.Wait(short, waited.ID, txn.UntilFinished); !errors.Is(err, txn.ErrWaitTimeout) {
 					t.Errorf("a wait of 1 ms for a transaction that stays open: %v", err)
 				}
 				cancel()
@@ -48,7 +48,7 @@ func TestWaitsThatTimeOutBesideWrites(t *testing.T) {
 			for range 500 {
 				b, err := n.Begin(ctx, txn.Options{Timeout: time.Hour})
 				if err == nil {
-					_, err = n.Commit(ctx, b.ID, txn.Commitment{})
+					_, err = n.Commit(ctx, b.ID, txn.CommitRequest{})
 				}
 				if err != nil {
 					t.Errorf("a write beside waits that time out: %v", err)

@@ -15,38 +15,38 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-func (w *watchdog) act(what string, looks int) {
+func (w *watchdog) act(what string, polls int) {
 	n := w.node
-	if looks < stallLooks {
+	if polls < stallPolls {
 		w.own = 0
 		if n.stalled.Swap(nil) != nil {
 			n.logger.Info("the node makes progress again")
 		}
 		return
 	}
-	err := fmt.Errorf("no progress for %v: %s", time.Duration(looks)*watchEvery, what)
+	err := fmt.Errorf("no progress for %v: %s", time.Duration(polls)*watchdogInterval, what)
 	if n.stalled.Swap(&err) == nil {
 		n.logger.Error("the node makes no progress: it refuses calls, and hands leadership over", "cause", err, "goroutines", w.dump())
 	}
 	// Twice, since between the end of its term and the answers to the entries of that a sound node looks like one at fault.
-	if w.own++; looks < endLooks || !w.ownFault() {
+	if w.own++; polls < exitPolls || !w.isOwnFault() {
 		w.own = 0
 	}
 	switch {
-	case w.locked.looks >= stallLooks:
+	case w.locked.polls >= stallPolls:
 		if what != w.locked.what {
 			err = fmt.Errorf("%w, and %s", err, w.locked.what)
 		}
-		w.end(err)
+		w.failNode(err)
 	case w.own > 1:
-		w.end(err)
-	case n.raft.State() == raft.Leader && n.voters() > 1 && looks%stallLooks == 0:
+		w.failNode(err)
+	case n.raft.State() == raft.Leader && n.countVoters() > 1 && polls%stallPolls == 0:
 		w.stepDown(err)
 	}
 }
 
-// ownFault reports whether a stall is this node's, and not that of nodes which do not store what a leader sends them.
-func (w *watchdog) ownFault() bool {
+// isOwnFault reports whether a stall is this node's, and not that of nodes which do not store what a leader sends them.
+func (w *watchdog) isOwnFault() bool {
 	n := w.node
 	commit := n.raft.CommitIndex()
 	return n.raft.State() != raft.Leader || n.fsm.Steps()%2 == 1 || commit > n.raft.AppliedIndex() || n.raft.LastIndex() == commit
@@ -59,18 +59,18 @@ func (w *watchdog) stepDown(stall error) {
 	done := make(chan error, 1)
 	if !n.background(func() {
 		_ = n.raft.VerifyLeader().Error() // any answer will do, also that this node does not lead
-		ctx, cancel := context.WithTimeout(n.life, answerWithin)
+		ctx, cancel := context.WithTimeout(n.baseCtx, raftAnswerTimeout)
 		defer cancel()
-		m, ok := n.heir()
+		m, ok := n.transferTarget()
 		if !ok {
 			done <- errors.New("every other voter has been asked in vain")
 			return
 		}
-		done <- n.handOver(ctx, m)
+		done <- n.transferNow(ctx, m)
 	}) {
 		return // the node is being closed
 	}
-	timer := time.NewTimer(answerWithin)
+	timer := time.NewTimer(raftAnswerTimeout)
 	defer timer.Stop()
 	select {
 	case err := <-done:
@@ -78,7 +78,7 @@ func (w *watchdog) stepDown(stall error) {
 			n.logger.Error("the node makes no progress, and leadership was not handed over", "error", err, "cause", stall)
 		}
 	case <-timer.C:
-		w.end(fmt.Errorf("%w, and raft does not answer", stall))
+		w.failNode(fmt.Errorf("%w, and raft does not answer", stall))
 	}
 }
 
@@ -90,7 +90,7 @@ func (w *watchdog) dump() string {
 		return ""
 	}
 	select {
-	case <-w.written:
+	case <-w.dumpDone:
 	default:
 		return "" // those of the stall before are not on the disk yet
 	}
@@ -99,27 +99,27 @@ func (w *watchdog) dump() string {
 	if err := pprof.Lookup("goroutine").WriteTo(&stacks, 2); err != nil {
 		return err.Error()
 	}
-	w.written = make(chan struct{})
+	w.dumpDone = make(chan struct{})
 	go func(written chan<- struct{}) {
 		defer close(written)
 		_ = os.WriteFile(name, stacks.Bytes(), 0o600) // there is nobody to tell
-	}(w.written)
+	}(w.dumpDone)
 	return name
 }
 
-// end fails the node, which ends the process. The stacks of the stall are on the disk by then, unless that hangs, too.
-func (w *watchdog) end(err error) {
-	timer := time.NewTimer(dumpWithin)
+// failNode fails the node, which ends the process. The stacks of the stall are on the disk by then, unless that hangs, too.
+func (w *watchdog) failNode(err error) {
+	timer := time.NewTimer(dumpTimeout)
 	defer timer.Stop()
 	select {
-	case <-w.written:
+	case <-w.dumpDone:
 	case <-timer.C:
 	}
 	w.node.fail(err)
 }
 
-// stall gives why this node makes no progress; nil when it does.
-func (n *Node) stall() error {
+// stallError gives why this node makes no progress; nil when it does.
+func (n *Node) stallError() error {
 	if p := n.stalled.Load(); p != nil {
 		return fmt.Errorf("%w: this node makes %w", txn.ErrUnavailable, *p)
 	}

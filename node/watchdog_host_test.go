@@ -103,25 +103,25 @@ func TestOnlyVoterThatStallsEnds(t *testing.T) {
 		for range n.Watch(ctx, txn.Filter{}) {
 		}
 	}()
-	until(t, "the watch has begun", func() bool { return n.hub.watching.Load() > 0 })
-	n.hub.mu.Lock()
+	until(t, "the watch has begun", func() bool { return n.notifier.watching.Load() > 0 })
+	n.notifier.mu.Lock()
 	begun := beginSoon(t, n)
 	until(t, "an entry is being applied", func() bool { return n.fsm.Steps()%2 == 1 })
 	w := newWatchdog(n)
-	w.act("an entry is being applied", endLooks)
+	w.act("an entry is being applied", exitPolls)
 	select {
 	case err := <-failed:
 		t.Errorf("one look ended the process: %v", err)
 	default:
 	}
-	w.act("an entry is being applied", endLooks+1)
+	w.act("an entry is being applied", exitPolls+1)
 	select {
 	case <-failed:
 	default:
 		t.Error("the only voter makes no progress, and is not ended")
 	}
 	dumped(t, n)
-	n.hub.mu.Unlock()
+	n.notifier.mu.Unlock()
 	<-begun
 }
 
@@ -144,7 +144,7 @@ func TestLongReplayIsNoStall(t *testing.T) {
 	replaying.Store(true)
 	n, err = tryOpen(t, dir, func(c *Config) {
 		c.Logger = slog.New(slog.NewTextHandler(&said, nil))
-		c.steady = func() time.Time {
+		c.monotonic = func() time.Time {
 			if replaying.Load() {
 				<-time.After(time.Millisecond) // a slow machine
 			}
@@ -181,7 +181,7 @@ func appendBegins(t *testing.T, dir string, count int) {
 	logs := make([]*raft.Log, count)
 	for i := range logs {
 		buf := raftfsm.AppendCommand(raftfsm.AppendHeader(nil), machine.Begin{ID: newID(), Timeout: time.Hour, Survival: 36000, Expiry: 1 << 40})
-		if err := raftfsm.SealEntry(buf, 1, time.Now().UnixMilli(), 1); err != nil {
+		if err := raftfsm.FinishEntry(buf, 1, time.Now().UnixMilli(), 1); err != nil {
 			t.Fatal(err)
 		}
 		last++
@@ -196,7 +196,7 @@ func appendBegins(t *testing.T, dir string, count int) {
 }
 
 func entry(buf []byte, index, term uint64) *raft.Log {
-	l := raftfsm.Stamped(buf, term)
+	l := raftfsm.WithTerm(buf, term)
 	l.Index, l.Term, l.Type = index, term, raft.LogCommand
 	return &l
 }
@@ -209,11 +209,11 @@ func TestSnapshotBehindALockedStateEnds(t *testing.T) {
 	if err := n.Snapshot(); err != nil {
 		t.Fatal(err)
 	}
-	snaps, err := n.storage.snaps.List()
+	snaps, err := n.env.snaps.List()
 	if err != nil || len(snaps) == 0 {
 		t.Fatalf("no snapshot: %v", err)
 	}
-	_, rc, err := n.storage.snaps.Open(snaps[0].ID)
+	_, rc, err := n.env.snaps.Open(snaps[0].ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,8 +223,8 @@ func TestSnapshotBehindALockedStateEnds(t *testing.T) {
 	go func() { restored <- n.fsm.Restore(rc) }() // as raft's goroutine does
 	until(t, "the snapshot waits for the state", func() bool { return !n.fsm.Readable() })
 	w := newWatchdog(n)
-	for range stallLooks + 1 {
-		w.act(w.look())
+	for range stallPolls + 1 {
+		w.act(w.check())
 	}
 	select {
 	case err := <-failed:

@@ -12,8 +12,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// threeWatched opens three nodes, the leader first, whose failures are told on the channel.
-func threeWatched(t *testing.T) ([]*Node, <-chan error) {
+// openThreeWatched opens three nodes, the leader first, whose failures are told on the channel.
+func openThreeWatched(t *testing.T) ([]*Node, <-chan error) {
 	t.Helper()
 	failed := make(chan error, 3)
 	addr := freePorts(t, 3)
@@ -42,7 +42,7 @@ func threeWatched(t *testing.T) ([]*Node, <-chan error) {
 func elects(t *testing.T, from, to *Node) {
 	t.Helper()
 	until(t, "the node is elected", func() bool {
-		_ = from.TransferLeader(t.Context(), string(to.storage.id)) // refused until the one that hands over is up to date
+		_ = from.TransferLeader(t.Context(), string(to.env.id)) // refused until the one that hands over is up to date
 		return to.raft.State() == raft.Leader
 	})
 }
@@ -64,13 +64,13 @@ func writesAt(t *testing.T, nodes ...*Node) {
 // waits for its log, since each is refused before. Another node leads all the same.
 func TestLeaderThatHangsWhileTakingOver(t *testing.T) {
 	t.Parallel()
-	n, failed := threeWatched(t)
-	n[1].batcher.mu.Lock()
-	release := sync.OnceFunc(n[1].batcher.mu.Unlock)
+	n, failed := openThreeWatched(t)
+	n[1].proposals.mu.Lock()
+	release := sync.OnceFunc(n[1].proposals.mu.Unlock)
 	defer release() // also where the test fails: the nodes close next
 	elects(t, n[0], n[1])
 	writesAt(t, n[0], n[2])
-	if err := n[1].Ready(); err != nil && n[1].stall() == nil {
+	if err := n[1].Ready(); err != nil && n[1].stallError() == nil {
 		t.Errorf("the node that handed leadership over is not ready: %v", err)
 	}
 	dumped(t, n[1])
@@ -88,11 +88,11 @@ func TestLeaderThatHangsWhileTakingOver(t *testing.T) {
 // before does not end, so that it cannot take over. Another node leads all the same.
 func TestLeaderThatHangsWhileItLaysDownTheTermBefore(t *testing.T) {
 	t.Parallel()
-	n, failed := threeWatched(t)
+	n, failed := openThreeWatched(t)
 	hold := make(chan struct{})
 	release := sync.OnceFunc(func() { close(hold) })
 	defer release()
-	n[0].pulse.Load().done.Go(func() { <-hold })
+	n[0].sessionExpirer.Load().done.Go(func() { <-hold })
 	elects(t, n[0], n[1])
 	elects(t, leaderOf(t, n[1:]...), n[0])
 	writesAt(t, n[1:]...)
@@ -115,21 +115,21 @@ func TestOnlyVoterThatDoesNotTakeOverEnds(t *testing.T) {
 	n.leading.Store(false)
 	w := newWatchdog(n)
 	takeOver := w.checks[len(w.checks)-1]
-	for range endLooks {
+	for range exitPolls {
 		if _, err := n.fsm.Snapshot(); err != nil { // a step, as each entry is
 			t.Fatal(err)
 		}
 		// The looks follow each other within microseconds, so that calls of the node's own may wait for the log at several.
-		if w.look(); takeOver.looks > 1 {
-			t.Fatalf("no progress for %d looks although entries are applied: %s", takeOver.looks, takeOver.what)
+		if w.check(); takeOver.polls > 1 {
+			t.Fatalf("no progress for %d looks although entries are applied: %s", takeOver.polls, takeOver.what)
 		}
 	}
 	// An entry of the node's own that is on its way to the disk, or is applied meanwhile, makes it take longer.
 	until(t, "the only voter that does not take over is ended", func() bool {
-		for range endLooks {
-			w.act(w.look())
+		for range exitPolls {
+			w.act(w.check())
 		}
-		return n.broken() != nil
+		return n.logFailure() != nil
 	})
 	<-failed
 	dumped(t, n)
@@ -142,15 +142,15 @@ func TestOnlyVoterHasTimeForAWriteThatHangs(t *testing.T) {
 	t.Parallel()
 	n, failed := onlyVoter(t)
 	buf := raftfsm.AppendHeader(nil)
-	if err := raftfsm.SealEntry(buf, 1, time.Now().UnixMilli(), 0); err != nil {
+	if err := raftfsm.FinishEntry(buf, 1, time.Now().UnixMilli(), 0); err != nil {
 		t.Fatal(err)
 	}
 	n.clock.mu.Lock() // which raft's goroutine takes on the way to the disk
-	future := n.raft.ApplyLog(raftfsm.Stamped(buf, n.term.Load()+1), 0)
-	newWatchdog(n).act("calls wait for the log", stallLooks)
+	future := n.raft.ApplyLog(raftfsm.WithTerm(buf, n.term.Load()+1), 0)
+	newWatchdog(n).act("calls wait for the log", stallPolls)
 	select {
 	case err := <-failed:
-		t.Errorf("a write that hangs for %v ended the only voter: %v", time.Duration(stallLooks)*watchEvery, err)
+		t.Errorf("a write that hangs for %v ended the only voter: %v", time.Duration(stallPolls)*watchdogInterval, err)
 	default:
 	}
 	dumped(t, n)

@@ -18,7 +18,7 @@ import (
 func TestProgressCountsLooksWithoutAStep(t *testing.T) {
 	var mark uint64
 	var waited bool
-	p := &progress{look: func() (uint64, bool) { return mark, waited }}
+	p := &progressCheck{check: func() (uint64, bool) { return mark, waited }}
 	for i, step := range []struct {
 		mark   uint64
 		waited bool
@@ -27,8 +27,8 @@ func TestProgressCountsLooksWithoutAStep(t *testing.T) {
 		{7, false, 0}, {7, false, 0}, {7, true, 1}, {7, true, 2}, {8, true, 0}, {8, true, 1}, {8, false, 0}, {8, true, 1},
 	} {
 		mark, waited = step.mark, step.waited
-		if p.observe(); p.looks != step.want {
-			t.Errorf("look %d: %d looks without a step, want %d", i, p.looks, step.want)
+		if p.observe(); p.polls != step.want {
+			t.Errorf("look %d: %d looks without a step, want %d", i, p.polls, step.want)
 		}
 	}
 }
@@ -98,13 +98,13 @@ func TestStalledNodeIsNotReady(t *testing.T) {
 		for range n.Watch(ctx, txn.Filter{}) {
 		}
 	}()
-	until(t, "the watch has begun", func() bool { return n.hub.watching.Load() > 0 })
-	n.hub.mu.Lock()
-	release := sync.OnceFunc(n.hub.mu.Unlock)
+	until(t, "the watch has begun", func() bool { return n.notifier.watching.Load() > 0 })
+	n.notifier.mu.Lock()
+	release := sync.OnceFunc(n.notifier.mu.Unlock)
 	defer release()
 	begun := beginSoon(t, n)
 	until(t, "the node is not ready", func() bool { return n.Ready() != nil })
-	if err := n.broken(); err != nil {
+	if err := n.logFailure(); err != nil {
 		t.Fatalf("the node was ready until it failed: %v", err)
 	}
 	if err := n.Ready(); !errors.Is(err, txn.ErrUnavailable) || !strings.Contains(err.Error(), "no progress") {

@@ -9,13 +9,13 @@ import (
 
 // Branch is what a participant has to know to drive one branch.
 type Branch struct {
-	TX          txn.ID
-	ID          txn.BranchID
-	XID         string // the name it is, or would be, prepared under
-	Vote        txn.Vote
-	Payload     []byte
-	Session     string // the application's session as given at enlist; may be empty
-	OwnPhaseTwo bool   // the application may have finished the branch itself
+	TX              txn.ID
+	ID              txn.BranchID
+	XID             string // the name it is, or would be, prepared under
+	Vote            txn.Vote
+	Payload         []byte
+	SessionRef      string // the application's session as given at enlist; may be empty
+	ClientCompletes bool   // the application may have finished the branch itself
 	// Attempts is how often the coordinator has tried before, as far as this
 	// leader knows, with a result that was never learnt: every failed call but
 	// those of a [NoEffectError]. It proves nothing.
@@ -25,11 +25,11 @@ type Branch struct {
 	TimeLeft time.Duration
 }
 
-// NeedsProof reports whether the branch may have been committed when it is not there any
+// MayBeCommitted reports whether the branch may have been committed when it is not there any
 // more: it voted yes, or statements of the application's own have ended it. Only proof
 // says that it was rolled back.
-func (b Branch) NeedsProof() bool {
-	return b.Vote == txn.VotePrepared || b.Vote == txn.VoteEndedByHand
+func (b Branch) MayBeCommitted() bool {
+	return b.Vote == txn.VotePrepared || b.Vote == txn.VoteEndedByApplication
 }
 
 // NoEffectError is an error of Commit, Rollback or Prepare after which nothing
@@ -43,12 +43,12 @@ func (e *NoEffectError) Error() string { return e.Err.Error() }
 // Unwrap gives Err.
 func (e *NoEffectError) Unwrap() error { return e.Err }
 
-// Ending is how a branch is known to have ended.
-type Ending uint8
+// BranchOutcome is how a branch is known to have ended.
+type BranchOutcome uint8
 
 const (
 	// Committed: its effects are durable.
-	Committed Ending = iota + 1
+	Committed BranchOutcome = iota + 1
 	// RolledBack: it has, and will have, no effect.
 	RolledBack
 	// Unknown: it is not there any more, and no proof of its end can be had.
@@ -56,7 +56,7 @@ const (
 )
 
 // String gives the ending's name.
-func (e Ending) String() string {
+func (e BranchOutcome) String() string {
 	switch e {
 	case Committed:
 		return "committed"
@@ -70,7 +70,7 @@ func (e Ending) String() string {
 
 // Result is what Commit and Rollback learnt.
 type Result struct {
-	Ending Ending
+	Outcome BranchOutcome
 	// Detail says for people how that is known, for example "pg_xact_status".
 	Detail string
 }
@@ -112,21 +112,21 @@ type Participant interface {
 type Preparer interface {
 	// Prepare asks for the vote of a branch, whose work the resource does now or
 	// has done. It may be repeated. detail is the reason of a [txn.VoteNo] or
-	// [txn.VoteEndedByHand]. An error means that there is no vote yet: it is asked again
-	// while there is time, unless it is [txn.ErrEndedByHand], which is as that vote.
+	// [txn.VoteEndedByApplication]. An error means that there is no vote yet: it is asked again
+	// while there is time, unless it is [txn.ErrEndedByApplication], which is as that vote.
 	Prepare(ctx context.Context, b Branch) (vote txn.Vote, detail string, err error)
 }
 
-// Settler is implemented by a Participant whose branches can be committed by the
+// OutcomeResolver is implemented by a Participant whose branches can be committed by the
 // application alone, in one phase, because it can be proved afterwards how they
 // ended.
-type Settler interface {
-	// Settle sees to it that the application's session cannot end the branch any
+type OutcomeResolver interface {
+	// ResolveOutcome sees to it that the application's session cannot end the branch any
 	// more, ending the session if it still holds the branch's work, and then says
 	// how the branch ended. It drives it nowhere. An error means try again.
-	Settle(ctx context.Context, b Branch) (Result, error)
+	ResolveOutcome(ctx context.Context, b Branch) (Result, error)
 }
 
-// Opener makes a Participant from its registration. cluster is the tag in the
+// Driver makes a Participant from its registration. cluster is the tag in the
 // XIDs that it may touch.
-type Opener func(ctx context.Context, p txn.Participant, cluster string) (Participant, error)
+type Driver func(ctx context.Context, p txn.Participant, cluster string) (Participant, error)

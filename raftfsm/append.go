@@ -37,7 +37,7 @@ func appendLabels(dst []byte, labels []machine.Label) []byte {
 func appendBranch(dst []byte, b *machine.Branch) []byte {
 	dst = appendString(dst, b.Participant)
 	dst = appendString(dst, b.Payload)
-	return appendString(dst, b.Session)
+	return appendString(dst, b.SessionRef)
 }
 
 func appendBootstrap(dst []byte, c *machine.Bootstrap) []byte {

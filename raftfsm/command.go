@@ -19,8 +19,8 @@ const (
 	kindCommit
 	kindRollback
 	kindExtend
-	kindDone
-	kindHazard
+	kindReportCompletion
+	kindReportHeuristicLegacy
 	kindForget
 	kindAddParticipant
 	kindRemoveParticipant
@@ -28,13 +28,13 @@ const (
 	kindDelegate
 	kindResolve
 	kindForgetBy
-	kindProof
+	kindReportHeuristic
 	kindResolveUndecided
 	kindSetMember
 	kindRemoveMember
 	kindAddToken
 	kindRemoveToken
-	kindResume
+	kindResumeRecovery
 	kindBeginInSession
 	kindOpenSession
 	kindCloseSession
@@ -43,9 +43,9 @@ const (
 	kindEnlistOnce
 	kindRegisterParticipant
 	kindUnregisterParticipant
-	kindEndedByHand
+	kindEndedByApplication
 
-	newestKind = kindEndedByHand
+	newestKind = kindEndedByApplication
 )
 
 // The fewest bytes of one element: what a count is held against. A label is two empty strings, and so on.
@@ -71,7 +71,7 @@ func AppendCommand(dst []byte, c machine.Command) []byte {
 	case machine.Begin:
 		switch {
 		case !c.Mark.IsZero():
-			dst = binary.AppendUvarint(append(dst, kindBeginMarked), c.Mark.Life)
+			dst = binary.AppendUvarint(append(dst, kindBeginMarked), c.Mark.Incarnation)
 			dst = appendOptionalID(binary.AppendUvarint(dst, c.Mark.Tick), c.Session)
 			return appendBegin(dst, &c)
 		case c.Session.IsZero():
@@ -89,8 +89,8 @@ func AppendCommand(dst []byte, c machine.Command) []byte {
 		return appendCommit(append(dst, kindCommit), &c)
 	case machine.Vote:
 		return appendVote(append(dst, kindVote), &c)
-	case machine.EndedByHand:
-		dst = append(append(dst, kindEndedByHand), c.ID[:]...)
+	case machine.EndedByApplication:
+		dst = append(append(dst, kindEndedByApplication), c.ID[:]...)
 		return appendString(binary.AppendUvarint(dst, uint64(c.Branch)), c.Reason)
 	case machine.Delegate:
 		dst = append(append(dst, kindDelegate), c.ID[:]...)
@@ -109,16 +109,16 @@ func AppendCommand(dst []byte, c machine.Command) []byte {
 		dst = appendDuration(dst, c.Timeout)
 		dst = binary.AppendUvarint(dst, c.Survival)
 		return binary.AppendUvarint(dst, uint64(c.Expiry))
-	case machine.Done:
-		return appendDone(append(dst, kindDone), &c)
-	case machine.Hazard:
-		kind := kindProof
+	case machine.ReportCompletion:
+		return appendReportCompletion(append(dst, kindReportCompletion), &c)
+	case machine.ReportHeuristic:
+		kind := kindReportHeuristic
 		if c.Legacy {
-			kind = kindHazard
+			kind = kindReportHeuristicLegacy
 		}
 		dst = append(append(dst, kind), c.ID[:]...)
 		dst = binary.AppendUvarint(dst, uint64(c.Branch))
-		return appendString(append(dst, byte(c.Hazard)), c.Detail)
+		return appendString(append(dst, byte(c.Heuristic)), c.Detail)
 	case machine.Forget:
 		return appendForget(dst, &c)
 	case machine.AddParticipant:
@@ -141,8 +141,8 @@ func AppendCommand(dst []byte, c machine.Command) []byte {
 	case machine.RemoveToken:
 		dst = appendString(append(dst, kindRemoveToken), c.ID)
 		return appendString(appendString(dst, c.By), c.Reason)
-	case machine.Resume:
-		return appendString(appendString(append(dst, kindResume), c.By), c.Reason)
+	case machine.ResumeRecovery:
+		return appendString(appendString(append(dst, kindResumeRecovery), c.By), c.Reason)
 	case machine.OpenSession:
 		dst = append(append(dst, kindOpenSession), c.ID[:]...)
 		return appendDuration(appendString(dst, c.Name), c.TTL)
@@ -182,12 +182,12 @@ func appendBegin(dst []byte, c *machine.Begin) []byte {
 
 func appendCommit(dst []byte, c *machine.Commit) []byte {
 	dst = appendVotes(append(dst, c.ID[:]...), c.Votes)
-	return appendFlag(dst, c.OwnPhaseTwo)
+	return appendFlag(dst, c.ClientCompletes)
 }
 
 func appendVote(dst []byte, c *machine.Vote) []byte {
 	dst = appendVotes(append(dst, c.ID[:]...), c.Votes)
-	return appendString(appendFlag(dst, c.OwnPhaseTwo), c.Reason)
+	return appendString(appendFlag(dst, c.ClientCompletes), c.Reason)
 }
 
 func appendVotes(dst []byte, votes []txn.BranchVote) []byte {
@@ -200,7 +200,7 @@ func appendVotes(dst []byte, votes []txn.BranchVote) []byte {
 
 func appendResolve(dst []byte, c *machine.Resolve) []byte {
 	dst = append(dst, c.ID[:]...)
-	dst = append(binary.AppendUvarint(dst, uint64(c.Branch)), byte(c.Ending))
+	dst = append(binary.AppendUvarint(dst, uint64(c.Branch)), byte(c.Outcome))
 	return appendString(appendString(dst, c.By), c.Reason)
 }
 
@@ -215,10 +215,10 @@ func appendForget(dst []byte, c *machine.Forget) []byte {
 	return appendString(dst, c.Reason)
 }
 
-func appendDone(dst []byte, c *machine.Done) []byte {
+func appendReportCompletion(dst []byte, c *machine.ReportCompletion) []byte {
 	dst = append(dst, c.ID[:]...)
-	dst = binary.AppendUvarint(dst, uint64(len(c.Acks)))
-	for _, a := range c.Acks {
+	dst = binary.AppendUvarint(dst, uint64(len(c.Reports)))
+	for _, a := range c.Reports {
 		dst = append(binary.AppendUvarint(dst, uint64(a.Branch)), byte(a.State))
 	}
 	return dst
@@ -236,7 +236,7 @@ type commandReader struct {
 	labels   []machine.Label
 	branches []machine.Branch
 	votes    []txn.BranchVote
-	acks     []txn.Ack
+	reports  []txn.CompletionReport
 }
 
 func (r *commandReader) command() machine.Command {
@@ -248,16 +248,16 @@ func (r *commandReader) command() machine.Command {
 	case kindEnlist, kindEnlistOnce:
 		return machine.Enlist{ID: r.id(), Branch: r.branch(), Legacy: kind == kindEnlist}
 	case kindCommit:
-		return machine.Commit{ID: r.id(), Votes: r.someVotes(), OwnPhaseTwo: r.flag()}
+		return machine.Commit{ID: r.id(), Votes: r.someVotes(), ClientCompletes: r.flag()}
 	case kindRollback:
 		return machine.Rollback{ID: r.id(), Cause: txn.Cause(r.byte()), Reason: r.name()}
 	case kindExtend:
 		return machine.Extend{ID: r.id(), Timeout: r.duration(), Survival: r.uvarint(), Expiry: survival.Tick(r.uvarint())}
-	case kindDone:
-		return machine.Done{ID: r.id(), Acks: r.someAcks()}
-	case kindHazard, kindProof:
-		return machine.Hazard{
-			ID: r.id(), Branch: txn.BranchID(r.uint32()), Hazard: txn.Hazard(r.byte()), Detail: r.string(), Legacy: kind == kindHazard,
+	case kindReportCompletion:
+		return machine.ReportCompletion{ID: r.id(), Reports: r.someReports()}
+	case kindReportHeuristicLegacy, kindReportHeuristic:
+		return machine.ReportHeuristic{
+			ID: r.id(), Branch: txn.BranchID(r.uint32()), Heuristic: txn.Heuristic(r.byte()), Detail: r.string(), Legacy: kind == kindReportHeuristicLegacy,
 		}
 	case kindForget:
 		return machine.Forget{ID: r.id(), Reason: r.name()}
@@ -270,14 +270,14 @@ func (r *commandReader) command() machine.Command {
 	case kindUnregisterParticipant:
 		return machine.UnregisterParticipant{Name: r.name(), By: r.name(), Reason: r.name()}
 	case kindVote:
-		return machine.Vote{ID: r.id(), Votes: r.someVotes(), OwnPhaseTwo: r.flag(), Reason: r.string()}
-	case kindEndedByHand:
-		return machine.EndedByHand{ID: r.id(), Branch: txn.BranchID(r.uint32()), Reason: r.string()}
+		return machine.Vote{ID: r.id(), Votes: r.someVotes(), ClientCompletes: r.flag(), Reason: r.string()}
+	case kindEndedByApplication:
+		return machine.EndedByApplication{ID: r.id(), Branch: txn.BranchID(r.uint32()), Reason: r.string()}
 	case kindDelegate:
 		return machine.Delegate{ID: r.id(), Branch: txn.BranchID(r.uint32())}
 	case kindResolve, kindResolveUndecided:
 		return machine.Resolve{
-			ID: r.id(), Branch: txn.BranchID(r.uint32()), Ending: txn.BranchState(r.byte()), By: r.name(), Reason: r.name(),
+			ID: r.id(), Branch: txn.BranchID(r.uint32()), Outcome: txn.BranchState(r.byte()), By: r.name(), Reason: r.name(),
 			Undecided: kind == kindResolveUndecided,
 		}
 	case kindForgetBy:
@@ -292,8 +292,8 @@ func (r *commandReader) command() machine.Command {
 		}
 	case kindRemoveToken:
 		return machine.RemoveToken{ID: r.name(), By: r.name(), Reason: r.name()}
-	case kindResume:
-		return machine.Resume{By: r.name(), Reason: r.name()}
+	case kindResumeRecovery:
+		return machine.ResumeRecovery{By: r.name(), Reason: r.name()}
 	case kindBeginInSession:
 		return r.beginInSession()
 	case kindBeginMarked:
@@ -307,7 +307,7 @@ func (r *commandReader) command() machine.Command {
 	case 0:
 		r.fail("a command of kind 0")
 	default:
-		r.unknown("command", kind, newestKind)
+		r.failUnknown("command", kind, newestKind)
 	}
 	return nil
 }
@@ -320,8 +320,8 @@ func (r *commandReader) forgetBy() machine.Forget {
 	return c
 }
 
-// unknown is the fault of a kind that is not known here.
-func (r *reader) unknown(what string, kind, newest byte) {
+// failUnknown is the fault of a kind that is not known here.
+func (r *reader) failUnknown(what string, kind, newest byte) {
 	if r.err == nil {
 		r.err = fmt.Errorf("%w: %s of kind %d, the newest known here is %d: this node is older than what it reads; upgrade it", ErrUnknownKind, what, kind, newest)
 		r.at = len(r.data)
@@ -351,7 +351,7 @@ func (r *commandReader) beginInSession() machine.Begin {
 }
 
 func (r *commandReader) beginMarked() machine.Begin {
-	mark := txn.Mark{Life: r.uvarint(), Tick: r.uvarint()}
+	mark := txn.Mark{Incarnation: r.uvarint(), Tick: r.uvarint()}
 	if mark.IsZero() {
 		r.fail("without a mark, which has an older form")
 	}
@@ -400,16 +400,16 @@ func (r *commandReader) someVotes() []txn.BranchVote {
 	return vs
 }
 
-func (r *commandReader) someAcks() []txn.Ack {
-	as := carve(&r.acks, r.count(minVote))
+func (r *commandReader) someReports() []txn.CompletionReport {
+	as := carve(&r.reports, r.count(minVote))
 	for i := range as {
-		as[i] = txn.Ack{Branch: txn.BranchID(r.uint32()), State: txn.BranchState(r.byte())}
+		as[i] = txn.CompletionReport{Branch: txn.BranchID(r.uint32()), State: txn.BranchState(r.byte())}
 	}
 	return as
 }
 
 func (r *reader) branch() machine.Branch {
-	return machine.Branch{Participant: r.string(), Payload: r.bytes(), Session: r.string()}
+	return machine.Branch{Participant: r.string(), Payload: r.bytes(), SessionRef: r.string()}
 }
 
 func (r *reader) bootstrap() machine.Bootstrap {

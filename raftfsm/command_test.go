@@ -36,36 +36,36 @@ var samples = []sample{
 	{"Begin", machine.Begin{
 		ID: id(1), Name: "transfer", Timeout: 30 * time.Second, Survival: 301, Expiry: 1301,
 		Labels:   []machine.Label{{Key: "app", Value: "bank"}, {Key: "env", Value: ""}},
-		Branches: []machine.Branch{{Participant: "orders", Payload: []byte{0, 0xff}, Session: "pg:4711"}, {Participant: "stock"}},
+		Branches: []machine.Branch{{Participant: "orders", Payload: []byte{0, 0xff}, SessionRef: "pg:4711"}, {Participant: "stock"}},
 	}},
-	{"Enlist", machine.Enlist{ID: id(2), Branch: machine.Branch{Participant: "orders", Payload: []byte("p"), Session: "my:12"}, Legacy: true}},
+	{"Enlist", machine.Enlist{ID: id(2), Branch: machine.Branch{Participant: "orders", Payload: []byte("p"), SessionRef: "my:12"}, Legacy: true}},
 	{"Commit", machine.Commit{
-		ID: id(3), Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VotePrepared}, {Branch: 300, Vote: txn.VoteReadOnly}}, OwnPhaseTwo: true,
+		ID: id(3), Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VotePrepared}, {Branch: 300, Vote: txn.VoteReadOnly}}, ClientCompletes: true,
 	}},
 	{"Rollback", machine.Rollback{ID: id(4), Cause: txn.CauseOperator, Reason: "stuck"}},
 	{"Extend", machine.Extend{ID: id(5), Timeout: time.Minute, Survival: 601, Expiry: 2601}},
-	{"Done", machine.Done{ID: id(6), Acks: []txn.Ack{{Branch: 1, State: txn.BranchCommitted}, {Branch: 2, State: txn.BranchRolledBack}}}},
-	{"Hazard", machine.Hazard{ID: id(7), Branch: 2, Hazard: txn.HazardUnknown, Detail: "no proof", Legacy: true}},
+	{"Done", machine.ReportCompletion{ID: id(6), Reports: []txn.CompletionReport{{Branch: 1, State: txn.BranchCommitted}, {Branch: 2, State: txn.BranchRolledBack}}}},
+	{"Hazard", machine.ReportHeuristic{ID: id(7), Branch: 2, Heuristic: txn.HeuristicHazard, Detail: "no proof", Legacy: true}},
 	{"Forget", machine.Forget{ID: id(8), Reason: "repaired by hand"}},
 	{"AddParticipant", machine.AddParticipant{Participant: txn.Participant{
 		Name: "orders", Kind: "postgres", Settings: map[string]string{"dsn": "env:ORDERS", "a": "", "fence": "off"}, CoordinatorPrepares: true,
 	}}},
 	{"RemoveParticipant", machine.RemoveParticipant{Name: "orders"}},
 	{"Vote", machine.Vote{
-		ID: id(9), Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VotePrepared}, {Branch: 300, Vote: txn.VoteNo}}, OwnPhaseTwo: true, Reason: "no room",
+		ID: id(9), Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VotePrepared}, {Branch: 300, Vote: txn.VoteNo}}, ClientCompletes: true, Reason: "no room",
 	}},
 	{"Delegate", machine.Delegate{ID: id(10), Branch: 300}},
-	{"Resolve", machine.Resolve{ID: id(11), Branch: 300, Ending: txn.BranchRolledBack, By: "ann", Reason: "looked there"}},
+	{"Resolve", machine.Resolve{ID: id(11), Branch: 300, Outcome: txn.BranchRolledBack, By: "ann", Reason: "looked there"}},
 	{"ForgetBy", machine.Forget{ID: id(12), By: "ann", Reason: "repaired by hand"}},
-	{"Proof", machine.Hazard{ID: id(13), Branch: 2, Hazard: txn.HazardRolledBack, Detail: "it is aborted there"}},
-	{"ResolveUndecided", machine.Resolve{ID: id(14), Branch: 300, Ending: txn.BranchRolledBack, By: "ann", Reason: "stuck", Undecided: true}},
+	{"Proof", machine.ReportHeuristic{ID: id(13), Branch: 2, Heuristic: txn.HeuristicRollback, Detail: "it is aborted there"}},
+	{"ResolveUndecided", machine.Resolve{ID: id(14), Branch: 300, Outcome: txn.BranchRolledBack, By: "ann", Reason: "stuck", Undecided: true}},
 	{"SetMember", machine.SetMember{Member: machine.Member{Node: "n_01", Name: "alice", API: "https://a:7460", Version: "v1.2.3"}}},
 	{"RemoveMember", machine.RemoveMember{Node: "n_01", By: "ann", Reason: "its disk is gone"}},
 	{"AddToken", machine.AddToken{
 		ID: "k7q2m9xa", Name: "app", Role: txn.RoleOperator, Hash: [32]byte{0xff, 31: 0x01}, Rate: 300, Expires: 1763740800123, By: "ann",
 	}},
 	{"RemoveToken", machine.RemoveToken{ID: "k7q2m9xa", By: "ann", Reason: "lost"}},
-	{"Resume", machine.Resume{By: "ann", Reason: "compared"}},
+	{"Resume", machine.ResumeRecovery{By: "ann", Reason: "compared"}},
 	{"BeginInSession", machine.Begin{
 		ID: id(15), Name: "transfer", Timeout: 30 * time.Second, Survival: 301, Expiry: 1301,
 		Labels: []machine.Label{{Key: "app", Value: "bank"}}, Branches: []machine.Branch{{Participant: "orders"}}, Session: sessionID(1),
@@ -76,14 +76,14 @@ var samples = []sample{
 	{"BeginMarked", machine.Begin{
 		ID: id(16), Name: "transfer", Timeout: 30 * time.Second, Survival: 301, Expiry: 1301,
 		Labels: []machine.Label{{Key: "app", Value: "bank"}}, Branches: []machine.Branch{{Participant: "orders"}}, Session: sessionID(6),
-		Mark: txn.Mark{Life: 1763740800123, Tick: 1000},
+		Mark: txn.Mark{Incarnation: 1763740800123, Tick: 1000},
 	}},
-	{"EnlistOnce", machine.Enlist{ID: id(17), Branch: machine.Branch{Participant: "orders", Payload: []byte("p"), Session: "my:13"}}},
+	{"EnlistOnce", machine.Enlist{ID: id(17), Branch: machine.Branch{Participant: "orders", Payload: []byte("p"), SessionRef: "my:13"}}},
 	{"RegisterParticipant", machine.RegisterParticipant{Participant: txn.Participant{
 		Name: "orders", Kind: "postgres", Settings: map[string]string{"dsn": "env:ORDERS", "a": "", "fence": "off"}, CoordinatorPrepares: true,
 	}, By: "ann", Reason: "moved"}},
 	{"UnregisterParticipant", machine.UnregisterParticipant{Name: "orders", By: "ann", Reason: "not used any more"}},
-	{"EndedByHand", machine.EndedByHand{ID: id(18), Branch: 300, Reason: "COMMIT was typed"}},
+	{"EndedByHand", machine.EndedByApplication{ID: id(18), Branch: 300, Reason: "COMMIT was typed"}},
 }
 
 // first are the samples that the first release knew.
@@ -93,7 +93,7 @@ var first = samples[:kindRemoveParticipant]
 var second = samples[:kindResolveUndecided]
 
 // third are those of the third one.
-var third = samples[:kindResume]
+var third = samples[:kindResumeRecovery]
 
 // fourth are those of the fourth one.
 var fourth = samples[:kindExpireSessions]
@@ -260,7 +260,7 @@ func genBranch() *rapid.Generator[machine.Branch] {
 		return machine.Branch{
 			Participant: rapid.String().Draw(t, "participant"),
 			Payload:     rapid.SliceOf(rapid.Byte()).Draw(t, "payload"),
-			Session:     rapid.String().Draw(t, "session"),
+			SessionRef:  rapid.String().Draw(t, "session"),
 		}
 	})
 }
@@ -296,7 +296,7 @@ func genToken() *rapid.Generator[machine.Token] {
 	return rapid.Custom(func(t *rapid.T) machine.Token {
 		x := machine.Token{
 			ID: rapid.String().Draw(t, "id"), Name: rapid.String().Draw(t, "name"), Role: txn.Role(rapid.Byte().Draw(t, "role")),
-			Rate: rapid.Uint32().Draw(t, "rate"), Made: rapid.Int64().Draw(t, "made"), Expires: rapid.Int64().Draw(t, "expires"), By: rapid.String().Draw(t, "by"),
+			Rate: rapid.Uint32().Draw(t, "rate"), Created: rapid.Int64().Draw(t, "made"), Expires: rapid.Int64().Draw(t, "expires"), By: rapid.String().Draw(t, "by"),
 		}
 		copy(x.Hash[:], rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "hash"))
 		return x
@@ -315,7 +315,7 @@ func genCommand() *rapid.Generator[machine.Command] {
 			}
 		case kindBegin, kindBeginInSession, kindBeginMarked:
 			return machine.Begin{
-				Mark:    txn.Mark{Life: rapid.Uint64Range(0, 2).Draw(t, "life"), Tick: rapid.Uint64Range(0, 5).Draw(t, "mark")},
+				Mark:    txn.Mark{Incarnation: rapid.Uint64Range(0, 2).Draw(t, "life"), Tick: rapid.Uint64Range(0, 5).Draw(t, "mark")},
 				Session: genSessionID().Draw(t, "session"),
 				ID:      id, Name: text, Timeout: genDuration().Draw(t, "timeout"), Survival: rapid.Uint64().Draw(t, "survival"),
 				Expiry: genTick().Draw(t, "expiry"), Labels: genLabels().Draw(t, "labels"),
@@ -324,16 +324,16 @@ func genCommand() *rapid.Generator[machine.Command] {
 		case kindEnlist, kindEnlistOnce:
 			return machine.Enlist{ID: id, Branch: genBranch().Draw(t, "branch"), Legacy: rapid.Bool().Draw(t, "legacy")}
 		case kindCommit:
-			return machine.Commit{ID: id, Votes: genVotes().Draw(t, "votes"), OwnPhaseTwo: rapid.Bool().Draw(t, "own")}
+			return machine.Commit{ID: id, Votes: genVotes().Draw(t, "votes"), ClientCompletes: rapid.Bool().Draw(t, "own")}
 		case kindVote:
-			return machine.Vote{ID: id, Votes: genVotes().Draw(t, "votes"), OwnPhaseTwo: rapid.Bool().Draw(t, "own"), Reason: text}
-		case kindEndedByHand:
-			return machine.EndedByHand{ID: id, Branch: genBranchID().Draw(t, "branch"), Reason: text}
+			return machine.Vote{ID: id, Votes: genVotes().Draw(t, "votes"), ClientCompletes: rapid.Bool().Draw(t, "own"), Reason: text}
+		case kindEndedByApplication:
+			return machine.EndedByApplication{ID: id, Branch: genBranchID().Draw(t, "branch"), Reason: text}
 		case kindDelegate:
 			return machine.Delegate{ID: id, Branch: genBranchID().Draw(t, "branch")}
 		case kindResolve, kindResolveUndecided:
 			return machine.Resolve{
-				ID: id, Branch: genBranchID().Draw(t, "branch"), Ending: txn.BranchState(code), By: rapid.String().Draw(t, "by"), Reason: text,
+				ID: id, Branch: genBranchID().Draw(t, "branch"), Outcome: txn.BranchState(code), By: rapid.String().Draw(t, "by"), Reason: text,
 				Undecided: rapid.Bool().Draw(t, "undecided"),
 			}
 		case kindRollback:
@@ -343,14 +343,14 @@ func genCommand() *rapid.Generator[machine.Command] {
 				ID: id, Timeout: genDuration().Draw(t, "timeout"), Survival: rapid.Uint64().Draw(t, "survival"),
 				Expiry: genTick().Draw(t, "expiry"),
 			}
-		case kindDone:
-			acks := rapid.SliceOf(rapid.Custom(func(t *rapid.T) txn.Ack {
-				return txn.Ack{Branch: genBranchID().Draw(t, "branch"), State: txn.BranchState(rapid.Byte().Draw(t, "state"))}
+		case kindReportCompletion:
+			acks := rapid.SliceOf(rapid.Custom(func(t *rapid.T) txn.CompletionReport {
+				return txn.CompletionReport{Branch: genBranchID().Draw(t, "branch"), State: txn.BranchState(rapid.Byte().Draw(t, "state"))}
 			})).Draw(t, "acks")
-			return machine.Done{ID: id, Acks: acks}
-		case kindHazard, kindProof:
-			return machine.Hazard{
-				ID: id, Branch: genBranchID().Draw(t, "branch"), Hazard: txn.Hazard(code), Detail: text, Legacy: rapid.Bool().Draw(t, "legacy"),
+			return machine.ReportCompletion{ID: id, Reports: acks}
+		case kindReportHeuristicLegacy, kindReportHeuristic:
+			return machine.ReportHeuristic{
+				ID: id, Branch: genBranchID().Draw(t, "branch"), Heuristic: txn.Heuristic(code), Detail: text, Legacy: rapid.Bool().Draw(t, "legacy"),
 			}
 		case kindForget, kindForgetBy:
 			return machine.Forget{ID: id, By: rapid.String().Draw(t, "by"), Reason: text}
@@ -378,7 +378,7 @@ func genCommand() *rapid.Generator[machine.Command] {
 		case kindExpireSessions:
 			return machine.ExpireSessions{IDs: rapid.SliceOf(rapid.Map(genID(), func(id txn.ID) txn.SessionID { return txn.SessionID(id) })).Draw(t, "ids")}
 		default:
-			return machine.Resume{By: rapid.String().Draw(t, "by"), Reason: text}
+			return machine.ResumeRecovery{By: rapid.String().Draw(t, "by"), Reason: text}
 		}
 	})
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-func reincarnated(t interface{ Fatal(...any) }, data []byte) []byte {
+func copiedAsNewIncarnation(t interface{ Fatal(...any) }, data []byte) []byte {
 	var next bytes.Buffer
-	if err := Reincarnate(&next, bytes.NewReader(data)); err != nil {
+	if err := CopyAsNewIncarnation(&next, bytes.NewReader(data)); err != nil {
 		t.Fatal(err)
 	}
 	return next.Bytes()
@@ -23,29 +23,29 @@ func reincarnated(t interface{ Fatal(...any) }, data []byte) []byte {
 
 // TestReincarnate: what every version holds lives on, but for its nodes.
 func TestReincarnate(t *testing.T) {
-	for name, state := range map[string]func() (machine.Header, []machine.Transaction){"snapshot": old, "snapshot-2": older, "snapshot-3": recent, "snapshot-4": lodging, "snapshot-5": small} {
+	for name, state := range map[string]func() (machine.Header, []machine.Transaction){"snapshot": old, "snapshot-2": older, "snapshot-3": recent, "snapshot-4": withSessions, "snapshot-5": small} {
 		t.Run(name, func(t *testing.T) {
 			h, txs := state()
 			h.Incarnation++
-			h.Held, h.Members, h.Removed = true, nil, nil
-			data := reincarnated(t, golden(t, name))
+			h.RecoveryPaused, h.Members, h.Removed = true, nil, nil
+			data := copiedAsNewIncarnation(t, golden(t, name))
 			m, err := readSnapshot(bytes.NewReader(data))
 			if err != nil {
 				t.Fatal(err)
 			}
 			holds(t, m, h, txs)
-			if !m.Held() || m.Incarnation() != h.Incarnation || len(m.Tokens()) != len(h.Tokens) || m.Removed("n_00") {
-				t.Errorf("held %v, incarnation %d, %d tokens", m.Held(), m.Incarnation(), len(m.Tokens()))
+			if !m.RecoveryPaused() || m.Incarnation() != h.Incarnation || len(m.Tokens()) != len(h.Tokens) || m.Removed("n_00") {
+				t.Errorf("held %v, incarnation %d, %d tokens", m.RecoveryPaused(), m.Incarnation(), len(m.Tokens()))
 			}
 			h.Incarnation++
-			if m, err = readSnapshot(bytes.NewReader(reincarnated(t, data))); err != nil {
+			if m, err = readSnapshot(bytes.NewReader(copiedAsNewIncarnation(t, data))); err != nil {
 				t.Fatal(err)
 			}
 			holds(t, m, h, txs)
 		})
 	}
 	m := many(t)
-	again, err := readSnapshot(bytes.NewReader(reincarnated(t, image(t, m))))
+	again, err := readSnapshot(bytes.NewReader(copiedAsNewIncarnation(t, image(t, m))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestReincarnateRefuses(t *testing.T) {
 	for i := range data {
 		for what, damaged := range map[string][]byte{"cut": data[:i], "flipped": append(append(bytes.Clone(data[:i]), data[i]^4), data[i+1:]...)} {
 			var next bytes.Buffer
-			if err := Reincarnate(&next, bytes.NewReader(damaged)); !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrUnknownVersion) {
+			if err := CopyAsNewIncarnation(&next, bytes.NewReader(damaged)); !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrUnknownVersion) {
 				t.Fatalf("%s at byte %d: %v", what, i, err)
 			}
 			if _, err := readSnapshot(&next); err == nil {
@@ -69,24 +69,24 @@ func TestReincarnateRefuses(t *testing.T) {
 		}
 	}
 	full := errors.New("disk full")
-	if err := Reincarnate(deafWriter{full}, bytes.NewReader(data)); !errors.Is(err, full) {
+	if err := CopyAsNewIncarnation(failingWriter{full}, bytes.NewReader(data)); !errors.Is(err, full) {
 		t.Error(err)
 	}
 	newer := append([]byte(magic), snapshotVersion+1)
-	if err := Reincarnate(io.Discard, bytes.NewReader(newer)); !errors.Is(err, ErrUnknownVersion) {
+	if err := CopyAsNewIncarnation(io.Discard, bytes.NewReader(newer)); !errors.Is(err, ErrUnknownVersion) {
 		t.Error(err)
 	}
 }
 
-type deafWriter struct{ err error }
+type failingWriter struct{ err error }
 
-func (w deafWriter) Write([]byte) (int, error) { return 0, w.err }
+func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
 
 func TestPeek(t *testing.T) {
 	want, _ := small()
 	want.Audit = nil
 	data := golden(t, "snapshot-5")
-	h, whole, err := Peek(iotest.OneByteReader(bytes.NewReader(data)))
+	h, whole, err := ReadHeader(iotest.OneByteReader(bytes.NewReader(data)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestPeek(t *testing.T) {
 	if again, err := io.ReadAll(whole); err != nil || !bytes.Equal(again, data) {
 		t.Errorf("the whole is another: %v", err)
 	}
-	if _, _, err := Peek(bytes.NewReader(data[:40])); !errors.Is(err, ErrCorrupt) {
+	if _, _, err := ReadHeader(bytes.NewReader(data[:40])); !errors.Is(err, ErrCorrupt) {
 		t.Error(err)
 	}
 }

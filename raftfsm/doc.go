@@ -10,7 +10,7 @@
 //  3. Nothing is guessed. Every bit of an entry and of a snapshot is under a checksum; what is wrong is named, with its
 //     place. What a newer release wrote is told apart from what is damaged.
 //  4. What can be proposed can be applied. The decoder's limits on an entry are the bytes that are there, and [MaxEntry],
-//     which [SealEntry] enforces before; a command that is against a rule is refused by the machine, as a result.
+//     which [FinishEntry] enforces before; a command that is against a rule is refused by the machine, as a result.
 //  5. Restore is all or nothing: it builds another machine, and changes to it when the last byte has been checked.
 //  6. Memory is bounded by what was read: a count or a length is held against the bytes that are left before anything is
 //     allocated for it.
@@ -66,7 +66,7 @@
 //	31 EndedByHand        id, branch uvarint, reason string
 //
 // The header comes first in the bytes and is known last: the node's batcher reserves it with [AppendHeader], collects the
-// commands of many callers behind it with [AppendCommand], and fills it in with [SealEntry] when it proposes. Nothing is
+// commands of many callers behind it with [AppendCommand], and fills it in with [FinishEntry] when it proposes. Nothing is
 // copied and nothing allocated.
 //
 // A kind is never renumbered, and its body never changes: what changes gets a new kind. A release that brings one must not
@@ -115,7 +115,7 @@
 // back and of the ones by timeout. Version 3 has no sessions, and neither of their numbers. Version 2 has no incarnation, held flag, resume, members, removed nodes and tokens
 // either. Version 1 has no audit trail either, not even the number of its records, and no decided wall clock, tick and index.
 //
-// A snapshot is also what a backup holds: [Reincarnate] makes of it the beginning of a restored cluster.
+// A snapshot is also what a backup holds: [CopyAsNewIncarnation] makes of it the beginning of a restored cluster.
 //
 // # Concurrency
 //

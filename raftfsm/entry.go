@@ -18,41 +18,41 @@ const (
 	// command alone is not over MaxEntry - HeaderSize.
 	MaxEntry = 4 << 20
 
-	atSum   = 1
-	atTick  = 5
-	atWall  = 13
-	atCount = 21
+	offsetSum   = 1
+	offsetTick  = 5
+	offsetWall  = 13
+	offsetCount = 21
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // AppendHeader appends the room for an entry's header to dst and returns the extended buffer. What follows are encoded
-// commands, then [SealEntry].
+// commands, then [FinishEntry].
 func AppendHeader(dst []byte) []byte {
 	var room [HeaderSize]byte
 	return append(dst, room[:]...)
 }
 
-// SealEntry turns buf into an entry, in place: a header made by [AppendHeader], and behind it as many encoded commands as
+// FinishEntry turns buf into an entry, in place: a header made by [AppendHeader], and behind it as many encoded commands as
 // count says, which may be none. From now on buf belongs to raft and to those that decode it, and must not be written.
 //
 // tick is the leader's tick, wall its wall clock in milliseconds since 1970.
 //
 // The error wraps [ErrTooLarge]; then buf is no entry.
-func SealEntry(buf []byte, tick survival.Tick, wall int64, count int) error {
+func FinishEntry(buf []byte, tick survival.Tick, wall int64, count int) error {
 	if len(buf) < HeaderSize || len(buf) > MaxEntry || count < 0 || count > (len(buf)-HeaderSize)/minCommand {
 		return fmt.Errorf("seal a log entry: %w: %d commands in %d bytes; at most %d bytes, header included", ErrTooLarge, count, len(buf), MaxEntry)
 	}
 	buf[0] = EntryVersion
-	binary.LittleEndian.PutUint64(buf[atTick:], uint64(tick))
-	binary.LittleEndian.PutUint64(buf[atWall:], uint64(wall))
-	binary.LittleEndian.PutUint32(buf[atCount:], uint32(count))
-	binary.LittleEndian.PutUint32(buf[atSum:], crc32.Checksum(buf[atTick:], castagnoli))
+	binary.LittleEndian.PutUint64(buf[offsetTick:], uint64(tick))
+	binary.LittleEndian.PutUint64(buf[offsetWall:], uint64(wall))
+	binary.LittleEndian.PutUint32(buf[offsetCount:], uint32(count))
+	binary.LittleEndian.PutUint32(buf[offsetSum:], crc32.Checksum(buf[offsetTick:], castagnoli))
 	return nil
 }
 
 // EncodeEntry encodes a whole entry. The batcher of the node does the same step by step, with [AppendHeader],
-// [AppendCommand] and [SealEntry].
+// [AppendCommand] and [FinishEntry].
 //
 // The error wraps [ErrTooLarge].
 func EncodeEntry(e machine.Entry) ([]byte, error) {
@@ -60,7 +60,7 @@ func EncodeEntry(e machine.Entry) ([]byte, error) {
 	for _, c := range e.Commands {
 		buf = AppendCommand(buf, c)
 	}
-	if err := SealEntry(buf, e.Tick, e.Wall, len(e.Commands)); err != nil {
+	if err := FinishEntry(buf, e.Tick, e.Wall, len(e.Commands)); err != nil {
 		return nil, err
 	}
 	return buf, nil
@@ -84,7 +84,7 @@ func DecodeEntry(data []byte) (machine.Entry, error) {
 	case len(data) < HeaderSize || len(data) > MaxEntry:
 		return machine.Entry{}, fmt.Errorf("%w: %d bytes; want %d to %d", ErrCorrupt, len(data), HeaderSize, MaxEntry)
 	}
-	if got, want := crc32.Checksum(data[atTick:], castagnoli), binary.LittleEndian.Uint32(data[atSum:]); got != want {
+	if got, want := crc32.Checksum(data[offsetTick:], castagnoli), binary.LittleEndian.Uint32(data[offsetSum:]); got != want {
 		return machine.Entry{}, fmt.Errorf("%w: its checksum is %08x; want %08x", ErrCorrupt, got, want)
 	}
 	return decodeBody(data)
@@ -93,14 +93,14 @@ func DecodeEntry(data []byte) (machine.Entry, error) {
 // decodeBody decodes an entry whose version and checksum are good.
 func decodeBody(data []byte) (machine.Entry, error) {
 	e := machine.Entry{
-		Tick: survival.Tick(binary.LittleEndian.Uint64(data[atTick:])),
-		Wall: int64(binary.LittleEndian.Uint64(data[atWall:])),
+		Tick: survival.Tick(binary.LittleEndian.Uint64(data[offsetTick:])),
+		Wall: int64(binary.LittleEndian.Uint64(data[offsetWall:])),
 	}
-	count := binary.LittleEndian.Uint32(data[atCount:])
+	count := binary.LittleEndian.Uint32(data[offsetCount:])
 	r := commandReader{reader: newReader(data)}
 	r.at = HeaderSize
-	if uint64(count)*minCommand > uint64(r.left()) {
-		r.fail("%d commands cannot fit the %d bytes that are left", count, r.left())
+	if uint64(count)*minCommand > uint64(r.remaining()) {
+		r.fail("%d commands cannot fit the %d bytes that are left", count, r.remaining())
 		return machine.Entry{}, r.err
 	}
 	if count > 0 {

@@ -22,10 +22,10 @@ import (
 func entryOf(count uint32, body []byte) []byte {
 	buf := append(AppendHeader(nil), body...)
 	buf[0] = EntryVersion
-	binary.LittleEndian.PutUint64(buf[atTick:], 7)
-	binary.LittleEndian.PutUint64(buf[atWall:], 8)
-	binary.LittleEndian.PutUint32(buf[atCount:], count)
-	binary.LittleEndian.PutUint32(buf[atSum:], crc32.Checksum(buf[atTick:], castagnoli))
+	binary.LittleEndian.PutUint64(buf[offsetTick:], 7)
+	binary.LittleEndian.PutUint64(buf[offsetWall:], 8)
+	binary.LittleEndian.PutUint32(buf[offsetCount:], count)
+	binary.LittleEndian.PutUint32(buf[offsetSum:], crc32.Checksum(buf[offsetTick:], castagnoli))
 	return buf
 }
 
@@ -77,7 +77,7 @@ func TestBatch(t *testing.T) {
 			fromCaller := AppendCommand(nil, c)
 			buf = append(buf, fromCaller...)
 		}
-		if err := SealEntry(buf, want.Tick, want.Wall, len(want.Commands)); err != nil {
+		if err := FinishEntry(buf, want.Tick, want.Wall, len(want.Commands)); err != nil {
 			t.Fatal(err)
 		}
 		got, err := DecodeEntry(buf)
@@ -103,14 +103,14 @@ func TestSealEntryRefuses(t *testing.T) {
 		{"less than no command", AppendHeader(nil), -1},
 	}
 	for _, tt := range tests {
-		if err := SealEntry(tt.buf, 1, 1, tt.count); !errors.Is(err, ErrTooLarge) {
+		if err := FinishEntry(tt.buf, 1, 1, tt.count); !errors.Is(err, ErrTooLarge) {
 			t.Errorf("%s: %v; want ErrTooLarge", tt.name, err)
 		}
 	}
 	if _, err := EncodeEntry(machine.Entry{Commands: []machine.Command{machine.RemoveParticipant{Name: string(make([]byte, MaxEntry))}}}); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("encode: %v; want ErrTooLarge", err)
 	}
-	if err := SealEntry(make([]byte, MaxEntry), 1, 1, 0); err != nil {
+	if err := FinishEntry(make([]byte, MaxEntry), 1, 1, 0); err != nil {
 		t.Errorf("at the limit: %v", err)
 	}
 }
@@ -157,7 +157,7 @@ func TestDecodeEntryRefuses(t *testing.T) {
 		{"labels beyond the bytes", entryOf(1, cat([]byte{kindBegin}, one[:], []byte{0, 2, 1, 1}, many)), ErrCorrupt},
 		{"votes beyond the bytes", entryOf(1, cat([]byte{kindCommit}, one[:], many)), ErrCorrupt},
 		{"flag 2", entryOf(1, cat([]byte{kindCommit}, one[:], []byte{0, 2})), ErrCorrupt},
-		{"branch of 33 bits", entryOf(1, cat([]byte{kindHazard}, one[:], binary.AppendUvarint(nil, 1<<32), []byte{1, 0})), ErrCorrupt},
+		{"branch of 33 bits", entryOf(1, cat([]byte{kindReportHeuristicLegacy}, one[:], binary.AppendUvarint(nil, 1<<32), []byte{1, 0})), ErrCorrupt},
 		{"number of 65 bits", entryOf(1, cat([]byte{kindForget}, one[:], []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2})), ErrCorrupt},
 		{"settings not in order", entryOf(1, []byte{kindAddParticipant, 0, 0, 2, 1, 'b', 0, 1, 'a', 0, 0}), ErrCorrupt},
 		{"setting twice", entryOf(1, []byte{kindAddParticipant, 0, 0, 2, 1, 'a', 0, 1, 'a', 0, 0}), ErrCorrupt},
@@ -196,7 +196,7 @@ func TestDecodedPartsAreApart(t *testing.T) {
 		machine.Commit{ID: id(1), Votes: make([]txn.BranchVote, 3)},
 		machine.Commit{ID: id(2), Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VoteNo}}},
 		machine.Commit{ID: id(3), Votes: []txn.BranchVote{{Branch: 2, Vote: txn.VoteNo}}},
-		machine.Enlist{ID: id(4), Branch: machine.Branch{Participant: "a", Payload: []byte("b"), Session: "c"}},
+		machine.Enlist{ID: id(4), Branch: machine.Branch{Participant: "a", Payload: []byte("b"), SessionRef: "c"}},
 	}}
 	data := mustEncode(t, want)
 	e, err := DecodeEntry(data)
@@ -273,7 +273,7 @@ func FuzzDecodeEntry(f *testing.F) {
 		m := machine.New()
 		m.Apply(setup())
 		m.Apply(e)
-		if err := m.Check(); err != nil {
+		if err := m.CheckInvariants(); err != nil {
 			t.Fatalf("applied: %v", err)
 		}
 	})
@@ -299,10 +299,10 @@ func pair(n uint64) (begin, commit, done machine.Command) {
 	binary.BigEndian.PutUint64(id[8:], n+1)
 	return machine.Begin{
 			ID: id, Name: "transfer", Timeout: 30 * time.Second, Survival: 301, Expiry: 1301 + survival.Tick(n),
-			Branches: []machine.Branch{{Participant: "orders", Session: "4711/1763740800"}, {Participant: "stock", Session: "815/1763740800"}},
+			Branches: []machine.Branch{{Participant: "orders", SessionRef: "4711/1763740800"}, {Participant: "stock", SessionRef: "815/1763740800"}},
 		},
-		machine.Commit{ID: id, OwnPhaseTwo: true, Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VotePrepared}, {Branch: 2, Vote: txn.VotePrepared}}},
-		machine.Done{ID: id, Acks: []txn.Ack{{Branch: 1, State: txn.BranchCommitted}, {Branch: 2, State: txn.BranchCommitted}}}
+		machine.Commit{ID: id, ClientCompletes: true, Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VotePrepared}, {Branch: 2, Vote: txn.VotePrepared}}},
+		machine.ReportCompletion{ID: id, Reports: []txn.CompletionReport{{Branch: 1, State: txn.BranchCommitted}, {Branch: 2, State: txn.BranchCommitted}}}
 }
 
 func batch(t testing.TB, commands int) machine.Entry {
@@ -324,7 +324,7 @@ func BenchmarkEncodeEntry(b *testing.B) {
 		for _, c := range e.Commands {
 			buf = AppendCommand(buf, c)
 		}
-		if err := SealEntry(buf, e.Tick, e.Wall, len(e.Commands)); err != nil {
+		if err := FinishEntry(buf, e.Tick, e.Wall, len(e.Commands)); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -92,8 +92,8 @@ func (f *FSM) Apply(l *raft.Log) any {
 	if err := f.failed(); err != nil {
 		return err
 	}
-	if outOfTerm(l) {
-		return fmt.Errorf("log entry %d: %w", l.Index, ErrOtherTerm)
+	if termMismatch(l) {
+		return fmt.Errorf("log entry %d: %w", l.Index, ErrTermMismatch)
 	}
 	e, err := DecodeEntry(l.Data)
 	if err != nil {

@@ -111,7 +111,7 @@ func TestApply(t *testing.T) {
 			t.Errorf("the decision is said to be that of entry %d, tick %d; want 8, 9", x.DecidedIndex, x.DecidedTick)
 		}
 	})
-	if w := third.Effects.Work; len(w) != 1 || w[0] != id(1) {
+	if w := third.Effects.Pending; len(w) != 1 || w[0] != id(1) {
 		t.Errorf("work of the tick that ends the transaction: %v", w)
 	}
 	want := []call{{3, &first.Effects, 1}, {7, &second.Effects, 8}, {8, &third.Effects, 9}, {9, &behind.Effects, 9}}
@@ -322,7 +322,7 @@ func TestReplay(t *testing.T) {
 		}
 		f, second := New(Config{}), New(Config{})
 		if rapid.Bool().Draw(t, "held") {
-			next := reincarnated(t, snapshotOf(t, f))
+			next := copiedAsNewIncarnation(t, snapshotOf(t, f))
 			for _, f := range []*FSM{f, second} {
 				if err := f.Restore(io.NopCloser(bytes.NewReader(next))); err != nil {
 					t.Fatal(err)
@@ -353,7 +353,7 @@ func TestReplay(t *testing.T) {
 				t.Fatalf("cut before entry %d: another state", cut+1)
 			}
 			var err error
-			if g.View(func(m *machine.Machine) { err = m.Check() }); err != nil {
+			if g.View(func(m *machine.Machine) { err = m.CheckInvariants() }); err != nil {
 				t.Fatalf("cut before entry %d: %v", cut+1, err)
 			}
 		}
@@ -368,7 +368,7 @@ func snapshotOf(t *rapid.T, f *FSM) []byte {
 	defer s.Release()
 	var b bytes.Buffer
 	inner := s.(*snapshot)
-	if err := writeSnapshot(&b, inner.Header(), faultless(inner.Sessions()), faultless(inner.Transactions())); err != nil {
+	if err := writeSnapshot(&b, inner.Header(), withoutErrors(inner.Sessions()), withoutErrors(inner.Transactions())); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -394,7 +394,7 @@ func genHistory() *rapid.Generator[[]machine.Entry] {
 
 func drawVotes(t *rapid.T, n int) (votes []txn.BranchVote) {
 	for i := range n {
-		vote := rapid.SampledFrom([]txn.Vote{1, 1, 1, 1, 1, 1, txn.VoteReadOnly, txn.VoteNo, txn.VoteEndedByHand, 0}).Draw(t, "vote")
+		vote := rapid.SampledFrom([]txn.Vote{1, 1, 1, 1, 1, 1, txn.VoteReadOnly, txn.VoteNo, txn.VoteEndedByApplication, 0}).Draw(t, "vote")
 		votes = append(votes, txn.BranchVote{Branch: txn.BranchID(i + 1), Vote: vote})
 	}
 	return votes
@@ -409,7 +409,7 @@ func genStep(now survival.Tick) *rapid.Generator[machine.Command] {
 		session := sessionID(rapid.ByteRange(1, 2).Draw(t, "session id"))
 		switch rapid.IntRange(0, 21).Draw(t, "kind") {
 		case 21:
-			return machine.EndedByHand{ID: id, Branch: txn.BranchID(n), Reason: "COMMIT was typed"}
+			return machine.EndedByApplication{ID: id, Branch: txn.BranchID(n), Reason: "COMMIT was typed"}
 		case 18:
 			return machine.OpenSession{ID: session, Name: "app", TTL: time.Second}
 		case 19:
@@ -422,39 +422,39 @@ func genStep(now survival.Tick) *rapid.Generator[machine.Command] {
 				b.Session = session
 			}
 			for _, p := range []string{"orders", "web", "stock"}[:n] {
-				b.Branches = append(b.Branches, machine.Branch{Participant: p, Payload: []byte("payload of " + p + ", which takes some cells"), Session: "s"})
+				b.Branches = append(b.Branches, machine.Branch{Participant: p, Payload: []byte("payload of " + p + ", which takes some cells"), SessionRef: "s"})
 			}
 			return b
 		case 3:
-			return machine.Enlist{ID: id, Branch: machine.Branch{Participant: names.Draw(t, "name"), Session: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "session")}}
+			return machine.Enlist{ID: id, Branch: machine.Branch{Participant: names.Draw(t, "name"), SessionRef: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "session")}}
 		case 4, 5:
-			return machine.Commit{ID: id, Votes: drawVotes(t, n), OwnPhaseTwo: rapid.Bool().Draw(t, "own")}
+			return machine.Commit{ID: id, Votes: drawVotes(t, n), ClientCompletes: rapid.Bool().Draw(t, "own")}
 		case 6:
 			return machine.Rollback{ID: id, Cause: txn.Cause(rapid.ByteRange(0, 6).Draw(t, "cause")), Reason: "because"}
 		case 7:
 			return machine.Extend{ID: id, Timeout: time.Minute, Survival: 5, Expiry: expiry + 2}
 		case 8:
-			d := machine.Done{ID: id}
+			d := machine.ReportCompletion{ID: id}
 			state := rapid.SampledFrom([]txn.BranchState{txn.BranchCommitted, txn.BranchRolledBack}).Draw(t, "state")
 			for i := range n {
-				d.Acks = append(d.Acks, txn.Ack{Branch: txn.BranchID(i + 1), State: state})
+				d.Reports = append(d.Reports, txn.CompletionReport{Branch: txn.BranchID(i + 1), State: state})
 			}
 			return d
 		case 9:
 			if n == 0 {
 				return machine.Forget{ID: id, By: rapid.SampledFrom([]string{"", "ann"}).Draw(t, "by"), Reason: "seen to"}
 			}
-			return machine.Hazard{
-				ID: id, Branch: txn.BranchID(n), Hazard: txn.Hazard(rapid.ByteRange(1, 4).Draw(t, "hazard")), Detail: "detail",
+			return machine.ReportHeuristic{
+				ID: id, Branch: txn.BranchID(n), Heuristic: txn.Heuristic(rapid.ByteRange(1, 4).Draw(t, "hazard")), Detail: "detail",
 				Legacy: rapid.Bool().Draw(t, "legacy"),
 			}
 		case 10, 11:
 			return machine.Resolve{
 				ID: id, Branch: txn.BranchID(n), By: "ann", Reason: rapid.SampledFrom([]string{"looked", "asked", ""}).Draw(t, "reason"),
-				Ending: rapid.SampledFrom([]txn.BranchState{txn.BranchCommitted, txn.BranchRolledBack}).Draw(t, "end"),
+				Outcome: rapid.SampledFrom([]txn.BranchState{txn.BranchCommitted, txn.BranchRolledBack}).Draw(t, "end"),
 			}
 		case 12:
-			return machine.Vote{ID: id, Votes: drawVotes(t, n), OwnPhaseTwo: rapid.Bool().Draw(t, "own"), Reason: "no room"}
+			return machine.Vote{ID: id, Votes: drawVotes(t, n), ClientCompletes: rapid.Bool().Draw(t, "own"), Reason: "no room"}
 		case 13:
 			return machine.Delegate{ID: id, Branch: 1}
 		case 14:
@@ -470,7 +470,7 @@ func genStep(now survival.Tick) *rapid.Generator[machine.Command] {
 			}
 			return machine.AddToken{ID: token.Draw(t, "token"), Name: token.Draw(t, "name"), Role: txn.RoleClient, Hash: [32]byte{byte(n)}}
 		case 16:
-			return machine.Resume{By: "ann", Reason: rapid.SampledFrom([]string{"compared", ""}).Draw(t, "reason")}
+			return machine.ResumeRecovery{By: "ann", Reason: rapid.SampledFrom([]string{"compared", ""}).Draw(t, "reason")}
 		default:
 			p := txn.Participant{Name: names.Draw(t, "name"), Kind: "postgres", Settings: map[string]string{"n": string(rune('0' + n))}}
 			if n == 0 {
@@ -491,9 +491,9 @@ func TestEntryOfAnotherTerm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := Stamped(data, 3)
+	l := WithTerm(data, 3)
 	l.Index, l.Term = 1, 5
-	if err, ok := f.Apply(&l).(error); !ok || !errors.Is(err, ErrOtherTerm) || !errors.Is(err, txn.ErrUnavailable) {
+	if err, ok := f.Apply(&l).(error); !ok || !errors.Is(err, ErrTermMismatch) || !errors.Is(err, txn.ErrUnavailable) {
 		t.Errorf("stamped in term 3, written in term 5: %v", err)
 	}
 	f.View(func(m *machine.Machine) { after = m.Hash() })

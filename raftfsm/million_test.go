@@ -176,7 +176,7 @@ func BenchmarkWriteSnapshot(b *testing.B) {
 			b.Fatal(err)
 		}
 		inner := s.(*snapshot)
-		if err := writeSnapshot(io.Discard, inner.Header(), faultless(inner.Sessions()), faultless(inner.Transactions())); err != nil {
+		if err := writeSnapshot(io.Discard, inner.Header(), withoutErrors(inner.Sessions()), withoutErrors(inner.Transactions())); err != nil {
 			b.Fatal(err)
 		}
 		s.Release()

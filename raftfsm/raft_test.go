@@ -152,8 +152,8 @@ func TestRestart(t *testing.T) {
 	}
 	p.propose(t, begins(61, 99))
 	last := p.propose(t, machine.Entry{Tick: 1002})
-	if len(last.Effects.Work) != 59 {
-		t.Errorf("the tick ended %d transactions; want 59", len(last.Effects.Work))
+	if len(last.Effects.Pending) != 59 {
+		t.Errorf("the tick ended %d transactions; want 59", len(last.Effects.Pending))
 	}
 	before := fingerprint(p.FSM)
 	stop()
@@ -190,7 +190,7 @@ func TestFollowerInstallsSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := a.propose(t, machine.Entry{Tick: 1003, Commands: []machine.Command{
-		machine.Done{ID: id(3), Acks: []txn.Ack{{Branch: 1, State: txn.BranchRolledBack}}},
+		machine.ReportCompletion{ID: id(3), Reports: []txn.CompletionReport{{Branch: 1, State: txn.BranchRolledBack}}},
 	}})
 	b.await(t, "level with the leader", func() bool { return b.applied >= last.Index })
 	if b.restores != 1 || fingerprint(b.FSM) != fingerprint(a.FSM) {

@@ -19,7 +19,7 @@ type reader struct {
 
 func newReader(data []byte) reader { return reader{data: data, text: string(data)} }
 
-func (r *reader) left() int { return len(r.data) - r.at }
+func (r *reader) remaining() int { return len(r.data) - r.at }
 
 func (r *reader) fail(format string, args ...any) {
 	if r.err == nil {
@@ -29,7 +29,7 @@ func (r *reader) fail(format string, args ...any) {
 }
 
 func (r *reader) byte() byte {
-	if r.left() == 0 {
+	if r.remaining() == 0 {
 		r.fail("cut short")
 		return 0
 	}
@@ -78,7 +78,7 @@ func (r *reader) uint32() uint32 {
 }
 
 func (r *reader) fixed64() uint64 {
-	if r.left() < 8 {
+	if r.remaining() < 8 {
 		r.fail("cut short")
 		return 0
 	}
@@ -90,8 +90,8 @@ func (r *reader) fixed64() uint64 {
 // least size, before anything is allocated for them.
 func (r *reader) count(size int) int {
 	n := r.uvarint()
-	if n > uint64(r.left()/size) {
-		r.fail("%d elements cannot fit the %d bytes that are left", n, r.left())
+	if n > uint64(r.remaining()/size) {
+		r.fail("%d elements cannot fit the %d bytes that are left", n, r.remaining())
 		return 0
 	}
 	return int(n)
@@ -114,7 +114,7 @@ func (r *reader) bytes() []byte {
 }
 
 func (r *reader) id() (id [16]byte) {
-	if r.left() < len(id) {
+	if r.remaining() < len(id) {
 		r.fail("cut short")
 		return id
 	}
@@ -124,7 +124,7 @@ func (r *reader) id() (id [16]byte) {
 }
 
 func (r *reader) hash() (sum [32]byte) {
-	if r.left() < len(sum) {
+	if r.remaining() < len(sum) {
 		r.fail("cut short")
 		return sum
 	}
@@ -135,8 +135,8 @@ func (r *reader) hash() (sum [32]byte) {
 
 // end is the last read: what is left now should not be there.
 func (r *reader) end() error {
-	if r.left() > 0 {
-		r.fail("%d bytes too many", r.left())
+	if r.remaining() > 0 {
+		r.fail("%d bytes too many", r.remaining())
 	}
 	return r.err
 }

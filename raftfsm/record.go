@@ -31,8 +31,8 @@ func appendSnapshotHeader(dst []byte, h *machine.Header) []byte {
 		dst = appendParticipant(dst, &h.Participants[i].Participant)
 		dst = appendFlag(dst, h.Participants[i].Removed)
 	}
-	dst = appendFlag(binary.AppendUvarint(dst, h.Incarnation), h.Held)
-	dst = binary.AppendVarint(dst, h.Resumed)
+	dst = appendFlag(binary.AppendUvarint(dst, h.Incarnation), h.RecoveryPaused)
+	dst = binary.AppendVarint(dst, h.ResumedAt)
 	dst = binary.AppendUvarint(dst, uint64(len(h.Members)))
 	for i := range h.Members {
 		dst = appendMember(dst, &h.Members[i])
@@ -53,7 +53,7 @@ func appendSnapshotHeader(dst []byte, h *machine.Header) []byte {
 func appendToken(dst []byte, t *machine.Token) []byte {
 	dst = append(appendString(appendString(dst, t.ID), t.Name), byte(t.Role))
 	dst = binary.AppendUvarint(append(dst, t.Hash[:]...), uint64(t.Rate))
-	return appendString(binary.AppendVarint(binary.AppendVarint(dst, t.Made), t.Expires), t.By)
+	return appendString(binary.AppendVarint(binary.AppendVarint(dst, t.Created), t.Expires), t.By)
 }
 
 // snapshotHeader reads a header, and how many audit records follow in blocks of their own.
@@ -100,7 +100,7 @@ func (r *reader) rolledBack(version byte) (n machine.ByCause) {
 
 // cluster reads what version 3 added to the header.
 func (r *reader) cluster(h *machine.Header) {
-	h.Incarnation, h.Held, h.Resumed = r.uvarint(), r.flag(), r.number()
+	h.Incarnation, h.RecoveryPaused, h.ResumedAt = r.uvarint(), r.flag(), r.number()
 	for range r.atMost(machine.MaxMembers, minMember) {
 		h.Members = append(h.Members, r.member())
 	}
@@ -109,7 +109,7 @@ func (r *reader) cluster(h *machine.Header) {
 	}
 	for range r.atMost(txn.MaxTokens, minToken) {
 		h.Tokens = append(h.Tokens, machine.Token{
-			ID: r.name(), Name: r.name(), Role: txn.Role(r.byte()), Hash: r.hash(), Rate: r.uint32(), Made: r.number(), Expires: r.number(), By: r.name(),
+			ID: r.name(), Name: r.name(), Role: txn.Role(r.byte()), Hash: r.hash(), Rate: r.uint32(), Created: r.number(), Expires: r.number(), By: r.name(),
 		})
 	}
 }
@@ -124,7 +124,7 @@ func appendAudit(dst []byte, a *machine.AuditRecord) []byte {
 	dst = binary.AppendUvarint(dst, uint64(a.Tick))
 	dst = binary.AppendUvarint(dst, a.Index)
 	dst = append(append(dst, byte(a.Action)), a.ID[:]...)
-	dst = append(binary.AppendUvarint(dst, uint64(a.Branch)), byte(a.Ending))
+	dst = append(binary.AppendUvarint(dst, uint64(a.Branch)), byte(a.Outcome))
 	dst = appendString(dst, a.Subject)
 	return appendString(appendString(dst, a.By), a.Reason)
 }
@@ -135,10 +135,10 @@ func (r *reader) audit() machine.AuditRecord {
 		Wall:    r.number(),
 		Tick:    survival.Tick(r.uvarint()),
 		Index:   r.uvarint(),
-		Action:  machine.Action(r.byte()),
+		Action:  machine.AuditAction(r.byte()),
 		ID:      r.id(),
 		Branch:  txn.BranchID(r.uint32()),
-		Ending:  txn.BranchState(r.byte()),
+		Outcome: txn.BranchState(r.byte()),
 		Subject: r.name(),
 		By:      r.name(),
 		Reason:  r.name(),
@@ -148,33 +148,33 @@ func (r *reader) audit() machine.AuditRecord {
 func appendSession(dst []byte, s *machine.Session) []byte {
 	dst = appendString(append(dst, s.ID[:]...), s.Name)
 	dst = binary.AppendVarint(appendDuration(append(dst, byte(s.State)), s.TTL), s.Opened)
-	return binary.AppendUvarint(binary.AppendUvarint(dst, s.Seq), uint64(s.At))
+	return binary.AppendUvarint(binary.AppendUvarint(dst, s.Seq), uint64(s.EndedTick))
 }
 
 func (r *reader) session() machine.Session {
 	return machine.Session{
 		ID: r.id(), Name: r.string(), State: txn.SessionState(r.byte()), TTL: r.duration(), Opened: r.number(),
-		Seq: r.uvarint(), At: survival.Tick(r.uvarint()),
+		Seq: r.uvarint(), EndedTick: survival.Tick(r.uvarint()),
 	}
 }
 
 func appendTransaction(dst []byte, t *machine.Transaction) []byte {
 	dst = append(dst, t.ID[:]...)
 	dst = appendString(dst, t.Name)
-	dst = append(dst, byte(t.State), byte(t.Cause), byte(t.Hazard))
+	dst = append(dst, byte(t.State), byte(t.Cause), byte(t.Heuristic))
 	dst = appendString(dst, t.Reason)
 	dst = appendDuration(dst, t.Timeout)
 	dst = binary.AppendUvarint(dst, t.Survival)
 	dst = binary.AppendUvarint(dst, uint64(t.Expiry))
 	dst = binary.AppendVarint(dst, t.Began)
-	dst = binary.LittleEndian.AppendUint64(dst, t.Sum)
+	dst = binary.LittleEndian.AppendUint64(dst, t.Fingerprint)
 	dst = binary.AppendUvarint(dst, t.Seq)
 	dst = binary.AppendUvarint(dst, uint64(t.Ended))
 	dst = binary.AppendVarint(dst, t.Decided)
 	dst = binary.AppendUvarint(dst, uint64(t.DecidedTick))
 	dst = binary.AppendUvarint(dst, t.DecidedIndex)
-	facts := factsOf(t)
-	dst = append(dst, facts)
+	flags := flagsOf(t)
+	dst = append(dst, flags)
 	if !t.Session.IsZero() {
 		dst = append(dst, t.Session[:]...)
 	}
@@ -184,14 +184,14 @@ func appendTransaction(dst []byte, t *machine.Transaction) []byte {
 		b := &t.Branches[i]
 		dst = appendString(dst, b.Participant)
 		dst = appendString(dst, b.Payload)
-		dst = appendString(dst, b.Session)
-		if facts&factReplaced != 0 {
+		dst = appendString(dst, b.SessionRef)
+		if flags&flagReplaced != 0 {
 			dst = binary.AppendUvarint(dst, uint64(len(b.Replaced)))
 			for _, s := range b.Replaced {
 				dst = appendString(dst, s)
 			}
 		}
-		dst = append(dst, byte(b.Vote), byte(b.State), byte(b.Hazard))
+		dst = append(dst, byte(b.Vote), byte(b.State), byte(b.Heuristic))
 		dst = appendString(dst, b.Detail)
 	}
 	return dst
@@ -199,45 +199,45 @@ func appendTransaction(dst []byte, t *machine.Transaction) []byte {
 
 // The yes-or-no facts about a transaction. Version 1 knew the first alone, version 3 the first two.
 const (
-	factOwnPhaseTwo byte = 1 << iota
-	factMoved
-	factInSession
-	factReplaced // each branch has a list of sessions behind its own
+	flagClientCompletes byte = 1 << iota
+	flagReenlisted
+	flagInSession
+	flagReplaced // each branch has a list of sessions behind its own
 )
 
-func factsOf(t *machine.Transaction) (facts byte) {
-	if t.OwnPhaseTwo {
-		facts |= factOwnPhaseTwo
+func flagsOf(t *machine.Transaction) (flags byte) {
+	if t.ClientCompletes {
+		flags |= flagClientCompletes
 	}
-	if t.Moved {
-		facts |= factMoved
+	if t.Reenlisted {
+		flags |= flagReenlisted
 	}
 	if !t.Session.IsZero() {
-		facts |= factInSession
+		flags |= flagInSession
 	}
 	if slices.ContainsFunc(t.Branches, func(b machine.TransactionBranch) bool { return len(b.Replaced) > 0 }) {
-		facts |= factReplaced
+		flags |= flagReplaced
 	}
-	return facts
+	return flags
 }
 
-func (r *reader) facts(t *machine.Transaction, version byte) (facts byte) {
-	known := factOwnPhaseTwo
+func (r *reader) transactionFlags(t *machine.Transaction, version byte) (flags byte) {
+	known := flagClientCompletes
 	if version >= 2 {
-		known |= factMoved
+		known |= flagReenlisted
 	}
 	if version >= 4 {
-		known |= factInSession
+		known |= flagInSession
 	}
 	if version >= 5 {
-		known |= factReplaced
+		known |= flagReplaced
 	}
 	b := r.byte()
 	if b&^known != 0 {
 		r.fail("facts %#x about a transaction; known are %#x", b, known)
 	}
-	t.OwnPhaseTwo, t.Moved = b&factOwnPhaseTwo != 0, b&factMoved != 0
-	if b&factInSession == 0 {
+	t.ClientCompletes, t.Reenlisted = b&flagClientCompletes != 0, b&flagReenlisted != 0
+	if b&flagInSession == 0 {
 		return b
 	}
 	if t.Session = r.id(); t.Session.IsZero() {
@@ -247,8 +247,8 @@ func (r *reader) facts(t *machine.Transaction, version byte) (facts byte) {
 }
 
 // replaced reads the sessions of a branch that gave way to its own.
-func (r *reader) replaced(facts byte) (all []string) {
-	if facts&factReplaced == 0 {
+func (r *reader) replaced(flags byte) (all []string) {
+	if flags&flagReplaced == 0 {
 		return nil
 	}
 	for range r.count(1) {
@@ -271,24 +271,24 @@ func (r *reader) atMost(limit, size int) int {
 func (r *reader) transaction(t *machine.Transaction, version byte) {
 	labels, branches := t.Labels[:0], t.Branches[:0]
 	*t = machine.Transaction{
-		ID:       r.id(),
-		Name:     r.string(),
-		State:    txn.State(r.byte()),
-		Cause:    txn.Cause(r.byte()),
-		Hazard:   txn.Hazard(r.byte()),
-		Reason:   r.string(),
-		Timeout:  r.duration(),
-		Survival: r.uvarint(),
-		Expiry:   survival.Tick(r.uvarint()),
-		Began:    r.number(),
-		Sum:      r.fixed64(),
-		Seq:      r.uvarint(),
-		Ended:    survival.Tick(r.uvarint()),
+		ID:          r.id(),
+		Name:        r.string(),
+		State:       txn.State(r.byte()),
+		Cause:       txn.Cause(r.byte()),
+		Heuristic:   txn.Heuristic(r.byte()),
+		Reason:      r.string(),
+		Timeout:     r.duration(),
+		Survival:    r.uvarint(),
+		Expiry:      survival.Tick(r.uvarint()),
+		Began:       r.number(),
+		Fingerprint: r.fixed64(),
+		Seq:         r.uvarint(),
+		Ended:       survival.Tick(r.uvarint()),
 	}
 	if version >= 2 {
 		t.Decided, t.DecidedTick, t.DecidedIndex = r.number(), survival.Tick(r.uvarint()), r.uvarint()
 	}
-	facts := r.facts(t, version)
+	flags := r.transactionFlags(t, version)
 	for range r.atMost(txn.MaxLabels, minLabel) {
 		labels = append(labels, machine.Label{Key: r.string(), Value: r.string()})
 	}
@@ -296,11 +296,11 @@ func (r *reader) transaction(t *machine.Transaction, version byte) {
 		branches = append(branches, machine.TransactionBranch{
 			Participant: r.string(),
 			Payload:     r.bytes(),
-			Session:     r.string(),
-			Replaced:    r.replaced(facts),
+			SessionRef:  r.string(),
+			Replaced:    r.replaced(flags),
 			Vote:        txn.Vote(r.byte()),
 			State:       txn.BranchState(r.byte()),
-			Hazard:      txn.Hazard(r.byte()),
+			Heuristic:   txn.Heuristic(r.byte()),
 			Detail:      r.string(),
 		})
 	}

@@ -25,7 +25,7 @@ type snapshot struct{ *machine.Snapshot }
 
 // Persist writes the snapshot while the machine goes on. It keeps one block in memory.
 func (s *snapshot) Persist(sink raft.SnapshotSink) error {
-	err := writeSnapshot(sink, s.Header(), faultless(s.Sessions()), faultless(s.Transactions()))
+	err := writeSnapshot(sink, s.Header(), withoutErrors(s.Sessions()), withoutErrors(s.Transactions()))
 	if err != nil {
 		_ = sink.Cancel() // the first error is the one to tell
 		return fmt.Errorf("snapshot: %w", err)
@@ -36,8 +36,8 @@ func (s *snapshot) Persist(sink raft.SnapshotSink) error {
 	return nil
 }
 
-// faultless are values that come from memory.
-func faultless[T any](all iter.Seq[T]) iter.Seq2[T, error] {
+// withoutErrors are values that come from memory.
+func withoutErrors[T any](all iter.Seq[T]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		all(func(v T) bool { return yield(v, nil) })
 	}
@@ -168,7 +168,7 @@ func readAudit(b *blockReader, count int) (records []machine.AuditRecord, err er
 			return nil, b.corrupt("kind %d stands where %d more audit records should", kind, count-len(records))
 		}
 		r := newReader(body)
-		for r.left() > 0 && len(records) < count {
+		for r.remaining() > 0 && len(records) < count {
 			records = append(records, r.audit())
 		}
 		if err := r.end(); err != nil {
@@ -192,7 +192,7 @@ func readSessions(b *blockReader, count int) iter.Seq2[*machine.Session, error] 
 				return
 			}
 			r := newReader(body)
-			for r.left() > 0 && read < count {
+			for r.remaining() > 0 && read < count {
 				s := r.session()
 				read++
 				if r.err == nil && !yield(&s, nil) {
@@ -221,7 +221,7 @@ func readTransactions(b *blockReader, version byte) iter.Seq2[*machine.Transacti
 			r := newReader(body)
 			switch kind {
 			case blockTransactions:
-				for r.left() > 0 {
+				for r.remaining() > 0 {
 					r.transaction(&t, version)
 					if r.err != nil {
 						yield(nil, fmt.Errorf("block %d: %w", b.number, r.err))
@@ -241,7 +241,7 @@ func readTransactions(b *blockReader, version byte) iter.Seq2[*machine.Transacti
 				yield(nil, b.corrupt("kind %d stands where transactions should", kind))
 				return
 			default:
-				r.unknown("a block", kind, newestBlock)
+				r.failUnknown("a block", kind, newestBlock)
 				yield(nil, fmt.Errorf("block %d: %w", b.number, r.err))
 				return
 			}

@@ -27,7 +27,7 @@ func TestSnapshotRefuses(t *testing.T) {
 	header := appendSnapshotHeader(nil, &h)
 	host := h
 	host.Sessions = 1
-	hosting, lodger := appendSnapshotHeader(nil, &host), appendSession(nil, lodgers()[0])
+	hosting, lodger := appendSnapshotHeader(nil, &host), appendSession(nil, sampleSessions()[0])
 	endless := binary.AppendUvarint(bytes.Clone(header[:len(header)-1]), machine.MaxAudit+1)
 	one := appendTransaction(nil, &txs[0])
 	both := []byte{blockHeader, blockTransactions}
@@ -130,7 +130,7 @@ func FuzzReadSnapshot(f *testing.F) {
 func FuzzReadBlocks(f *testing.F) {
 	h, txs := small()
 	var lodging []byte
-	for _, s := range lodgers() {
+	for _, s := range sampleSessions() {
 		lodging = appendSession(lodging, s)
 	}
 	var body []byte

@@ -24,33 +24,33 @@ import (
 
 // small is the state in testdata/snapshot-5.golden; its sessions are lodgers.
 func small() (machine.Header, []machine.Transaction) {
-	h, txs := lodging()
+	h, txs := withSessions()
 	h.RolledBack = machine.ByCause{2, 3, 1, 300, 4, 5}
 	return h, txs
 }
 
-// lodging is the state in testdata/snapshot-4.golden, which is of version 4; its sessions are lodgers.
-func lodging() (machine.Header, []machine.Transaction) {
+// withSessions is the state in testdata/snapshot-4.golden, which is of version 4; its sessions are lodgers.
+func withSessions() (machine.Header, []machine.Transaction) {
 	h, txs := recent()
-	h.SessionsExpired, h.Sessions = 300, len(lodgers())
+	h.SessionsExpired, h.Sessions = 300, len(sampleSessions())
 	txs[0].Session, txs[1].Session = sessionID(1), sessionID(9)
 	return h, txs
 }
 
 func sessionID(n byte) txn.SessionID { return txn.SessionID(id(n)) }
 
-func lodgers() []*machine.Session {
+func sampleSessions() []*machine.Session {
 	return []*machine.Session{
 		{ID: sessionID(1), Name: "app", State: txn.SessionOpen, TTL: 16 * time.Second, Opened: 1763740800123},
-		{ID: sessionID(2), State: txn.SessionExpired, TTL: time.Second, Opened: -1, Seq: 3, At: 300},
-		{ID: sessionID(3), State: txn.SessionClosed, TTL: 4096 * time.Second, Seq: 7, At: 499},
+		{ID: sessionID(2), State: txn.SessionExpired, TTL: time.Second, Opened: -1, Seq: 3, EndedTick: 300},
+		{ID: sessionID(3), State: txn.SessionClosed, TTL: 4096 * time.Second, Seq: 7, EndedTick: 499},
 	}
 }
 
 // recent is the state in testdata/snapshot-3.golden, which is of version 3.
 func recent() (machine.Header, []machine.Transaction) {
 	h, txs := older()
-	h.Incarnation, h.Held, h.Resumed = 300, true, 1763740800456
+	h.Incarnation, h.RecoveryPaused, h.ResumedAt = 300, true, 1763740800456
 	h.Members = []machine.Member{
 		{Node: "n_01", Name: "alice", API: "https://a:7460", Version: "v1.2.3"},
 		{Node: "n_02"},
@@ -59,9 +59,9 @@ func recent() (machine.Header, []machine.Transaction) {
 	h.Tokens = []machine.Token{
 		{
 			ID: "k7q2m9xa", Name: "app", Role: txn.RoleClient, Hash: [32]byte{0xff, 31: 0x01}, Rate: 300,
-			Made: 1763740800123, Expires: 1763740900123, By: "ann",
+			Created: 1763740800123, Expires: 1763740900123, By: "ann",
 		},
-		{ID: "b", Name: "root", Role: txn.RoleAdmin, Hash: [32]byte{1}, Made: -1},
+		{ID: "b", Name: "root", Role: txn.RoleAdmin, Hash: [32]byte{1}, Created: -1},
 	}
 	h.Audit = append(h.Audit, machine.AuditRecord{
 		Seq: 8, Wall: 1763740800123, Tick: 500, Index: 1<<40 + 1, Action: machine.ActionAddToken, Subject: "app k7q2m9xa", By: "ann",
@@ -75,7 +75,7 @@ func older() (machine.Header, []machine.Transaction) {
 	h.Audit = []machine.AuditRecord{
 		{Seq: 6, Wall: 1763740800456, Tick: 400, Index: 77, Action: machine.ActionRemoveParticipant, Subject: "gone"},
 		{
-			Seq: 7, Wall: -1, Tick: 499, Index: 1 << 40, Action: machine.ActionResolve, ID: id(2), Branch: 2, Ending: txn.BranchRolledBack,
+			Seq: 7, Wall: -1, Tick: 499, Index: 1 << 40, Action: machine.ActionResolve, ID: id(2), Branch: 2, Outcome: txn.BranchRolledBack,
 			By: "ann", Reason: "looked there",
 		},
 	}
@@ -83,7 +83,7 @@ func older() (machine.Header, []machine.Transaction) {
 	txs[2].Decided, txs[2].DecidedTick, txs[2].DecidedIndex = -1, 499, 90
 	return h, append(txs, machine.Transaction{
 		ID: id(4), State: txn.Preparing, Timeout: time.Second, Survival: 11, Expiry: 490, Seq: 8,
-		Branches: []machine.TransactionBranch{{Participant: "orders", Session: "s", State: txn.BranchEnlisted, Vote: txn.VoteDelegated}},
+		Branches: []machine.TransactionBranch{{Participant: "orders", SessionRef: "s", State: txn.BranchEnlisted, Vote: txn.VoteDelegated}},
 	})
 }
 
@@ -101,18 +101,18 @@ func old() (machine.Header, []machine.Transaction) {
 	txs := []machine.Transaction{
 		{
 			ID: id(1), Name: "transfer", State: txn.Active, Timeout: 30 * time.Second, Survival: 301, Expiry: 701,
-			Began: 1763740800123, Sum: 0x0123456789abcdef, Seq: 4, Labels: []machine.Label{{Key: "app", Value: "bank"}},
+			Began: 1763740800123, Fingerprint: 0x0123456789abcdef, Seq: 4, Labels: []machine.Label{{Key: "app", Value: "bank"}},
 			Branches: []machine.TransactionBranch{
-				{Participant: "orders", Payload: []byte{0, 0xff}, Session: "4711/1763740800", State: txn.BranchEnlisted},
+				{Participant: "orders", Payload: []byte{0, 0xff}, SessionRef: "4711/1763740800", State: txn.BranchEnlisted},
 				{Participant: "web", State: txn.BranchPrepared, Vote: txn.VotePrepared},
 			},
 		},
 		{
-			ID: id(2), State: txn.Committed, Hazard: txn.HazardMixed, Timeout: time.Second, Survival: 11, Expiry: 111, Began: -1,
-			Sum: math.MaxUint64, Seq: 2, Ended: 110, OwnPhaseTwo: true,
+			ID: id(2), State: txn.Committed, Heuristic: txn.HeuristicMixed, Timeout: time.Second, Survival: 11, Expiry: 111, Began: -1,
+			Fingerprint: math.MaxUint64, Seq: 2, Ended: 110, ClientCompletes: true,
 			Branches: []machine.TransactionBranch{
 				{Participant: "gone", State: txn.BranchCommitted, Vote: txn.VotePrepared},
-				{Participant: "orders", State: txn.BranchHazard, Vote: txn.VotePrepared, Hazard: txn.HazardRolledBack, Detail: "by hand"},
+				{Participant: "orders", State: txn.BranchHeuristic, Vote: txn.VotePrepared, Heuristic: txn.HeuristicRollback, Detail: "by hand"},
 			},
 		},
 		{ID: id(3), State: txn.RolledBack, Cause: txn.CauseOperator, Reason: "stuck", Timeout: 1, Survival: 1, Expiry: 2, Seq: 9, Ended: 499},
@@ -133,7 +133,7 @@ func pointers(txs []machine.Transaction) iter.Seq[*machine.Transaction] {
 func written(t testing.TB, h machine.Header, sessions iter.Seq[*machine.Session], txs iter.Seq[*machine.Transaction]) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := writeSnapshot(&b, h, faultless(sessions), faultless(txs)); err != nil {
+	if err := writeSnapshot(&b, h, withoutErrors(sessions), withoutErrors(txs)); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -150,7 +150,7 @@ func image(t testing.TB, m *machine.Machine) []byte {
 func blocks(data []byte) (parts [][]byte) {
 	parts = append(parts, data[:len(magic)+1])
 	for data = data[len(magic)+1:]; len(data) > 0; {
-		n := blockHead + int(binary.LittleEndian.Uint32(data[1:]))
+		n := blockHeadSize + int(binary.LittleEndian.Uint32(data[1:]))
 		parts = append(parts, data[:n])
 		data = data[n:]
 	}
@@ -190,7 +190,7 @@ func assembleEnd(t testing.TB, data []byte, body ...[]byte) []byte {
 
 func TestSnapshotGolden(t *testing.T) {
 	h, txs := small()
-	equalGolden(t, "snapshot-5", written(t, h, slices.Values(lodgers()), pointers(txs)))
+	equalGolden(t, "snapshot-5", written(t, h, slices.Values(sampleSessions()), pointers(txs)))
 	m, err := readSnapshot(bytes.NewReader(golden(t, "snapshot-5")))
 	if err != nil {
 		t.Fatal(err)
@@ -208,7 +208,7 @@ func TestSnapshotGolden(t *testing.T) {
 // TestSnapshotOfEarlierVersions: what earlier releases wrote is restored, and written
 // again in the newest form.
 func TestSnapshotOfEarlierVersions(t *testing.T) {
-	for name, state := range map[string]func() (machine.Header, []machine.Transaction){"snapshot": old, "snapshot-2": older, "snapshot-3": recent, "snapshot-4": lodging, "snapshot-4-kept": lodging} {
+	for name, state := range map[string]func() (machine.Header, []machine.Transaction){"snapshot": old, "snapshot-2": older, "snapshot-3": recent, "snapshot-4": withSessions, "snapshot-4-kept": withSessions} {
 		t.Run(name, func(t *testing.T) {
 			h, txs := state()
 			fromEarlier(t, name, h, txs)
@@ -247,14 +247,14 @@ func holds(t *testing.T, m *machine.Machine, h machine.Header, txs []machine.Tra
 		}
 	}
 	if h.Sessions > 0 {
-		for _, want := range lodgers() {
+		for _, want := range sampleSessions() {
 			want.Transactions = undecided(txs, want.ID)
 			if got, ok := m.Session(want.ID); !ok || got != *want {
 				t.Errorf("session %+v restored as %+v", *want, got)
 			}
 		}
 	}
-	if err := m.Check(); err != nil {
+	if err := m.CheckInvariants(); err != nil {
 		t.Error(err)
 	}
 }
@@ -291,7 +291,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 				return machine.Registration{Participant: genParticipant().Draw(t, "participant"), Removed: rapid.Bool().Draw(t, "removed")}
 			}), 0, 5).Draw(t, "participants"),
 			Audit:       rapid.SliceOfN(genAudit(), 0, 5).Draw(t, "audit"),
-			Incarnation: rapid.Uint64().Draw(t, "incarnation"), Held: rapid.Bool().Draw(t, "held"), Resumed: rapid.Int64().Draw(t, "resumed"),
+			Incarnation: rapid.Uint64().Draw(t, "incarnation"), RecoveryPaused: rapid.Bool().Draw(t, "held"), ResumedAt: rapid.Int64().Draw(t, "resumed"),
 			Members: rapid.SliceOfN(genMember(), 0, 5).Draw(t, "members"),
 			Removed: rapid.SliceOfN(rapid.String(), 0, 5).Draw(t, "removed nodes"),
 			Tokens:  rapid.SliceOfN(genToken(), 0, 5).Draw(t, "tokens"),
@@ -302,7 +302,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 		h.Sessions = len(sessions)
 		txs := rapid.SliceOfN(genTransaction(), 0, 8).Draw(t, "transactions")
 		var data bytes.Buffer
-		if err := writeSnapshot(&data, h, faultless(slices.Values(sessions)), faultless(pointers(txs))); err != nil {
+		if err := writeSnapshot(&data, h, withoutErrors(slices.Values(sessions)), withoutErrors(pointers(txs))); err != nil {
 			t.Fatal(err)
 		}
 		b := newBlockReader(&data)
@@ -343,8 +343,8 @@ func genAudit() *rapid.Generator[machine.AuditRecord] {
 	return rapid.Custom(func(t *rapid.T) machine.AuditRecord {
 		return machine.AuditRecord{
 			Seq: rapid.Uint64().Draw(t, "seq"), Wall: rapid.Int64().Draw(t, "wall"), Tick: genTick().Draw(t, "tick"),
-			Index: rapid.Uint64().Draw(t, "index"), Action: machine.Action(rapid.Byte().Draw(t, "action")), ID: genID().Draw(t, "id"),
-			Branch: genBranchID().Draw(t, "branch"), Ending: txn.BranchState(rapid.Byte().Draw(t, "ending")),
+			Index: rapid.Uint64().Draw(t, "index"), Action: machine.AuditAction(rapid.Byte().Draw(t, "action")), ID: genID().Draw(t, "id"),
+			Branch: genBranchID().Draw(t, "branch"), Outcome: txn.BranchState(rapid.Byte().Draw(t, "ending")),
 			Subject: rapid.String().Draw(t, "subject"), By: rapid.String().Draw(t, "by"), Reason: rapid.String().Draw(t, "reason"),
 		}
 	})
@@ -354,7 +354,7 @@ func genSession() *rapid.Generator[*machine.Session] {
 	return rapid.Custom(func(t *rapid.T) *machine.Session {
 		return &machine.Session{
 			ID: txn.SessionID(genID().Draw(t, "id")), Name: rapid.String().Draw(t, "name"), State: txn.SessionState(rapid.Byte().Draw(t, "state")),
-			TTL: genDuration().Draw(t, "ttl"), Opened: rapid.Int64().Draw(t, "opened"), Seq: rapid.Uint64().Draw(t, "seq"), At: genTick().Draw(t, "at"),
+			TTL: genDuration().Draw(t, "ttl"), Opened: rapid.Int64().Draw(t, "opened"), Seq: rapid.Uint64().Draw(t, "seq"), EndedTick: genTick().Draw(t, "at"),
 		}
 	})
 }
@@ -364,17 +364,17 @@ func genTransaction() *rapid.Generator[machine.Transaction] {
 		b := func(name string) byte { return rapid.Byte().Draw(t, name) }
 		return machine.Transaction{
 			ID: genID().Draw(t, "id"), Name: rapid.String().Draw(t, "name"), State: txn.State(b("state")), Cause: txn.Cause(b("cause")),
-			Hazard: txn.Hazard(b("hazard")), Reason: rapid.String().Draw(t, "reason"), Timeout: genDuration().Draw(t, "timeout"),
+			Heuristic: txn.Heuristic(b("hazard")), Reason: rapid.String().Draw(t, "reason"), Timeout: genDuration().Draw(t, "timeout"),
 			Survival: rapid.Uint64().Draw(t, "survival"), Expiry: genTick().Draw(t, "expiry"), Began: rapid.Int64().Draw(t, "began"),
-			Sum: rapid.Uint64().Draw(t, "sum"), Seq: rapid.Uint64().Draw(t, "seq"), Ended: genTick().Draw(t, "ended"),
+			Fingerprint: rapid.Uint64().Draw(t, "sum"), Seq: rapid.Uint64().Draw(t, "seq"), Ended: genTick().Draw(t, "ended"),
 			Decided: rapid.Int64().Draw(t, "decided"), DecidedTick: genTick().Draw(t, "decided tick"), DecidedIndex: rapid.Uint64().Draw(t, "entry"),
-			OwnPhaseTwo: rapid.Bool().Draw(t, "own"), Moved: rapid.Bool().Draw(t, "moved"), Session: genSessionID().Draw(t, "session"), Labels: genLabels().Draw(t, "labels"),
+			ClientCompletes: rapid.Bool().Draw(t, "own"), Reenlisted: rapid.Bool().Draw(t, "moved"), Session: genSessionID().Draw(t, "session"), Labels: genLabels().Draw(t, "labels"),
 			Branches: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) machine.TransactionBranch {
 				e := genBranch().Draw(t, "branch")
 				return machine.TransactionBranch{
-					Participant: e.Participant, Payload: e.Payload, Session: e.Session, Vote: txn.Vote(rapid.Byte().Draw(t, "vote")),
-					State:  txn.BranchState(rapid.Byte().Draw(t, "state")),
-					Hazard: txn.Hazard(rapid.Byte().Draw(t, "hazard")), Detail: rapid.String().Draw(t, "detail"),
+					Participant: e.Participant, Payload: e.Payload, SessionRef: e.SessionRef, Vote: txn.Vote(rapid.Byte().Draw(t, "vote")),
+					State:     txn.BranchState(rapid.Byte().Draw(t, "state")),
+					Heuristic: txn.Heuristic(rapid.Byte().Draw(t, "hazard")), Detail: rapid.String().Draw(t, "detail"),
 				}
 			}), 0, 5).Draw(t, "branches"),
 		}
@@ -432,10 +432,10 @@ func TestSnapshotOfManyBlocks(t *testing.T) {
 	}
 	full := 0
 	for _, p := range parts[3 : len(parts)-2] { // behind the header and the audit trail
-		if len(p) < blockFull {
+		if len(p) < blockTarget {
 			t.Errorf("a block of %d bytes was written before it was full", len(p))
 		}
-		if len(p) < 2*blockFull {
+		if len(p) < 2*blockTarget {
 			full++
 		}
 	}
@@ -455,7 +455,7 @@ func TestSnapshotOfALongTrail(t *testing.T) {
 			By: strings.Repeat("b", machine.MaxBy), Reason: strings.Repeat(string(rune('a'+i%26)), txn.MaxReason),
 		})
 	}
-	data := written(t, h, slices.Values(lodgers()), pointers(nil))
+	data := written(t, h, slices.Values(sampleSessions()), pointers(nil))
 	m, err := readSnapshot(bytes.NewReader(data))
 	if err != nil {
 		t.Fatal(err)

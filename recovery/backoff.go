@@ -20,15 +20,15 @@ func (b backoff) ceiling(n int) time.Duration {
 	return min(d, b.max)
 }
 
-// full gives a wait between zero and the ceiling. Of all jitters it spreads a
+// fullJitter gives a wait between zero and the ceiling. Of all jitters it spreads a
 // crowd best (M. Brooker, "Exponential Backoff And Jitter", 2015).
-func (b backoff) full(n int) time.Duration {
+func (b backoff) fullJitter(n int) time.Duration {
 	return time.Duration(b.rand() * float64(b.ceiling(n)))
 }
 
-// half gives a wait between half the ceiling and the ceiling, for one who must
+// halfJitter gives a wait between half the ceiling and the ceiling, for one who must
 // not come at once: a breaker's probe.
-func (b backoff) half(n int) time.Duration {
+func (b backoff) halfJitter(n int) time.Duration {
 	d := b.ceiling(n)
 	return d/2 + time.Duration(b.rand()*float64(d-d/2))
 }

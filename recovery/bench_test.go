@@ -13,26 +13,26 @@ import (
 // finished is a log in which everything is finished by the time it is asked.
 type finished struct{ Log }
 
-func (finished) Undone(txn.ID) (Work, bool) { return Work{}, false }
+func (finished) Pending(txn.ID) (PendingTx, bool) { return PendingTx{}, false }
 
 // drained waits until nothing is left to be looked at.
 func drained(b *testing.B, r *Recovery) {
 	eventually(b, "drained", func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return r.graces.n == 0 && r.inbox.len() == 0 && len(r.tasks) == 0
+		return r.deferred.n == 0 && r.inbox.len() == 0 && len(r.transactions) == 0
 	})
 }
 
 // BenchmarkHandoff is the way of every ordinary commit: put into the grace queue,
 // and found to be done when it comes out. The time of both is counted.
 func BenchmarkHandoff(b *testing.B) {
-	r := begin(b, Config{Grace: time.Millisecond}, finished{})
+	r := begin(b, Config{ClientGrace: time.Millisecond}, finished{})
 	b.ReportAllocs()
 	n := 0
 	for b.Loop() {
 		n++
-		r.Handoff(idOf(n))
+		r.DeferToClient(idOf(n))
 	}
 	drained(b, r)
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "tx/s")
@@ -40,11 +40,11 @@ func BenchmarkHandoff(b *testing.B) {
 
 // BenchmarkHandoffParallel is the same from many goroutines.
 func BenchmarkHandoffParallel(b *testing.B) {
-	r := begin(b, Config{Grace: time.Millisecond}, finished{})
+	r := begin(b, Config{ClientGrace: time.Millisecond}, finished{})
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for n := 1; pb.Next(); n++ {
-			r.Handoff(idOf(n))
+			r.DeferToClient(idOf(n))
 		}
 	})
 	drained(b, r)
@@ -69,9 +69,9 @@ func BenchmarkGraceMemory(b *testing.B) {
 	const n = 1_000_000
 	for b.Loop() {
 		before := heapInUse()
-		r := begin(b, Config{Grace: time.Hour}, finished{})
+		r := begin(b, Config{ClientGrace: time.Hour}, finished{})
 		for k := range n {
-			r.Handoff(idOf(k))
+			r.DeferToClient(idOf(k))
 		}
 		b.ReportMetric(float64(heapInUse()-before)/n, "B/id")
 		r.Stop()
@@ -86,13 +86,13 @@ type quick struct {
 	slots chan struct{}
 }
 
-func (q *quick) Undone(id txn.ID) (Work, bool) {
+func (q *quick) Pending(id txn.ID) (PendingTx, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !q.open[id] {
-		return Work{}, false
+		return PendingTx{}, false
 	}
-	return Work{ID: id, State: txn.Committing, Branches: []Branch{{"p", participant.Branch{TX: id, ID: 1}}}}, true
+	return PendingTx{ID: id, State: txn.Committing, Branches: []Branch{{"p", participant.Branch{TX: id, ID: 1}}}}, true
 }
 
 func (q *quick) set(id txn.ID, open bool) {
@@ -105,14 +105,14 @@ func (q *quick) set(id txn.ID, open bool) {
 	delete(q.open, id)
 }
 
-func (q *quick) Report(_ context.Context, id txn.ID, _ []Report) error {
+func (q *quick) Report(_ context.Context, id txn.ID, _ []BranchResult) error {
 	q.set(id, false)
 	<-q.slots
 	return nil
 }
 
 func (q *quick) Commit(context.Context, participant.Branch) (participant.Result, error) {
-	return participant.Result{Ending: participant.Committed}, nil
+	return participant.Result{Outcome: participant.Committed}, nil
 }
 
 // quickLog is the log's side of quick.
@@ -121,9 +121,9 @@ type quickLog struct {
 	*quick
 }
 
-func (q *quickLog) Undone(id txn.ID) (Work, bool) { return q.quick.Undone(id) }
+func (q *quickLog) Pending(id txn.ID) (PendingTx, bool) { return q.quick.Pending(id) }
 
-func (q *quickLog) Report(ctx context.Context, id txn.ID, rs []Report) error {
+func (q *quickLog) Report(ctx context.Context, id txn.ID, rs []BranchResult) error {
 	return q.quick.Report(ctx, id, rs)
 }
 

@@ -6,21 +6,21 @@ import "time"
 // opens; from time to time it lets one probe through; a success closes it.
 // Times are on recovery's monotonic scale. Guarded by the owner's lock.
 type breaker struct {
-	after int // failures in a row that open it
-	waits backoff
+	threshold int // failures in a row that open it
+	backoff   backoff
 
-	fails   int // in a row, while closed
-	opens   int // failed probes in a row, plus one; zero means closed
-	until   time.Duration
-	probing bool
+	fails     int // in a row, while closed
+	openCount int // failed probes in a row, plus one; zero means closed
+	openUntil time.Duration
+	probing   bool
 }
 
 // closed reports whether calls pass freely.
-func (b *breaker) closed() bool { return b.opens == 0 }
+func (b *breaker) closed() bool { return b.openCount == 0 }
 
 // ready reports whether a call may begin now.
 func (b *breaker) ready(now time.Duration) bool {
-	return b.closed() || (!b.probing && now >= b.until)
+	return b.closed() || (!b.probing && now >= b.openUntil)
 }
 
 // begin notes that a call begins; probe is to be handed back with its result.
@@ -32,7 +32,7 @@ func (b *breaker) begin() (probe bool) {
 // success closes the breaker. The answer of a call that began before it opened
 // counts as well: it shows life.
 func (b *breaker) success() {
-	b.fails, b.opens, b.until, b.probing = 0, 0, 0, false
+	b.fails, b.openCount, b.openUntil, b.probing = 0, 0, 0, false
 }
 
 // failure counts, opens, or keeps open. Failures of calls that began before it
@@ -41,31 +41,31 @@ func (b *breaker) failure(now time.Duration, probe bool) {
 	switch {
 	case b.closed():
 		b.fails++
-		if b.fails < b.after {
+		if b.fails < b.threshold {
 			return
 		}
 	case !probe:
 		return
 	}
-	b.opens++
-	b.until = now + b.waits.half(b.opens)
+	b.openCount++
+	b.openUntil = now + b.backoff.halfJitter(b.openCount)
 	b.probing = false
 }
 
-// release takes a call back that brought no verdict.
-func (b *breaker) release(probe bool) {
+// cancelProbe takes a call back that brought no verdict.
+func (b *breaker) cancelProbe(probe bool) {
 	if probe {
 		b.probing = false
 	}
 }
 
-// hint says that a probe is worth its while now.
-func (b *breaker) hint(now time.Duration) { b.until = min(b.until, now) }
+// allowProbe says that a probe is worth its while now.
+func (b *breaker) allowProbe(now time.Duration) { b.openUntil = min(b.openUntil, now) }
 
 // nextProbe is when the next call may begin; zero when closed.
 func (b *breaker) nextProbe() time.Duration {
 	if b.closed() {
 		return 0
 	}
-	return b.until
+	return b.openUntil
 }

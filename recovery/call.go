@@ -10,43 +10,43 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// outcome is what came of one attempt.
-type outcome struct {
-	report  Report
-	err     error
-	stale   bool // nothing to be done any more, or something else
-	called  bool // the participant was called
-	blame   bool // the error speaks against the participant
-	slow    bool // the same will come of the next attempt, until a person helps
-	stopped bool
+// attemptResult is what came of one attempt.
+type attemptResult struct {
+	report           BranchResult
+	err              error
+	stale            bool // nothing to be done any more, or something else
+	called           bool // the participant was called
+	participantFault bool // the error speaks against the participant
+	longBackoff      bool // the same will come of the next attempt, until a person helps
+	stopped          bool
 
 	at   time.Time
 	took time.Duration
 }
 
-// errKind is the error of a participant that lacks a method which one of its
+// unsupportedError is the error of a participant that lacks a method which one of its
 // branches needs.
-type errKind struct{ what string }
+type unsupportedError struct{ what string }
 
-func (e *errKind) Error() string { return e.what }
+func (e *unsupportedError) Error() string { return e.what }
 
-// still asks the log whether the item is to be done now, and how.
-func (r *Recovery) still(it item) (Work, Branch, bool) {
-	w, ok := r.log.Undone(it.TX)
+// recheck asks the log whether the item is to be done now, and how.
+func (r *Recovery) recheck(it item) (PendingTx, Branch, bool) {
+	w, ok := r.log.Pending(it.TX)
 	if !ok {
-		return Work{}, Branch{}, false
+		return PendingTx{}, Branch{}, false
 	}
 	b, ok := w.branch(it)
 	return w, b, ok
 }
 
 // attempt does what is to be done with a branch.
-func (r *Recovery) attempt(ctx context.Context, verb Verb, w Work, b Branch) (o outcome) {
-	limit, blame := r.cfg.CallTimeout, true
-	if verb == Prepare {
+func (r *Recovery) attempt(ctx context.Context, action Action, w PendingTx, b Branch) (o attemptResult) {
+	limit, participantFault := r.cfg.CallTimeout, true
+	if action == Prepare {
 		b.TimeLeft = w.TimeLeft
 		if w.TimeLeft < limit {
-			limit, blame = w.TimeLeft, false // it is not given the time that every call gets
+			limit, participantFault = w.TimeLeft, false // it is not given the time that every call gets
 			var cancel func()
 			ctx, cancel = context.WithTimeout(ctx, limit)
 			defer cancel()
@@ -56,105 +56,105 @@ func (r *Recovery) attempt(ctx context.Context, verb Verb, w Work, b Branch) (o 
 	defer func() { o.took = time.Since(o.at) }()
 	p, err := r.log.Participant(ctx, b.Participant)
 	if err != nil {
-		o.err, o.blame = fmt.Errorf("open participant: %w", overdue(ctx, limit, err)), blame
+		o.err, o.participantFault = fmt.Errorf("open participant: %w", timeoutError(ctx, limit, err)), participantFault
 		return o
 	}
-	o.report, err = call(ctx, p, b.Branch, verb)
-	if kind := (*errKind)(nil); errors.As(err, &kind) {
-		o.err, o.slow = err, true
+	o.report, err = call(ctx, p, b.Branch, action)
+	if kind := (*unsupportedError)(nil); errors.As(err, &kind) {
+		o.err, o.longBackoff = err, true
 		return o
 	}
-	o.err, o.called, o.blame = overdue(ctx, limit, err), true, blame
+	o.err, o.called, o.participantFault = timeoutError(ctx, limit, err), true, participantFault
 	return o
 }
 
-// overdue says in the words of an operator that a call ran out of its time.
-func overdue(ctx context.Context, limit time.Duration, err error) error {
+// timeoutError says in the words of an operator that a call ran out of its time.
+func timeoutError(ctx context.Context, limit time.Duration, err error) error {
 	if err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err
 	}
 	return fmt.Errorf("no answer within %v: %w", limit.Round(time.Millisecond), err)
 }
 
-// unpanic, deferred, turns a panic of a participant into an error: one driver's
+// recoverPanic, deferred, turns a panic of a participant into an error: one driver's
 // bug must not stop the others' work.
-func unpanic(err *error) {
+func recoverPanic(err *error) {
 	if x := recover(); x != nil {
 		*err = fmt.Errorf("participant panicked: %v", x)
 	}
 }
 
 // call makes one call and judges the answer.
-func call(ctx context.Context, p participant.Participant, b participant.Branch, v Verb) (rep Report, err error) {
+func call(ctx context.Context, p participant.Participant, b participant.Branch, v Action) (rep BranchResult, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("%v: %w", v, err)
 		}
 	}()
-	defer unpanic(&err)
+	defer recoverPanic(&err)
 	var res participant.Result
 	switch v {
 	case Prepare:
-		return ask(ctx, p, b)
-	case Settle:
-		res, err = settle(ctx, p, b)
+		return prepare(ctx, p, b)
+	case ResolveOutcome:
+		res, err = resolveOutcome(ctx, p, b)
 	case Commit:
 		res, err = p.Commit(ctx, b)
 	case Rollback:
 		res, err = p.Rollback(ctx, b)
 	}
 	if err != nil {
-		return Report{}, err
+		return BranchResult{}, err
 	}
-	return judge(b.ID, v, res)
+	return toResult(b.ID, v, res)
 }
 
-func ask(ctx context.Context, p participant.Participant, b participant.Branch) (Report, error) {
-	asker, ok := p.(participant.Preparer)
+func prepare(ctx context.Context, p participant.Participant, b participant.Branch) (BranchResult, error) {
+	preparer, ok := p.(participant.Preparer)
 	if !ok {
-		return Report{}, &errKind{"this kind of participant is prepared by the application; " +
+		return BranchResult{}, &unsupportedError{"this kind of participant is prepared by the application; " +
 			"register it without coordinator_prepares"}
 	}
-	vote, detail, err := asker.Prepare(ctx, b)
-	if errors.Is(err, txn.ErrEndedByHand) {
-		return Report{Branch: b.ID, Vote: txn.VoteEndedByHand, Detail: plain(err.Error())}, nil
+	vote, detail, err := preparer.Prepare(ctx, b)
+	if errors.Is(err, txn.ErrEndedByApplication) {
+		return BranchResult{Branch: b.ID, Vote: txn.VoteEndedByApplication, Detail: redact(err.Error())}, nil
 	}
 	if err != nil {
-		return Report{}, err
+		return BranchResult{}, err
 	}
 	switch vote {
-	case txn.VotePrepared, txn.VoteReadOnly, txn.VoteNo, txn.VoteEndedByHand:
-		return Report{Branch: b.ID, Vote: vote, Detail: plain(detail)}, nil
+	case txn.VotePrepared, txn.VoteReadOnly, txn.VoteNo, txn.VoteEndedByApplication:
+		return BranchResult{Branch: b.ID, Vote: vote, Detail: redact(detail)}, nil
 	}
-	return Report{}, fmt.Errorf("the participant answered vote %v", vote)
+	return BranchResult{}, fmt.Errorf("the participant answered vote %v", vote)
 }
 
-func settle(ctx context.Context, p participant.Participant, b participant.Branch) (participant.Result, error) {
-	settler, ok := p.(participant.Settler)
+func resolveOutcome(ctx context.Context, p participant.Participant, b participant.Branch) (participant.Result, error) {
+	resolver, ok := p.(participant.OutcomeResolver)
 	if !ok {
-		return participant.Result{}, &errKind{"the decision was delegated to a branch of a participant that " +
+		return participant.Result{}, &unsupportedError{"the decision was delegated to a branch of a participant that " +
 			"cannot tell afterwards how it ended; find out by hand, and report it with the branch's end"}
 	}
-	return settler.Settle(ctx, b)
+	return resolver.ResolveOutcome(ctx, b)
 }
 
-// judge turns an ending into a report: done when it is the one that was decided,
+// toResult turns an ending into a report: done when it is the one that was decided,
 // or itself the decision; a hazard when it is not.
-func judge(id txn.BranchID, v Verb, res participant.Result) (Report, error) {
-	rep := Report{Branch: id, Detail: plain(res.Detail)}
+func toResult(id txn.BranchID, v Action, res participant.Result) (BranchResult, error) {
+	rep := BranchResult{Branch: id, Detail: redact(res.Detail)}
 	switch {
-	case res.Ending == participant.Unknown:
-		rep.Hazard = txn.HazardUnknown
-	case res.Ending == participant.Committed && v != Rollback:
+	case res.Outcome == participant.Unknown:
+		rep.Heuristic = txn.HeuristicHazard
+	case res.Outcome == participant.Committed && v != Rollback:
 		rep.State = txn.BranchCommitted
-	case res.Ending == participant.Committed:
-		rep.Hazard = txn.HazardCommitted
-	case res.Ending == participant.RolledBack && v != Commit:
+	case res.Outcome == participant.Committed:
+		rep.Heuristic = txn.HeuristicCommit
+	case res.Outcome == participant.RolledBack && v != Commit:
 		rep.State = txn.BranchRolledBack
-	case res.Ending == participant.RolledBack:
-		rep.Hazard = txn.HazardRolledBack
+	case res.Outcome == participant.RolledBack:
+		rep.Heuristic = txn.HeuristicRollback
 	default:
-		return Report{}, fmt.Errorf("the participant answered ending %v", res.Ending)
+		return BranchResult{}, fmt.Errorf("the participant answered ending %v", res.Outcome)
 	}
 	return rep, nil
 }

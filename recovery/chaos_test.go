@@ -43,7 +43,7 @@ type chaos struct {
 	chance *rand.Rand // of the test itself
 	faulty func() float64
 	log    *fakeLog
-	res    map[string]*resource
+	res    map[string]*fakeParticipant
 	ids    []txn.ID
 	rec    *Recovery
 	seed   uint64
@@ -53,12 +53,12 @@ type chaos struct {
 func newChaos(t *testing.T, seed uint64) *chaos {
 	c := &chaos{
 		t: t, chance: rand.New(rand.NewPCG(seed, 1)), faulty: seeded(seed), log: newLog(),
-		res: make(map[string]*resource), seed: seed,
+		res: make(map[string]*fakeParticipant), seed: seed,
 	}
 	for _, name := range []string{"a", "b", "c", "web"} {
-		res := newResource(c.log, name)
+		res := newParticipant(c.log, name)
 		c.res[name] = res
-		res.setFault(func(visit) fault {
+		res.setFault(func(recordedCall) fault {
 			if c.faulty() < 0.5 {
 				return none
 			}
@@ -129,7 +129,7 @@ func (c *chaos) start() {
 		c.rec.Add(id)
 	case 2:
 		c.log.putOwn(id, txn.Committing, 0, "a", "b", "c")
-		c.rec.Handoff(id)
+		c.rec.DeferToClient(id)
 	case 4:
 		c.log.delegate(id, time.Duration(1+c.chance.IntN(10))*time.Second, "a")
 		c.rec.Add(id)
@@ -214,7 +214,7 @@ func (c *chaos) check() (commits, rollbacks int) {
 		}
 	}
 	for name, res := range c.res {
-		if n := res.held(); n != 0 {
+		if n := res.preparedCount(); n != 0 {
 			c.t.Errorf("seed %d: %d branches are prepared at %s for ever", c.seed, n, name)
 		}
 	}

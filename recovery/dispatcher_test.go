@@ -14,7 +14,7 @@ import (
 func TestDrivesToTheDecision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
-		a, b := newResource(log, "a"), newResource(log, "b")
+		a, b := newParticipant(log, "a"), newParticipant(log, "b")
 		r := begin(t, Config{}, log)
 		for n := range 100 {
 			state := txn.Committing
@@ -26,10 +26,10 @@ func TestDrivesToTheDecision(t *testing.T) {
 		}
 		within(t, time.Minute, "all", log.allDone)
 		synctest.Wait()
-		for _, res := range []*resource{a, b} {
+		for _, res := range []*fakeParticipant{a, b} {
 			calls := res.made()
-			if len(calls) != 100 || res.held() != 0 {
-				t.Errorf("%d calls for 100 branches, %d still prepared", len(calls), res.held())
+			if len(calls) != 100 || res.preparedCount() != 0 {
+				t.Errorf("%d calls for 100 branches, %d still prepared", len(calls), res.preparedCount())
 			}
 			for _, c := range calls {
 				commits := log.state(c.branch.TX) == txn.Committed
@@ -48,11 +48,11 @@ func finishTime(t *testing.T, hung ...string) (took time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 10_000
 		log := newLog()
-		good := newResource(log, "good")
+		good := newParticipant(log, "good")
 		good.latency = 5 * time.Millisecond
 		r := begin(t, Config{}, log)
 		for i, name := range hung {
-			newResource(log, name).setFault(always(hang))
+			newParticipant(log, name).setFault(always(hang))
 			for k := range n {
 				id := idOf((i+1)*n + k + 1)
 				log.put(id, txn.RollingBack, name)
@@ -69,7 +69,7 @@ func finishTime(t *testing.T, hung ...string) (took time.Duration) {
 		within(t, time.Hour, "the good one's rollbacks", log.allDone)
 		took = time.Since(start)
 		for _, name := range hung {
-			res := log.parts[name].(*resource)
+			res := log.parts[name].(*fakeParticipant)
 			if len(res.made()) == 0 || res.most > r.cfg.Start {
 				t.Errorf("%s: %d calls, %d at once", name, len(res.made()), res.most)
 			}
@@ -109,8 +109,8 @@ func TestFaults(t *testing.T) {
 			t.Run(c.name+" while "+state.String(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					log := newLog()
-					res := newResource(log, "a")
-					res.setFault(func(v visit) fault {
+					res := newParticipant(log, "a")
+					res.setFault(func(v recordedCall) fault {
 						if v.n <= c.times {
 							return c.fault
 						}
@@ -150,11 +150,11 @@ func TestFaults(t *testing.T) {
 func TestHazards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
-		a, b := newResource(log, "a"), newResource(log, "b")
+		a, b := newParticipant(log, "a"), newParticipant(log, "b")
 		r := begin(t, Config{}, log)
 		forgot, byHand, wrong := idOf(1), idOf(2), idOf(3)
 		log.put(forgot, txn.Committing, "a", "b")
-		b.setFault(func(v visit) fault {
+		b.setFault(func(v recordedCall) fault {
 			if v.branch.TX == forgot {
 				return forget
 			}
@@ -169,8 +169,8 @@ func TestHazards(t *testing.T) {
 		}
 		r.Add(forgot, byHand, wrong)
 		within(t, time.Minute, "all", log.allDone)
-		for id, want := range map[txn.ID][]txn.Hazard{
-			forgot: {0, txn.HazardUnknown}, byHand: {txn.HazardRolledBack}, wrong: {txn.HazardCommitted},
+		for id, want := range map[txn.ID][]txn.Heuristic{
+			forgot: {0, txn.HeuristicHazard}, byHand: {txn.HeuristicRollback}, wrong: {txn.HeuristicCommit},
 		} {
 			if got := log.hazards(id); !slices.Equal(got, want) {
 				t.Errorf("hazards %v, want %v", got, want)
@@ -184,7 +184,7 @@ func TestHazards(t *testing.T) {
 func TestBreakerSparesTheDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
-		res := newResource(log, "a")
+		res := newParticipant(log, "a")
 		res.setFault(always(fail))
 		r := begin(t, Config{}, log)
 		for n := range 1000 {
@@ -225,15 +225,15 @@ func TestBreakerSparesTheDead(t *testing.T) {
 func TestRetriesSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
-		res := newResource(log, "a")
+		res := newParticipant(log, "a")
 		res.latency = 0
-		res.setFault(func(v visit) fault {
+		res.setFault(func(v recordedCall) fault {
 			if v.n == 1 {
 				return fail
 			}
 			return none
 		})
-		r := begin(t, Config{Start: 200, BreakerAfter: 1000}, log)
+		r := begin(t, Config{Start: 200, BreakerThreshold: 1000}, log)
 		for n := range 200 {
 			log.put(idOf(n+1), txn.Committing, "a")
 			r.Add(idOf(n + 1))
@@ -259,12 +259,12 @@ func TestRetriesSpread(t *testing.T) {
 func TestPrecedence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
-		res := newResource(log, "a")
+		res := newParticipant(log, "a")
 		for n := range 200 {
 			log.put(idOf(n+1), txn.RollingBack, "a")
 			log.put(idOf(n+1001), txn.Committing, "a")
 		}
-		r := New(Config{Optimizer: fixed(1), Rand: seeded(1), SweepEvery: -1}, log)
+		r := New(Config{NewOptimizer: fixed(1), Rand: seeded(1), SweepEvery: -1}, log)
 		log.setRecovery(r)
 		for n := range 200 {
 			r.Add(idOf(n+1), idOf(n+1001))
@@ -288,7 +288,7 @@ func TestPrecedence(t *testing.T) {
 func TestPrepares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
-		a, b := newResource(log, "a"), newResource(log, "b")
+		a, b := newParticipant(log, "a"), newParticipant(log, "b")
 		r := begin(t, Config{}, log)
 		ask := func(id txn.ID, d time.Duration) {
 			log.put(id, txn.Preparing, "a", "b").deadline = time.Now().Add(d)
@@ -318,8 +318,8 @@ func TestPrepares(t *testing.T) {
 		if s, n := log.state(idOf(3)), b.counts["commit"+txn.XID(cluster, idOf(3), 2)]; s != txn.Committed || n != 0 {
 			t.Fatalf("state %v, %d commits of the read-only branch", s, n)
 		}
-		if a.held()+b.held() != 0 {
-			t.Errorf("%d branches are still prepared", a.held()+b.held())
+		if a.preparedCount()+b.preparedCount() != 0 {
+			t.Errorf("%d branches are still prepared", a.preparedCount()+b.preparedCount())
 		}
 		wantEmpty(t, r)
 	})
@@ -338,8 +338,8 @@ func TestPrepareEndsAtTheDeadline(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				log := newLog()
-				res := newResource(log, "a")
-				res.setFault(func(v visit) fault {
+				res := newParticipant(log, "a")
+				res.setFault(func(v recordedCall) fault {
 					if v.verb == Prepare {
 						return hang
 					}
@@ -371,9 +371,9 @@ func TestPrepareEndsAtTheDeadline(t *testing.T) {
 func TestNobodyIsAskedAfterTheDecision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
-		res := newResource(log, "a")
+		res := newParticipant(log, "a")
 		res.latency = time.Second
-		r := begin(t, Config{Optimizer: fixed(1)}, log)
+		r := begin(t, Config{NewOptimizer: fixed(1)}, log)
 		for n := range 20 {
 			log.put(idOf(n+1), txn.Preparing, "a")
 			log.with(func() { log.txs[idOf(n+1)].deadline = time.Now().Add(time.Hour) })
@@ -392,8 +392,8 @@ func TestNobodyIsAskedAfterTheDecision(t *testing.T) {
 				asked++
 			}
 		}
-		if asked > 3 || res.held() != 0 {
-			t.Errorf("%d were asked, %d are still prepared", asked, res.held())
+		if asked > 3 || res.preparedCount() != 0 {
+			t.Errorf("%d were asked, %d are still prepared", asked, res.preparedCount())
 		}
 		synctest.Wait()
 		wantEmpty(t, r)
@@ -403,34 +403,34 @@ func TestNobodyIsAskedAfterTheDecision(t *testing.T) {
 func TestAttemptsSayWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
-		newResource(log, "a").setFault(always(hang))
-		newResource(log, "b").setFault(always(fail))
-		log.parts["plain"] = plainParticipant{newResource(log, "inner")}
+		newParticipant(log, "a").setFault(always(hang))
+		newParticipant(log, "b").setFault(always(fail))
+		log.parts["plain"] = plainParticipant{newParticipant(log, "inner")}
 		log.openErr["shut"] = errors.New("dial postgres://app:s3cret@db/x: refused")
 		r := begin(t, Config{}, log)
 		id := idOf(1)
 		log.put(id, txn.RollingBack, "a", "b", "shut")
 		r.Add(id)
 		sleep(t.Context(), 9*time.Second)
-		as := r.Attempts(id)
+		as := r.RetryStates(id)
 		if len(as) != 3 {
 			t.Fatalf("%d attempts", len(as))
 		}
-		if a := as[0]; !a.Running || a.Count != 0 || a.Participant != "a" || a.Verb != Rollback {
+		if a := as[0]; !a.Running || a.Count != 0 || a.Participant != "a" || a.Action != Rollback {
 			t.Errorf("hung: %+v", a)
 		}
 		if b := as[1]; b.Running || b.Count < 4 || b.LastError != "rollback: connection refused" ||
-			b.NextTry <= 0 || (b.Hold != Backoff && b.Hold != Unhealthy) {
+			b.NextTry <= 0 || (b.WaitReason != Backoff && b.WaitReason != Unhealthy) {
 			t.Errorf("failing: %+v", b)
 		}
 		if s := as[2]; s.Count < 4 || s.LastError != "open participant: dial postgres://app:***@db/x: refused" {
 			t.Errorf("shut: %+v", s)
 		}
 		sleep(t.Context(), 2*time.Second)
-		if a := r.Attempts(id)[0]; a.Count != 1 || !strings.HasPrefix(a.LastError, "no answer within 10s") {
+		if a := r.RetryStates(id)[0]; a.Count != 1 || !strings.HasPrefix(a.LastError, "no answer within 10s") {
 			t.Errorf("hung, later: %+v", a)
 		}
-		if as := r.Attempts(idOf(99)); as != nil {
+		if as := r.RetryStates(idOf(99)); as != nil {
 			t.Errorf("nothing to do, yet %+v", as)
 		}
 
@@ -438,7 +438,7 @@ func TestAttemptsSayWhy(t *testing.T) {
 		log.put(asked, txn.Preparing, "plain").deadline = time.Now().Add(time.Minute)
 		r.Add(asked)
 		sleep(t.Context(), time.Second)
-		if as := r.Attempts(asked); !strings.Contains(as[0].LastError, "coordinator_prepares") {
+		if as := r.RetryStates(asked); !strings.Contains(as[0].LastError, "coordinator_prepares") {
 			t.Errorf("not a Preparer: %+v", as)
 		}
 	})
@@ -447,7 +447,7 @@ func TestAttemptsSayWhy(t *testing.T) {
 func TestRetryForgetsBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
-		res := newResource(log, "a")
+		res := newParticipant(log, "a")
 		res.setFault(always(fail))
 		r := begin(t, Config{BackoffBase: 20 * time.Minute, BackoffMax: time.Hour, BreakerMax: time.Hour}, log)
 		id := idOf(1)
@@ -475,7 +475,7 @@ func TestRetryForgetsBackoff(t *testing.T) {
 func TestReportedButUndone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
-		res := newResource(log, "a")
+		res := newParticipant(log, "a")
 		r := begin(t, Config{}, &forgetfulLog{log})
 		id := idOf(1)
 		log.put(id, txn.Committing, "a")
@@ -484,7 +484,7 @@ func TestReportedButUndone(t *testing.T) {
 		if n := len(res.made()); n < 3 || n > 30 {
 			t.Errorf("%d calls in a minute", n)
 		}
-		if as := r.Attempts(id); as[0].LastError != "reported, but still undone in the log" {
+		if as := r.RetryStates(id); as[0].LastError != "reported, but still undone in the log" {
 			t.Errorf("%+v", as)
 		}
 	})

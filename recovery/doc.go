@@ -16,7 +16,7 @@
 // for it. The pool asks the lane for a call when it has a worker; the lane tells it how
 // many could begin. What waits for the breaker, for its next try, or for a log that takes
 // no results is not told of: it says nothing about how many workers are right, and is no part
-// of a call's latency, as waiting for a worker is. [Choice] says what decides. In a lane
+// of a call's latency, as waiting for a worker is. [OptimizerSpec] says what decides. In a lane
 // commits and prepares, rollbacks and settlements, and what a sweep found have turns,
 // 8 : 3 : 1, of those that there are. A lane without work has no pool after half a minute,
 // and keeps what was learnt.
@@ -28,7 +28,7 @@
 // The sweep ([Recovery.Sweep]) looks for branches that nobody drives: a prepare that
 // came after the rollback, an acknowledgement that was not true, a branch of a
 // forgotten transaction. After it evidence that nobody needs any more is cleared away,
-// where a participant is a [participant.Tidier]. [Recovery.Survey], [Recovery.Attempts],
+// where a participant is a [participant.Pruner]. [Recovery.InspectLocks], [Recovery.RetryStates],
 // [Recovery.History] and [Recovery.Health] tell people what there is and why.
 //
 // Participants are on a belt: in every Config.SweepEvery each has a visit, which sweeps,
@@ -40,7 +40,7 @@
 // and finished by then: such a one costs its id in a queue.
 //
 // A transaction whose decision was delegated to its only branch is left to the
-// application until its deadline, and then settled: see [participant.Settler]. No
+// application until its deadline, and then settled: see [participant.OutcomeResolver]. No
 // question, record or call is spent on it meanwhile, beyond one question after
 // Config.Grace, by which it is ordinarily finished.
 //

@@ -20,12 +20,12 @@ type fakeLog struct {
 	rec       *Recovery
 	txs       map[txn.ID]*fakeTx
 	parts     map[string]participant.Participant
-	reports   map[txn.ID][][]Report // accepted ones
-	left      int                   // undone transactions
-	allDone   chan struct{}         // closed when left falls to zero
-	undone    int                   // calls of Undone
-	lookups   int                   // calls of Lookup
-	delay     time.Duration         // of Report
+	reports   map[txn.ID][][]BranchResult // accepted ones
+	left      int                         // undone transactions
+	allDone   chan struct{}               // closed when left falls to zero
+	undone    int                         // calls of Undone
+	lookups   int                         // calls of Lookup
+	delay     time.Duration               // of Report
 	reportErr func(id txn.ID, call int) error
 	calls     int // of Report
 	lookupErr error
@@ -47,14 +47,14 @@ type fakeBranch struct {
 	web         bool // prepared and finished by the coordinator, also when own
 	vote        txn.Vote
 	finished    bool
-	hazard      txn.Hazard
+	hazard      txn.Heuristic
 }
 
 func newLog() *fakeLog {
 	return &fakeLog{
 		txs:     make(map[txn.ID]*fakeTx),
 		parts:   make(map[string]participant.Participant),
-		reports: make(map[txn.ID][][]Report),
+		reports: make(map[txn.ID][][]BranchResult),
 		openErr: make(map[string]error),
 		allDone: make(chan struct{}),
 	}
@@ -74,7 +74,7 @@ func (l *fakeLog) put(id txn.ID, state txn.State, participants ...string) *fakeT
 	x := &fakeTx{state: state}
 	for i, name := range participants {
 		x.branches = append(x.branches, &fakeBranch{participant: name})
-		if res, ok := l.parts[name].(*resource); ok && state.Decided() {
+		if res, ok := l.parts[name].(*fakeParticipant); ok && state.Decided() {
 			res.prepare(txn.XID(cluster, id, txn.BranchID(i+1)))
 		}
 	}
@@ -98,7 +98,7 @@ func (l *fakeLog) putMixed(id txn.ID, state txn.State, cause txn.Cause, particip
 		for i, b := range x.branches {
 			if b.web = strings.HasPrefix(b.participant, "web"); !b.web {
 				b.vote = txn.VotePrepared
-				l.parts[b.participant].(*resource).prepare(txn.XID(cluster, id, txn.BranchID(i+1)))
+				l.parts[b.participant].(*fakeParticipant).prepare(txn.XID(cluster, id, txn.BranchID(i+1)))
 			}
 		}
 	})
@@ -111,21 +111,21 @@ func (l *fakeLog) asked() (n int) {
 	return n
 }
 
-func (l *fakeLog) Undone(id txn.ID) (Work, bool) {
+func (l *fakeLog) Pending(id txn.ID) (PendingTx, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.undone++
 	x := l.txs[id]
 	if x == nil {
-		return Work{}, false
+		return PendingTx{}, false
 	}
-	w := Work{ID: id, State: x.state, Cause: x.cause}
+	w := PendingTx{ID: id, State: x.state, Cause: x.cause}
 	switch x.state {
 	case txn.Preparing:
 		w.TimeLeft = time.Until(x.deadline)
 	case txn.Committing, txn.RollingBack:
 	default:
-		return Work{}, false
+		return PendingTx{}, false
 	}
 	for i, b := range x.branches {
 		if b.finished || (x.state == txn.Preparing && b.vote != 0 && b.vote != txn.VoteDelegated) {
@@ -140,11 +140,11 @@ func (x *fakeTx) branch(id txn.ID, i int) participant.Branch {
 	n := txn.BranchID(i + 1)
 	return participant.Branch{
 		TX: id, ID: n, XID: txn.XID(cluster, id, n), Vote: x.branches[i].vote,
-		Session: "s" + n.String(), OwnPhaseTwo: x.own && !x.branches[i].web,
+		SessionRef: "s" + n.String(), ClientCompletes: x.own && !x.branches[i].web,
 	}
 }
 
-func (l *fakeLog) Report(ctx context.Context, id txn.ID, rs []Report) error {
+func (l *fakeLog) Report(ctx context.Context, id txn.ID, rs []BranchResult) error {
 	l.mu.Lock()
 	delay, fail := l.delay, l.reportErr
 	l.calls++
@@ -164,7 +164,7 @@ func (l *fakeLog) Report(ctx context.Context, id txn.ID, rs []Report) error {
 	return l.applyLocked(id, rs)
 }
 
-func (l *fakeLog) applyLocked(id txn.ID, rs []Report) error {
+func (l *fakeLog) applyLocked(id txn.ID, rs []BranchResult) error {
 	x := l.txs[id]
 	if x == nil {
 		return txn.ErrNotFound
@@ -182,7 +182,7 @@ func (l *fakeLog) applyLocked(id txn.ID, rs []Report) error {
 			x.state == txn.RollingBack && rep.State == txn.BranchCommitted:
 			return fmt.Errorf("%w: %v is %v", txn.ErrConflict, id, x.state)
 		default:
-			b.finished, b.hazard = true, rep.Hazard
+			b.finished, b.hazard = true, rep.Heuristic
 		}
 	}
 	l.advanceLocked(id, x)
@@ -265,23 +265,23 @@ func (l *fakeLog) ack(id txn.ID) {
 	l.advanceLocked(id, x)
 }
 
-func (l *fakeLog) Lookup(_ context.Context, keys []Key) ([]Known, error) {
+func (l *fakeLog) Lookup(_ context.Context, keys []Key) ([]BranchStatus, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lookups++
 	if l.lookupErr != nil {
 		return nil, l.lookupErr
 	}
-	known := make([]Known, len(keys))
+	known := make([]BranchStatus, len(keys))
 	for i, k := range keys {
 		x := l.txs[k.TX]
 		if x == nil {
-			known[i].Memory = l.memory
+			known[i].RetentionHorizon = l.memory
 			continue
 		}
 		known[i].State = x.state
 		for _, b := range x.branches {
-			known[i].Hazard = max(known[i].Hazard, b.hazard)
+			known[i].Heuristic = max(known[i].Heuristic, b.hazard)
 		}
 		if n := int(k.Branch); n <= len(x.branches) {
 			known[i].Branch = x.branch(k.TX, n-1)
@@ -314,7 +314,7 @@ func (l *fakeLog) Participants() []string {
 	return names
 }
 
-func (l *fakeLog) Held() bool {
+func (l *fakeLog) RecoveryPaused() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.held
@@ -347,10 +347,10 @@ func (l *fakeLog) state(id txn.ID) txn.State {
 }
 
 // hazards gives the hazard of each branch.
-func (l *fakeLog) hazards(id txn.ID) []txn.Hazard {
+func (l *fakeLog) hazards(id txn.ID) []txn.Heuristic {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var hs []txn.Hazard
+	var hs []txn.Heuristic
 	for _, b := range l.txs[id].branches {
 		hs = append(hs, b.hazard)
 	}
@@ -358,7 +358,7 @@ func (l *fakeLog) hazards(id txn.ID) []txn.Hazard {
 }
 
 // accepted gives the reports that were recorded for a transaction.
-func (l *fakeLog) accepted(id txn.ID) [][]Report {
+func (l *fakeLog) accepted(id txn.ID) [][]BranchResult {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.reports[id])
@@ -367,4 +367,4 @@ func (l *fakeLog) accepted(id txn.ID) [][]Report {
 // forgetfulLog accepts reports and does nothing about them.
 type forgetfulLog struct{ *fakeLog }
 
-func (l *forgetfulLog) Report(context.Context, txn.ID, []Report) error { return nil }
+func (l *forgetfulLog) Report(context.Context, txn.ID, []BranchResult) error { return nil }

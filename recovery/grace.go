@@ -7,42 +7,42 @@ import (
 )
 
 const (
-	graceChunk = 253 // ids in one block: 4 KiB with what the allocator adds
+	graceBlockLen = 253 // ids in one block: 4 KiB with what the allocator adds
 	// graceWindow is how long a chunk may be filled before the next is begun.
 	graceWindow = 10 * time.Millisecond
 )
 
-// graces holds the transactions whose application finishes its own branches. The
+// graceQueue holds the transactions whose application finishes its own branches. The
 // wait is the same for all, so that a queue does for an order, and ids that come
 // within one window share one due time: an id costs its 16 bytes, putting it in
 // a store. An id waits for the grace and at most a window longer.
-type graces struct {
-	wait       time.Duration
+type graceQueue struct {
+	grace      time.Duration
 	head, tail *graceBlock
 	spare      *graceBlock
 	n          int
 }
 
 type graceBlock struct {
-	next *graceBlock
-	due  time.Duration
-	shut time.Duration // from then on the block takes no more
-	n    int
-	ids  [graceChunk]txn.ID
+	next     *graceBlock
+	due      time.Duration
+	closesAt time.Duration // from then on the block takes no more
+	n        int
+	ids      [graceBlockLen]txn.ID
 }
 
 // push adds an id. It reports whether the queue was empty, in which case
 // somebody has to be told when it is due.
-func (g *graces) push(id txn.ID, now time.Duration) (first bool) {
+func (g *graceQueue) push(id txn.ID, now time.Duration) (first bool) {
 	first = g.head == nil
-	if first || g.tail.n == graceChunk || now >= g.tail.shut {
+	if first || g.tail.n == graceBlockLen || now >= g.tail.closesAt {
 		b := g.spare
 		if b == nil {
 			b = new(graceBlock)
 		}
 		g.spare = nil
-		b.next, b.n, b.shut = nil, 0, now+graceWindow
-		b.due = b.shut + g.wait
+		b.next, b.n, b.closesAt = nil, 0, now+graceWindow
+		b.due = b.closesAt + g.grace
 		if first {
 			g.head = b
 		} else {
@@ -57,7 +57,7 @@ func (g *graces) push(id txn.ID, now time.Duration) (first bool) {
 }
 
 // due appends the ids of at most one block whose grace is over.
-func (g *graces) due(dst []txn.ID, now time.Duration) []txn.ID {
+func (g *graceQueue) due(dst []txn.ID, now time.Duration) []txn.ID {
 	b := g.head
 	if b == nil || b.due > now {
 		return dst
@@ -72,7 +72,7 @@ func (g *graces) due(dst []txn.ID, now time.Duration) []txn.ID {
 }
 
 // next is when the first block is due; false when there is none.
-func (g *graces) next() (time.Duration, bool) {
+func (g *graceQueue) next() (time.Duration, bool) {
 	if g.head == nil {
 		return 0, false
 	}

@@ -10,12 +10,12 @@ import (
 )
 
 // ends gives the calls that finish a branch.
-func (p *resource) ends() []visit {
-	return slices.DeleteFunc(p.made(), func(v visit) bool { return v.verb != Commit && v.verb != Rollback })
+func (p *fakeParticipant) ends() []recordedCall {
+	return slices.DeleteFunc(p.made(), func(v recordedCall) bool { return v.verb != Commit && v.verb != Rollback })
 }
 
 // calledAt checks that every branch was finished by one call, so long after start.
-func calledAt(t *testing.T, p *resource, branches int, start time.Time, after time.Duration) {
+func calledAt(t *testing.T, p *fakeParticipant, branches int, start time.Time, after time.Duration) {
 	t.Helper()
 	calls := p.ends()
 	if len(calls) != branches {
@@ -70,14 +70,14 @@ func TestGraceBelongsToTheBranch(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					log := newLog()
-					own, web, refuser := newResource(log, "own"), newResource(log, "web"), newResource(log, "web2")
+					own, web, refuser := newParticipant(log, "own"), newParticipant(log, "web"), newParticipant(log, "web2")
 					if c.state == txn.Preparing {
 						web.latency, refuser.latency = decided, decided
 					}
 					if c.no {
 						refuser.votes[3], web.latency = txn.VoteNo, time.Millisecond
 					}
-					web.setFault(func(v visit) fault {
+					web.setFault(func(v recordedCall) fault {
 						if hung && v.verb != Prepare {
 							return hang
 						}
@@ -95,8 +95,8 @@ func TestGraceBelongsToTheBranch(t *testing.T) {
 					if c.grace > 0 && len(own.ends()) != 0 {
 						t.Errorf("the application was not left alone: %+v", own.ends())
 					}
-					for _, a := range r.Attempts(id) {
-						if hold := a.Hold == Grace; hold != (a.Participant == "own") {
+					for _, a := range r.RetryStates(id) {
+						if hold := a.WaitReason == ClientGrace; hold != (a.Participant == "own") {
 							t.Errorf("attempt: %+v", a)
 						}
 					}
@@ -122,7 +122,7 @@ func TestGraceOfOneBranchIsCheap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 1000
 		log := newLog()
-		own, web := newResource(log, "own"), newResource(log, "web")
+		own, web := newParticipant(log, "own"), newParticipant(log, "web")
 		r := begin(t, Config{}, log)
 		for k := range n {
 			log.putMixed(idOf(k+1), txn.Committing, 0, "own", "web")
@@ -142,7 +142,7 @@ func TestGraceOfOneBranchIsCheap(t *testing.T) {
 		if asked := log.asked(); asked != 4*n || len(own.made()) != 0 {
 			t.Errorf("asked the log %d times for %d transactions, and made %d calls", asked, n, len(own.made()))
 		}
-		if _, waits := r.graces.next(); waits {
+		if _, waits := r.deferred.next(); waits {
 			t.Error("somebody still waits for the grace")
 		}
 	})
@@ -153,7 +153,7 @@ func TestGraceOfOneBranchIsCheap(t *testing.T) {
 func TestGraceOfOneBranchHeedsHints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
-		own, web := newResource(log, "own"), newResource(log, "web")
+		own, web := newParticipant(log, "own"), newParticipant(log, "web")
 		web.setFault(always(hang))
 		r := begin(t, Config{CallTimeout: time.Hour}, log)
 		start, id := time.Now(), idOf(1)
@@ -162,8 +162,8 @@ func TestGraceOfOneBranchHeedsHints(t *testing.T) {
 			r.Add(id)
 			sleep(t.Context(), 50*time.Millisecond)
 			r.mu.Lock()
-			if r.graces.n > 1 {
-				t.Errorf("%d times in the queue", r.graces.n)
+			if r.deferred.n > 1 {
+				t.Errorf("%d times in the queue", r.deferred.n)
 			}
 			r.mu.Unlock()
 		}
@@ -178,9 +178,9 @@ func TestRetryWaivesTheGraceOfOneBranch(t *testing.T) {
 	for _, f := range []fault{none, hang} {
 		synctest.Test(t, func(t *testing.T) {
 			log := newLog()
-			own, web := newResource(log, "own"), newResource(log, "web")
+			own, web := newParticipant(log, "own"), newParticipant(log, "web")
 			web.latency = 300 * time.Millisecond
-			web.setFault(func(v visit) fault {
+			web.setFault(func(v recordedCall) fault {
 				if v.verb == Prepare {
 					return none
 				}
@@ -218,7 +218,7 @@ func TestRetryWaivesTheGraceOfOneBranch(t *testing.T) {
 func TestGraceAfterFailover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
-		own, web := newResource(log, "own"), newResource(log, "web")
+		own, web := newParticipant(log, "own"), newParticipant(log, "web")
 		web.setFault(always(hang))
 		r := begin(t, Config{CallTimeout: time.Hour}, log)
 		log.putMixed(idOf(1), txn.Committing, 0, "own", "web")
@@ -244,13 +244,13 @@ func TestGraceAfterFailover(t *testing.T) {
 func TestGraceBesideReportedButUndone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
-		own, web := newResource(log, "own"), newResource(log, "web")
+		own, web := newParticipant(log, "own"), newParticipant(log, "web")
 		r := begin(t, Config{}, &forgetfulLog{log})
 		start, id := time.Now(), idOf(1)
 		log.putMixed(id, txn.Committing, 0, "own", "web")
 		r.Add(id)
 		sleep(t.Context(), time.Minute)
-		for name, res := range map[string]*resource{"own": own, "web": web} {
+		for name, res := range map[string]*fakeParticipant{"own": own, "web": web} {
 			if n := len(res.made()); n < 3 || n > 30 {
 				t.Errorf("%s: %d calls in a minute", name, n)
 			}
@@ -258,7 +258,7 @@ func TestGraceBesideReportedButUndone(t *testing.T) {
 		if first := own.made()[0].at.Sub(start); first < time.Second || first > 1100*time.Millisecond {
 			t.Errorf("left alone for %v", first)
 		}
-		if as := r.Attempts(id); as[0].Hold == Grace || as[0].LastError != "reported, but still undone in the log" {
+		if as := r.RetryStates(id); as[0].WaitReason == ClientGrace || as[0].LastError != "reported, but still undone in the log" {
 			t.Errorf("%+v", as)
 		}
 	})

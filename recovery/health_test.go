@@ -13,9 +13,9 @@ import (
 func TestHealthOfOneFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
-		res := newResource(log, "a")
+		res := newParticipant(log, "a")
 		res.setFault(always(fail))
-		r := begin(t, Config{BackoffBase: time.Hour, BackoffMax: time.Hour, BreakerAfter: 5}, log)
+		r := begin(t, Config{BackoffBase: time.Hour, BackoffMax: time.Hour, BreakerThreshold: 5}, log)
 		for n := range 2 {
 			log.put(idOf(n+1), txn.Committing, "a")
 			r.Add(idOf(n + 1))

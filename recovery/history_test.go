@@ -27,9 +27,9 @@ func results(h History) []string {
 func TestHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
-		a, b := newResource(log, "a"), newResource(log, "b")
+		a, b := newParticipant(log, "a"), newParticipant(log, "b")
 		a.latency = 20 * time.Millisecond
-		a.setFault(func(v visit) fault {
+		a.setFault(func(v recordedCall) fault {
 			switch {
 			case v.verb == Prepare && v.n == 1, v.verb == Commit && v.n == 2:
 				return fail
@@ -69,7 +69,7 @@ func TestHistory(t *testing.T) {
 				t.Errorf("attempt %d took %v, want %v", i, got, took)
 			}
 		}
-		if n := b.held(); n != 0 {
+		if n := b.preparedCount(); n != 0 {
 			t.Errorf("%d held at b", n)
 		}
 		wantEmpty(t, r)
@@ -95,8 +95,8 @@ func TestHistoryTells(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				log := newLog()
-				res := newResource(log, "a")
-				res.setFault(func(v visit) fault {
+				res := newParticipant(log, "a")
+				res.setFault(func(v recordedCall) fault {
 					if v.n <= c.times {
 						return c.fault
 					}
@@ -124,7 +124,7 @@ func TestHistoryTells(t *testing.T) {
 func TestHistoryOfGivenUpCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
-		newResource(log, "a").setFault(func(v visit) fault {
+		newParticipant(log, "a").setFault(func(v recordedCall) fault {
 			if v.verb == Prepare {
 				return hang
 			}
@@ -150,15 +150,15 @@ func TestHistoryOfGivenUpCall(t *testing.T) {
 func TestHistoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
-		res := newResource(log, "a")
+		res := newParticipant(log, "a")
 		stubborn := idOf(1)
-		res.setFault(func(v visit) fault {
+		res.setFault(func(v recordedCall) fault {
 			if v.n <= 1 || v.branch.TX == stubborn && v.n <= 40 {
 				return fail
 			}
 			return none
 		})
-		r := begin(t, Config{BackoffMax: time.Second, BreakerAfter: 1 << 30}, log)
+		r := begin(t, Config{BackoffMax: time.Second, BreakerThreshold: 1 << 30}, log)
 		const n = 1500
 		for k := range n {
 			log.put(idOf(k+1), txn.Committing, "a")
@@ -178,8 +178,8 @@ func TestHistoryIsBounded(t *testing.T) {
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if p := &r.past; p.live != 0 || p.kept != 1023*2+16 || len(p.finished) != p.order.len() {
-			t.Errorf("counts %d live and %d kept records", p.live, p.kept)
+		if p := &r.history; p.liveRecords != 0 || p.finishedRecords != 1023*2+16 || len(p.finished) != p.order.len() {
+			t.Errorf("counts %d live and %d kept records", p.liveRecords, p.finishedRecords)
 		}
 	})
 }
@@ -187,11 +187,11 @@ func TestHistoryIsBounded(t *testing.T) {
 // TestHistoryUnderStorm: however much fails at once, records are bounded, and each
 // undone branch keeps at least its last.
 func TestHistoryUnderStorm(t *testing.T) {
-	var p past
-	trails := make([]trail, recordLimit)
+	var p attemptHistory
+	trails := make([]attemptLog, recordLimit)
 	for range 3 {
 		for i := range trails {
-			p.noteLocked(&trails[i], record{verb: Commit, failed: true, result: "down"})
+			p.addLocked(&trails[i], attemptRecord{action: Commit, failed: true, result: "down"})
 			if len(trails[i].records) == 0 {
 				t.Fatal("the last attempt is not kept")
 			}
@@ -204,26 +204,26 @@ func TestHistoryUnderStorm(t *testing.T) {
 			t.Fatalf("%d attempts are counted, want 3", all)
 		}
 	}
-	if sum != p.live || p.live > recordLimit+len(trails) {
-		t.Errorf("%d records, counted as %d", sum, p.live)
+	if sum != p.liveRecords || p.liveRecords > recordLimit+len(trails) {
+		t.Errorf("%d records, counted as %d", sum, p.liveRecords)
 	}
 	for i := range trails {
 		id := idOf(i + 1)
-		p.retireLocked(Key{id, 1}, &trails[i])
+		p.archiveLocked(Key{id, 1}, &trails[i])
 	}
-	if p.live != 0 || len(p.finished) != pastLimit || p.order.len() != pastLimit {
-		t.Errorf("%d live records, %d transactions remembered", p.live, len(p.finished))
+	if p.liveRecords != 0 || len(p.finished) != historyLimit || p.order.len() != historyLimit {
+		t.Errorf("%d live records, %d transactions remembered", p.liveRecords, len(p.finished))
 	}
-	big := trail{bad: true, records: make([]record, trailLimit)}
-	for i := range 2 * pastLimit {
+	big := attemptLog{anyFailed: true, records: make([]attemptRecord, attemptLogLimit)}
+	for i := range 2 * historyLimit {
 		for b := range txn.BranchID(64) {
-			p.keepLocked(Key{idOf(1_000_000 + i), b + 1}, big)
-			if p.kept > recordLimit {
-				t.Fatalf("%d records are kept", p.kept)
+			p.retainLocked(Key{idOf(1_000_000 + i), b + 1}, big)
+			if p.finishedRecords > recordLimit {
+				t.Fatalf("%d records are kept", p.finishedRecords)
 			}
 		}
 	}
-	if got := len(p.finished[idOf(1_000_000+2*pastLimit-1)]); got != 64 {
+	if got := len(p.finished[idOf(1_000_000+2*historyLimit-1)]); got != 64 {
 		t.Errorf("the newest transaction has %d branches", got)
 	}
 }
@@ -232,7 +232,7 @@ func TestHistoryUnderStorm(t *testing.T) {
 func TestSweepHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
-		res := newResource(log, "a")
+		res := newParticipant(log, "a")
 		x := log.put(idOf(1), txn.RolledBack, "a")
 		x.branches[0].finished = true
 		res.setFault(always(fail))

@@ -9,22 +9,22 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Attempt says for one unfinished branch what was tried and what it waits for.
-type Attempt struct {
+// RetryState says for one unfinished branch what was tried and what it waits for.
+type RetryState struct {
 	Branch      txn.BranchID
 	Participant string
-	Verb        Verb
+	Action      Action
 	Count       int           // failed attempts of this leader
 	LastError   string        // of the last of them; at most 300 bytes
 	Running     bool          // a call is under way, or its result being recorded
-	Hold        Hold          // why it has to wait
+	WaitReason  WaitReason    // why it has to wait
 	NextTry     time.Duration // from now; 0 when it waits for a worker only
 }
 
-// Attempts says why a transaction is not finished: one Attempt for each
+// RetryStates says why a transaction is not finished: one Attempt for each
 // unfinished branch. It is nil when nothing is left to be done.
-func (r *Recovery) Attempts(id txn.ID) []Attempt {
-	w, ok := r.log.Undone(id)
+func (r *Recovery) RetryStates(id txn.ID) []RetryState {
+	w, ok := r.log.Pending(id)
 	if !ok {
 		return nil
 	}
@@ -32,29 +32,29 @@ func (r *Recovery) Attempts(id txn.ID) []Attempt {
 	now := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t := r.tasks[id]
+	t := r.transactions[id]
 	steps := Plan(w, View{
-		Now:       now,
-		Graced:    r.gracedLocked(&w, &t),
-		NextTry:   r.nextTryLocked,
-		NextProbe: r.nextProbeLocked,
+		Now:          now,
+		GraceExpired: r.graceExpiredLocked(&w, &t),
+		NextTry:      r.nextTryLocked,
+		NextProbe:    r.nextProbeLocked,
 	})
-	as := make([]Attempt, len(steps))
+	as := make([]RetryState, len(steps))
 	for i, s := range steps {
-		as[i] = Attempt{Branch: s.Branch, Participant: s.Participant, Verb: s.Verb, Hold: s.Hold, NextTry: s.Wait}
-		if t := r.tries[item{Key{id, s.Branch}, s.Verb}]; t != nil {
+		as[i] = RetryState{Branch: s.Branch, Participant: s.Participant, Action: s.Action, WaitReason: s.WaitReason, NextTry: s.Wait}
+		if t := r.attempts[item{Key{id, s.Branch}, s.Action}]; t != nil {
 			as[i].Count, as[i].LastError = int(t.count), t.lastErr
-			if t.state == trying || t.state == reporting {
-				as[i].Running, as[i].Hold, as[i].NextTry = true, Ready, 0
+			if t.state == calling || t.state == reporting {
+				as[i].Running, as[i].WaitReason, as[i].NextTry = true, Ready, 0
 			}
 		}
 	}
 	return as
 }
 
-func (r *Recovery) nextTryLocked(k Key, v Verb) time.Duration {
-	if t := r.tries[item{k, v}]; t != nil && t.state == parked {
-		return until(&t.timer)
+func (r *Recovery) nextTryLocked(k Key, v Action) time.Duration {
+	if t := r.attempts[item{k, v}]; t != nil && t.state == backingOff {
+		return timerDue(&t.timer)
 	}
 	return 0
 }
@@ -78,12 +78,12 @@ type Health struct {
 	Waiting   int           // branches that wait for their next try after a failure
 	Running   int           // calls under way
 
-	Optimizer       string           // what decides the limit: a [Choice], or custom
-	Limit           int              // calls that it gets at once
-	Raised, Lowered uint64           // decisions of this leader for a larger limit, and for a smaller one
-	Throughput      float64          // calls answered in a second, of the last 10 to 20 seconds
-	Mean, P99       time.Duration    // from when those could have begun to their ends
-	Last            adaptive.Decided // the last decision about the limit; zero when there was none
+	Optimizer       string                  // what decides the limit: a [OptimizerSpec], or custom
+	Limit           int                     // calls that it gets at once
+	Raised, Lowered uint64                  // decisions of this leader for a larger limit, and for a smaller one
+	Throughput      float64                 // calls answered in a second, of the last 10 to 20 seconds
+	Mean, P99       time.Duration           // from when those could have begun to their ends
+	Last            adaptive.DecisionRecord // the last decision about the limit; zero when there was none
 }
 
 // Health tells how a participant does. One of which nothing was heard yet is held to
@@ -109,7 +109,7 @@ func (r *Recovery) health(participant string) (Health, *adaptive.Pool) {
 	defer r.mu.Unlock()
 	l := r.lanes[participant]
 	if l == nil {
-		return Health{Healthy: true, Optimizer: r.choice(participant).String(), Limit: r.startOf(participant)}, nil
+		return Health{Healthy: true, Optimizer: r.optimizerFor(participant).String(), Limit: r.startLimit(participant)}, nil
 	}
 	h := Health{
 		Healthy:  l.healthy(),
@@ -118,19 +118,19 @@ func (r *Recovery) health(participant string) (Health, *adaptive.Pool) {
 		Failures: l.fails,
 		NextTry:  max(0, l.br.nextProbe()-now),
 		Queued:   l.queued(),
-		Waiting:  l.parked,
+		Waiting:  l.backingOff,
 		Running:  l.running,
 		Limit:    r.limitLocked(l),
 
-		Optimizer: r.choice(participant).String(),
+		Optimizer: r.optimizerFor(participant).String(),
 	}
-	h.LastError = cmp.Or(l.lastErr, l.unfit, l.swept, l.tidied)
-	c := &l.crew
-	if c.brain != nil {
-		h.Raised, h.Lowered = c.brain.raised.Load(), c.brain.lowered.Load()
+	h.LastError = cmp.Or(l.lastErr, l.probeErr, l.sweepErr, l.pruneErr)
+	c := &l.workerPool
+	if c.optimizer != nil {
+		h.Raised, h.Lowered = c.optimizer.raised.Load(), c.optimizer.lowered.Load()
 	}
-	if n := len(c.past); n > 0 {
-		h.Last = c.past[n-1]
+	if n := len(c.decisions); n > 0 {
+		h.Last = c.decisions[n-1]
 	}
 	return h, c.pool
 }
@@ -138,14 +138,14 @@ func (r *Recovery) health(participant string) (Health, *adaptive.Pool) {
 // Decisions gives the decisions about how many calls a participant gets at once that are
 // kept, oldest first: of this leader, up to 320 while there is work, and 64 when there was
 // none for a while.
-func (r *Recovery) Decisions(participant string) []adaptive.Decided {
+func (r *Recovery) Decisions(participant string) []adaptive.DecisionRecord {
 	r.mu.Lock()
 	l := r.lanes[participant]
 	if l == nil {
 		r.mu.Unlock()
 		return nil
 	}
-	past, pool := l.crew.past, l.crew.pool
+	past, pool := l.workerPool.decisions, l.workerPool.pool
 	r.mu.Unlock()
 	all := slices.Clone(past)
 	if pool != nil {

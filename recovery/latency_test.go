@@ -13,7 +13,7 @@ import (
 func TestLatencyIncludesWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n, took = 100, 20 * time.Millisecond
-		_, r := stormOf(n, 32, took).burst(t, Config{Optimizer: fixed(1)}, time.Minute)
+		_, r := stormOf(n, 32, took).burst(t, Config{NewOptimizer: fixed(1)}, time.Minute)
 		sleep(t.Context(), 2*time.Second) // until the window is over
 		h := r.Health("one")
 		if want := took * (n + 1) / 2; h.Mean != want || h.P99 < 95*n*took/100 || h.P99 > n*took {
@@ -29,17 +29,17 @@ func TestLatencyLeavesOtherWaitsOut(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		n    int // with five the breaker opens
-		down func(log *fakeLog, res *resource) (up func())
+		down func(log *fakeLog, res *fakeParticipant) (up func())
 	}{
-		{"next try", 1, func(_ *fakeLog, res *resource) func() {
+		{"next try", 1, func(_ *fakeLog, res *fakeParticipant) func() {
 			res.setFault(always(fail))
 			return func() { res.setFault(nil) }
 		}},
-		{"participant", 200, func(_ *fakeLog, res *resource) func() {
+		{"participant", 200, func(_ *fakeLog, res *fakeParticipant) func() {
 			res.setFault(always(fail))
 			return func() { res.setFault(nil) }
 		}},
-		{"log", 200, func(log *fakeLog, _ *resource) func() {
+		{"log", 200, func(log *fakeLog, _ *fakeParticipant) func() {
 			log.failReports(func(txn.ID, int) error { return txn.ErrUnavailable })
 			return func() { log.failReports(nil) }
 		}},
@@ -47,8 +47,8 @@ func TestLatencyLeavesOtherWaitsOut(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				log := newLog()
-				up := c.down(log, newResource(log, "a"))
-				r := begin(t, Config{Optimizer: fixed(4), BackoffBase: time.Second, BackoffMax: time.Minute}, log)
+				up := c.down(log, newParticipant(log, "a"))
+				r := begin(t, Config{NewOptimizer: fixed(4), BackoffBase: time.Second, BackoffMax: time.Minute}, log)
 				for n := range c.n {
 					log.put(idOf(n+1), txn.Committing, "a")
 					r.Add(idOf(n + 1))

@@ -94,9 +94,9 @@ func (r *Recovery) empty() (tasks, tries, bundles, queued int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, l := range r.lanes {
-		queued += l.queued() + l.running + l.parked
+		queued += l.queued() + l.running + l.backingOff
 	}
-	return len(r.tasks), len(r.tries), len(r.outbox.bundles), queued + r.inbox.len() + r.calls + r.kept
+	return len(r.transactions), len(r.attempts), len(r.reporter.batches), queued + r.inbox.len() + r.calls + r.reserved
 }
 
 // wantEmpty checks that nothing is remembered of what is finished.

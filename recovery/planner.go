@@ -7,40 +7,40 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Verb is what has to be done with a branch. Commits and prepares go first: a commit
+// Action is what has to be done with a branch. Commits and prepares go first: a commit
 // frees locks and somebody waits for it, a prepare runs against a deadline. A rollback
 // frees locks, and so does a settlement.
-type Verb uint8
+type Action uint8
 
 // The verbs.
 const (
-	Commit Verb = iota + 1
+	Commit Action = iota + 1
 	Prepare
 	Rollback
-	// Settle: the decision was delegated to the branch, and its time is over: see
-	// [participant.Settler].
-	Settle
+	// ResolveOutcome: the decision was delegated to the branch, and its time is over: see
+	// [participant.OutcomeResolver].
+	ResolveOutcome
 )
 
-var verbNames = []string{"none", "commit", "prepare", "rollback", "settle"}
+var actionNames = []string{"none", "commit", "prepare", "rollback", "settle"}
 
 // String gives the verb's name, for example "commit".
-func (v Verb) String() string {
-	if int(v) < len(verbNames) {
-		return verbNames[v]
+func (v Action) String() string {
+	if int(v) < len(actionNames) {
+		return actionNames[v]
 	}
 	return fmt.Sprintf("(%d)", uint8(v))
 }
 
-// Hold says why a step has to wait.
-type Hold uint8
+// WaitReason says why a step has to wait.
+type WaitReason uint8
 
 // The reasons to wait.
 const (
 	// Ready: nothing to wait for but a worker.
-	Ready Hold = iota
-	// Grace: the application is given time to finish its own branches.
-	Grace
+	Ready WaitReason = iota
+	// ClientGrace: the application is given time to finish its own branches.
+	ClientGrace
 	// Backoff: an attempt failed; the next one is due later.
 	Backoff
 	// Unhealthy: the participant's breaker is open.
@@ -52,12 +52,12 @@ const (
 	Delegated
 )
 
-var holdNames = []string{"ready", "grace", "backoff", "participant unhealthy", "deadline over", "delegated"}
+var waitReasonNames = []string{"ready", "grace", "backoff", "participant unhealthy", "deadline over", "delegated"}
 
 // String gives the reason for people.
-func (h Hold) String() string {
-	if int(h) < len(holdNames) {
-		return holdNames[h]
+func (h WaitReason) String() string {
+	if int(h) < len(waitReasonNames) {
+		return waitReasonNames[h]
 	}
 	return fmt.Sprintf("(%d)", uint8(h))
 }
@@ -66,8 +66,8 @@ func (h Hold) String() string {
 type Step struct {
 	Branch      txn.BranchID
 	Participant string
-	Verb        Verb
-	Hold        Hold
+	Action      Action
+	WaitReason  WaitReason
 	Wait        time.Duration // from now; 0 when Hold is Ready, Grace or Expired
 }
 
@@ -75,41 +75,41 @@ type Step struct {
 // monotonic scale. The zero View holds nothing back but graces.
 type View struct {
 	Now time.Duration
-	// Graced: the grace is over or was waived, for all branches.
-	Graced bool
+	// GraceExpired: the grace is over or was waived, for all branches.
+	GraceExpired bool
 	// NextTry is when a branch may be tried again. Nil means at once.
-	NextTry func(k Key, v Verb) time.Duration
+	NextTry func(k Key, v Action) time.Duration
 	// NextProbe is when a participant may be called again. Nil means at once.
 	NextProbe func(participant string) time.Duration
 }
 
 // Plan says what has to be done for a transaction: one step for each unfinished
 // branch, in their order. It is pure, and empty for a state without work.
-func Plan(w Work, v View) []Step {
-	if w.verb(&Branch{}) == 0 {
+func Plan(w PendingTx, v View) []Step {
+	if w.action(&Branch{}) == 0 {
 		return nil
 	}
 	steps := make([]Step, 0, len(w.Branches))
 	for i := range w.Branches {
 		b := &w.Branches[i]
-		s := Step{Branch: b.ID, Participant: b.Participant, Verb: w.verb(b)}
-		s.Hold, s.Wait = v.hold(&w, b, s.Verb)
+		s := Step{Branch: b.ID, Participant: b.Participant, Action: w.action(b)}
+		s.WaitReason, s.Wait = v.waitReason(&w, b, s.Action)
 		steps = append(steps, s)
 	}
 	return steps
 }
 
-func (v View) hold(w *Work, b *Branch, verb Verb) (Hold, time.Duration) {
+func (v View) waitReason(w *PendingTx, b *Branch, action Action) (WaitReason, time.Duration) {
 	switch {
-	case verb == Prepare && w.TimeLeft <= 0:
+	case action == Prepare && w.TimeLeft <= 0:
 		return Expired, 0
-	case verb == Settle && w.TimeLeft > 0:
+	case action == ResolveOutcome && w.TimeLeft > 0:
 		return Delegated, w.TimeLeft
-	case !v.Graced && w.graceful(b):
-		return Grace, 0
+	case !v.GraceExpired && w.leftToClient(b):
+		return ClientGrace, 0
 	}
 	if v.NextTry != nil {
-		if wait := v.NextTry(Key{w.ID, b.ID}, verb) - v.Now; wait > 0 {
+		if wait := v.NextTry(Key{w.ID, b.ID}, action) - v.Now; wait > 0 {
 			return Backoff, wait
 		}
 	}
@@ -121,11 +121,11 @@ func (v View) hold(w *Work, b *Branch, verb Verb) (Hold, time.Duration) {
 	return Ready, 0
 }
 
-// verb gives what a branch of the transaction needs; zero for nothing.
-func (w *Work) verb(b *Branch) Verb {
+// action gives what a branch of the transaction needs; zero for nothing.
+func (w *PendingTx) action(b *Branch) Action {
 	switch {
 	case w.State == txn.Preparing && b.Vote >= txn.VoteDelegated:
-		return Settle
+		return ResolveOutcome
 	case w.State == txn.Preparing:
 		return Prepare
 	case w.State == txn.Committing:
@@ -136,23 +136,23 @@ func (w *Work) verb(b *Branch) Verb {
 	return 0
 }
 
-// waits reports whether there is nothing to do before the deadline, because the
+// awaitsDeadline reports whether there is nothing to do before the deadline, because the
 // decision was delegated.
-func (w *Work) waits() bool {
+func (w *PendingTx) awaitsDeadline() bool {
 	for i := range w.Branches {
-		if w.verb(&w.Branches[i]) != Settle {
+		if w.action(&w.Branches[i]) != ResolveOutcome {
 			return false
 		}
 	}
 	return w.TimeLeft > 0 && len(w.Branches) > 0
 }
 
-// graceful reports whether the application is expected to finish the branch
+// leftToClient reports whether the application is expected to finish the branch
 // itself. It is not when the rollback came over it, by the clock or by a person:
 // then nobody may be there any more, and locks are to be free at the deadline.
-func (w *Work) graceful(b *Branch) bool {
+func (w *PendingTx) leftToClient(b *Branch) bool {
 	switch {
-	case !b.OwnPhaseTwo:
+	case !b.ClientCompletes:
 		return false
 	case w.State == txn.RollingBack:
 		return w.Cause == txn.CauseClient || w.Cause == txn.CauseVoteNo
@@ -161,13 +161,13 @@ func (w *Work) graceful(b *Branch) bool {
 }
 
 // branch finds the branch that an item is about, if it still needs just that.
-func (w *Work) branch(it item) (Branch, bool) {
-	if it.verb == Prepare && w.TimeLeft <= 0 || it.verb == Settle && w.TimeLeft > 0 {
+func (w *PendingTx) branch(it item) (Branch, bool) {
+	if it.action == Prepare && w.TimeLeft <= 0 || it.action == ResolveOutcome && w.TimeLeft > 0 {
 		return Branch{}, false
 	}
 	for i := range w.Branches {
 		if b := &w.Branches[i]; b.ID == it.Branch {
-			return *b, w.verb(b) == it.verb
+			return *b, w.action(b) == it.action
 		}
 	}
 	return Branch{}, false

@@ -20,18 +20,18 @@ type Config struct {
 	// Cluster is the tag in the XIDs that a sweep may touch. Without a valid tag
 	// [Recovery.Sweep] refuses.
 	Cluster string
-	// Choice says what decides how many calls a participant gets at once. Defaults to
+	// OptimizerSpec says what decides how many calls a participant gets at once. Defaults to
 	// [adaptive.Knee].
-	Choice Choice
-	// Chosen gives the choice for one participant; false leaves it to the others here.
+	OptimizerSpec OptimizerSpec
+	// OptimizerFor gives the choice for one participant; false leaves it to the others here.
 	// It is called often, by many goroutines, and must neither block nor call the
 	// [Recovery]. When it changes, calls under way end before others begin, and what was
 	// learnt is forgotten. Defaults to none.
-	Chosen func(participant string) (Choice, bool)
-	// Optimizer, if any, takes the place of Choice. It makes an optimizer for a
+	OptimizerFor func(participant string) (OptimizerSpec, bool)
+	// NewOptimizer, if any, takes the place of Choice. It makes an optimizer for a
 	// participant, which keeps it, and so must be given a new one at every call. One
 	// that [adaptive.New] refuses decides nothing.
-	Optimizer func() adaptive.Optimizer
+	NewOptimizer func() adaptive.Optimizer
 	// Start is how many calls a participant gets at once before anything was learnt, and
 	// how many workers one can hold that hangs from the beginning; an [adaptive.Fixed]
 	// begins with what it says. Defaults to 16.
@@ -42,20 +42,20 @@ type Config struct {
 	// MaxCalls is how many calls there are at once at all participants together, but for
 	// one that each is always allowed. Defaults to 4096.
 	MaxCalls int
-	// Reports is how many calls the log gets at once. Defaults to 256.
-	Reports int
+	// MaxReports is how many calls the log gets at once. Defaults to 256.
+	MaxReports int
 	// CallTimeout limits every call to a participant and to the log. Defaults to
 	// 10s.
 	CallTimeout time.Duration
-	// Grace is how long branches that the application finishes itself are left to
+	// ClientGrace is how long branches that the application finishes itself are left to
 	// it; it may become up to 10ms more. Negative means none. Defaults to 1s.
-	Grace time.Duration
+	ClientGrace time.Duration
 	// BackoffBase and BackoffMax bound the wait after a failed attempt at a
 	// branch: full jitter below a ceiling that doubles. Default to 100ms and 30s.
 	BackoffBase, BackoffMax time.Duration
-	// BreakerAfter is how many failures in a row open a participant's breaker.
+	// BreakerThreshold is how many failures in a row open a participant's breaker.
 	// Defaults to 5.
-	BreakerAfter int
+	BreakerThreshold int
 	// BreakerMax is the longest time between two probes of a participant whose
 	// breaker is open. Defaults to 5s.
 	BreakerMax time.Duration
@@ -67,36 +67,36 @@ type Config struct {
 	// SweepLimit is how many branches one sweep acts on, and how many findings it
 	// returns of those that it leaves. Defaults to 1,000.
 	SweepLimit int
-	// Swept is told of every branch that a periodic sweep acted on, whether it
+	// OnScanResult is told of every branch that a periodic sweep acted on, whether it
 	// could be ended or not, and of those that it has to leave to a person: for the
 	// log file and the metrics. Defaults to nobody.
-	Swept func(txn.Finding)
-	// Turned is told, in order, of participants that go down and come back: for the log
+	OnScanResult func(txn.ScanResult)
+	// OnHealthChange is told, in order, of participants that go down and come back: for the log
 	// file. Defaults to nobody.
-	Turned func(Turn)
-	// Called is told how long each call to end a branch took, however it ended: for
+	OnHealthChange func(HealthChange)
+	// OnCall is told how long each call to end a branch took, however it ended: for
 	// metrics. It is called by many goroutines, and must not block. May be nil.
-	Called func(participant string, took time.Duration)
+	OnCall func(participant string, took time.Duration)
 	// Rand gives numbers in [0, 1) for jitter; safe for concurrent use. Defaults
 	// to math/rand/v2.
 	Rand func() float64
 }
 
 func (c Config) withDefaults() Config {
-	or(&c.MaxPerParticipant, 256)
-	or(&c.Start, 16)
-	or(&c.MaxCalls, 4096)
+	setDefault(&c.MaxPerParticipant, 256)
+	setDefault(&c.Start, 16)
+	setDefault(&c.MaxCalls, 4096)
 	c.MaxPerParticipant = min(c.MaxPerParticipant, adaptive.MaxLimit)
 	c.Start = min(c.Start, adaptive.MaxLimit)
-	or(&c.Reports, 256)
-	or(&c.CallTimeout, 10*time.Second)
-	or(&c.BackoffBase, 100*time.Millisecond)
-	or(&c.BackoffMax, 30*time.Second)
-	or(&c.BreakerAfter, 5)
-	or(&c.BreakerMax, 5*time.Second)
-	or(&c.SweepLimit, 1000)
-	if c.Grace == 0 {
-		c.Grace = time.Second
+	setDefault(&c.MaxReports, 256)
+	setDefault(&c.CallTimeout, 10*time.Second)
+	setDefault(&c.BackoffBase, 100*time.Millisecond)
+	setDefault(&c.BackoffMax, 30*time.Second)
+	setDefault(&c.BreakerThreshold, 5)
+	setDefault(&c.BreakerMax, 5*time.Second)
+	setDefault(&c.SweepLimit, 1000)
+	if c.ClientGrace == 0 {
+		c.ClientGrace = time.Second
 	}
 	if c.SweepEvery == 0 {
 		c.SweepEvery = DefaultSweepEvery
@@ -107,7 +107,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-func or[T int | time.Duration](v *T, value T) {
+func setDefault[T int | time.Duration](v *T, value T) {
 	if *v <= 0 {
 		*v = value
 	}
@@ -127,32 +127,32 @@ type Recovery struct {
 	ctx    context.Context // of every call; ends with Stop
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // everything that Stop waits for
-	bell   chan struct{}  // tells the loop to look again
+	wakeCh chan struct{}  // tells the loop to look again
 
-	probing chan struct{} // holds the probes under way
+	probeSlots chan struct{} // holds the probes under way
 
-	mu     sync.Mutex // guards everything below, and what is reached from there
-	state  runState
-	inbox  fifo[txn.ID]     // to be planned
-	graces graces           // left to their applications
-	tasks  map[txn.ID]task  // planned, or in the inbox
-	peak   int              // the most tasks since the map was made
-	tries  map[item]*try    // tried and not finished
-	lanes  map[string]*lane // by participant
-	active []*lane          // those with something queued
-	dirty  []*lane          // those of which something has changed
-	short  []*lane          // those that have to wait until others' calls end
-	calls  int              // under way at all participants
-	kept   int              // to be allowed to lanes that were short
-	shut   bool             // lanes were last told that the log takes no results
-	pools  int              // lanes that have one
-	restAt time.Duration    // when to look for pools that are not needed
-	timers timers           // of what is parked
-	sleeps time.Duration    // until when the loop sleeps; zero while it looks
-	looks  uint64           // how often the loop has looked
-	outbox outbox           // to be reported
-	past   past             // what was tried
-	turns  turns            // to be told
+	mu             sync.Mutex // guards everything below, and what is reached from there
+	state          runState
+	inbox          fifo[txn.ID]             // to be planned
+	deferred       graceQueue               // left to their applications
+	transactions   map[txn.ID]txProgress    // planned, or in the inbox
+	peak           int                      // the most tasks since the map was made
+	attempts       map[item]*branchAttempts // tried and not finished
+	lanes          map[string]*lane         // by participant
+	active         []*lane                  // those with something queued
+	dirty          []*lane                  // those of which something has changed
+	starved        []*lane                  // those that have to wait until others' calls end
+	calls          int                      // under way at all participants
+	reserved       int                      // to be allowed to lanes that were short
+	reportsBlocked bool                     // lanes were last told that the log takes no results
+	pools          int                      // lanes that have one
+	idleCheckAt    time.Duration            // when to look for pools that are not needed
+	timers         timers                   // of what is parked
+	sleepUntil     time.Duration            // until when the loop sleeps; zero while it looks
+	iterations     uint64                   // how often the loop has looked
+	reporter       reporter                 // to be reported
+	history        attemptHistory           // what was tried
+	healthChanges  healthChanges            // to be told
 }
 
 type runState uint8
@@ -163,37 +163,37 @@ const (
 	stopped
 )
 
-// task is what is remembered of a transaction while it is driven.
-type task struct {
-	out    uint16    // branches that are queued, tried, parked or being reported
-	state  txn.State // for which it was planned; zero: not yet
-	graced txn.State // for which there is no grace: it is over, or was waived
-	round  uint8     // how often it was planned again without a change of state
-	queued bool      // in the inbox
-	alarm  bool      // a timer will put it into the inbox
-	held   bool      // planned without the branches that are left to the application; graces has it
+// txProgress is what is remembered of a transaction while it is driven.
+type txProgress struct {
+	outstanding    uint16    // branches that are queued, tried, parked or being reported
+	state          txn.State // for which it was planned; zero: not yet
+	graceExpired   txn.State // for which there is no grace: it is over, or was waived
+	replans        uint8     // how often it was planned again without a change of state
+	queued         bool      // in the inbox
+	deadlineTimer  bool      // a timer will put it into the inbox
+	awaitingClient bool      // planned without the branches that are left to the application; graces has it
 }
 
 // New makes a Recovery. It does nothing before Start, but takes work.
 func New(cfg Config, log Log) *Recovery {
 	cfg = cfg.withDefaults()
 	r := &Recovery{
-		cfg:       cfg,
-		log:       log,
-		epoch:     time.Now(),
-		retries:   backoff{cfg.BackoffBase, cfg.BackoffMax, cfg.Rand},
-		probes:    backoff{min(time.Second, cfg.BreakerMax), cfg.BreakerMax, cfg.Rand},
-		rereports: backoff{cfg.BackoffBase, min(2*time.Second, cfg.BackoffMax), cfg.Rand},
-		bell:      make(chan struct{}, 1),
-		probing:   make(chan struct{}, probesAtOnce),
-		tasks:     make(map[txn.ID]task),
-		tries:     make(map[item]*try),
-		timers:    newTimers(),
-		lanes:     make(map[string]*lane),
+		cfg:          cfg,
+		log:          log,
+		epoch:        time.Now(),
+		retries:      backoff{cfg.BackoffBase, cfg.BackoffMax, cfg.Rand},
+		probes:       backoff{min(time.Second, cfg.BreakerMax), cfg.BreakerMax, cfg.Rand},
+		rereports:    backoff{cfg.BackoffBase, min(2*time.Second, cfg.BackoffMax), cfg.Rand},
+		wakeCh:       make(chan struct{}, 1),
+		probeSlots:   make(chan struct{}, maxProbes),
+		transactions: make(map[txn.ID]txProgress),
+		attempts:     make(map[item]*branchAttempts),
+		timers:       newTimers(),
+		lanes:        make(map[string]*lane),
 	}
-	r.graces.wait = max(0, cfg.Grace)
-	r.outbox = outbox{limit: cfg.Reports, bundles: make(map[txn.ID]*bundle)}
-	r.outbox.br = breaker{after: cfg.BreakerAfter, waits: r.rereports}
+	r.deferred.grace = max(0, cfg.ClientGrace)
+	r.reporter = reporter{limit: cfg.MaxReports, batches: make(map[txn.ID]*reportBatch)}
+	r.reporter.br = breaker{threshold: cfg.BreakerThreshold, backoff: r.rereports}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r
 }
@@ -208,8 +208,8 @@ func (r *Recovery) Start() {
 	r.state = running
 	r.wake()
 	r.wg.Go(r.loop)
-	if r.cfg.SweepEvery > 0 && txn.ValidCluster(r.cfg.Cluster) {
-		r.wg.Go(r.makeRounds)
+	if r.cfg.SweepEvery > 0 && txn.ValidClusterID(r.cfg.Cluster) {
+		r.wg.Go(r.runSweeps)
 	}
 }
 
@@ -221,7 +221,7 @@ func (r *Recovery) Stop() {
 	r.mu.Unlock()
 	r.cancel()
 	r.wg.Wait()
-	r.dismiss()
+	r.closePools()
 }
 
 // Add tells that transactions may have undone work. It is a hint: the log is
@@ -238,12 +238,12 @@ func (r *Recovery) Add(ids ...txn.ID) {
 	}
 }
 
-// Handoff is Add for transactions that were just decided and whose application
-// finishes all the branches itself: the log is not asked before [Recovery.Grace] is
+// DeferToClient is Add for transactions that were just decided and whose application
+// finishes all the branches itself: the log is not asked before [Recovery.ClientGrace] is
 // over, and in the ordinary case has nothing left then. It also spares a question
 // for a transaction whose decision was just delegated, if the deadline is further
 // away than that.
-func (r *Recovery) Handoff(ids ...txn.ID) {
+func (r *Recovery) DeferToClient(ids ...txn.ID) {
 	now := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -251,20 +251,20 @@ func (r *Recovery) Handoff(ids ...txn.ID) {
 		return
 	}
 	for _, id := range ids {
-		if r.graces.push(id, now) {
+		if r.deferred.push(id, now) {
 			r.wake()
 		}
 	}
 }
 
-// Grace is the longest that [Recovery.Handoff] leaves a transaction alone.
-func (r *Recovery) Grace() time.Duration { return r.graces.wait + graceWindow }
+// ClientGrace is the longest that [Recovery.DeferToClient] leaves a transaction alone.
+func (r *Recovery) ClientGrace() time.Duration { return r.deferred.grace + graceWindow }
 
 // Retry lets a transaction be tried now: it forgets its backoff and grace, and
 // probes its participants even if they are held to be unhealthy. A decision that
 // was delegated is left to its branch until the deadline all the same.
 func (r *Recovery) Retry(id txn.ID) {
-	w, ok := r.log.Undone(id)
+	w, ok := r.log.Pending(id)
 	if !ok {
 		return
 	}
@@ -277,17 +277,17 @@ func (r *Recovery) Retry(id txn.ID) {
 	for i := range w.Branches {
 		b := &w.Branches[i]
 		l := r.laneLocked(b.Participant)
-		l.br.hint(now)
-		r.touchLocked(l)
-		it := item{Key{id, b.ID}, w.verb(b)}
-		if t := r.tries[it]; t != nil {
+		l.br.allowProbe(now)
+		r.markDirtyLocked(l)
+		it := item{Key{id, b.ID}, w.action(b)}
+		if t := r.attempts[it]; t != nil {
 			t.fails = 0
-			if t.state == parked {
-				r.unparkLocked(it, t, now)
+			if t.state == backingOff {
+				r.endBackoffLocked(it, t, now)
 			}
 		}
 	}
-	if b := r.outbox.bundles[id]; b != nil && b.state == bundleParked {
+	if b := r.reporter.batches[id]; b != nil && b.state == batchBackingOff {
 		r.requeueLocked(id, b)
 	}
 	r.enqueueLocked(id, w.State)
@@ -296,22 +296,22 @@ func (r *Recovery) Retry(id txn.ID) {
 
 // enqueueLocked puts a transaction into the inbox unless it is there; there is no
 // grace any more if it is in state graced. mu is held.
-func (r *Recovery) enqueueLocked(id txn.ID, graced txn.State) {
-	t := r.tasks[id]
-	t.graced = cmp.Or(graced, t.graced)
+func (r *Recovery) enqueueLocked(id txn.ID, graceExpired txn.State) {
+	t := r.transactions[id]
+	t.graceExpired = cmp.Or(graceExpired, t.graceExpired)
 	if !t.queued {
 		t.queued = true
 		r.inbox.push(id)
 		r.wake()
 	}
-	r.tasks[id] = t
+	r.transactions[id] = t
 }
 
 // requeueLocked lets a parked report be sent again; mu is held.
-func (r *Recovery) requeueLocked(id txn.ID, b *bundle) {
+func (r *Recovery) requeueLocked(id txn.ID, b *reportBatch) {
 	r.timers.cancel(&b.timer)
-	b.state = bundleQueued
-	r.outbox.queue.push(id)
+	b.state = batchQueued
+	r.reporter.queue.push(id)
 }
 
 // now is the time on recovery's monotonic scale.
@@ -320,7 +320,7 @@ func (r *Recovery) now() time.Duration { return time.Since(r.epoch) }
 // wake makes the loop look again; it never blocks.
 func (r *Recovery) wake() {
 	select {
-	case r.bell <- struct{}{}:
+	case r.wakeCh <- struct{}{}:
 	default:
 	}
 }

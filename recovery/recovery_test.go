@@ -20,22 +20,22 @@ func TestGrace(t *testing.T) {
 		name string
 		add  func(*Recovery, txn.ID)
 	}{
-		{"handoff", func(r *Recovery, id txn.ID) { r.Handoff(id) }},
+		{"handoff", func(r *Recovery, id txn.ID) { r.DeferToClient(id) }},
 		{"add", func(r *Recovery, id txn.ID) { r.Add(id) }},
-		{"both, repeatedly", func(r *Recovery, id txn.ID) { r.Handoff(id); r.Add(id, id); r.Add(id) }},
+		{"both, repeatedly", func(r *Recovery, id txn.ID) { r.DeferToClient(id); r.Add(id, id); r.Add(id) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				log := newLog()
-				res := newResource(log, "a")
-				r := begin(t, Config{Grace: 2 * time.Second}, log)
+				res := newParticipant(log, "a")
+				r := begin(t, Config{ClientGrace: 2 * time.Second}, log)
 				start, done, hung := time.Now(), idOf(1), idOf(2)
 				for _, id := range []txn.ID{done, hung} {
 					log.putOwn(id, txn.Committing, 0, "a")
 					c.add(r, id)
 				}
 				sleep(t.Context(), time.Second)
-				if as := r.Attempts(hung); len(as) != 1 || as[0].Hold != Grace || as[0].Count != 0 {
+				if as := r.RetryStates(hung); len(as) != 1 || as[0].WaitReason != ClientGrace || as[0].Count != 0 {
 					t.Errorf("during the grace: %+v", as)
 				}
 				log.ack(done)
@@ -59,11 +59,11 @@ func TestGrace(t *testing.T) {
 func TestHandoffIsCheap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
-		res := newResource(log, "a")
+		res := newParticipant(log, "a")
 		r := begin(t, Config{}, log)
 		for n := range 10_000 {
 			log.putOwn(idOf(n+1), txn.Committing, 0, "a")
-			r.Handoff(idOf(n + 1))
+			r.DeferToClient(idOf(n + 1))
 			log.ack(idOf(n + 1))
 		}
 		if tasks, tries, _, _ := r.empty(); tasks+tries != 0 {
@@ -86,13 +86,13 @@ func TestGraceWaived(t *testing.T) {
 		retry bool
 	}{
 		{"by retry", Config{}, txn.Committing, 0, true},
-		{"by configuration", Config{Grace: -1}, txn.Committing, 0, false},
+		{"by configuration", Config{ClientGrace: -1}, txn.Committing, 0, false},
 		{"by a timeout", Config{}, txn.RollingBack, txn.CauseTimeout, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				log := newLog()
-				newResource(log, "a")
+				newParticipant(log, "a")
 				r := begin(t, c.cfg, log)
 				log.putOwn(idOf(1), c.state, c.cause, "a")
 				r.Add(idOf(1))
@@ -109,10 +109,10 @@ func TestGraceWaived(t *testing.T) {
 func TestStopDuringCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
-		res := newResource(log, "a")
+		res := newParticipant(log, "a")
 		res.setFault(always(hang))
 		log.delay = time.Hour
-		slow := newResource(log, "b")
+		slow := newParticipant(log, "b")
 		r := begin(t, Config{SweepEvery: time.Second}, log)
 		for n := range 100 {
 			log.put(idOf(n+1), txn.Committing, "a", "b")
@@ -134,7 +134,7 @@ func TestStopDuringCalls(t *testing.T) {
 		}
 		before, asked := len(res.made())+len(slow.made()), log.asked()
 		r.Add(idOf(1))
-		r.Handoff(idOf(1))
+		r.DeferToClient(idOf(1))
 		r.Start()
 		if _, err := r.Sweep(t.Context(), "a", true); err == nil {
 			t.Error("swept after Stop")
@@ -153,10 +153,10 @@ func TestStartStopStress(t *testing.T) {
 	for round := range 15 {
 		log := newLog()
 		for _, name := range []string{"a", "b", "c"} {
-			res := newResource(log, name)
+			res := newParticipant(log, name)
 			res.latency = 10 * time.Microsecond
 			chance := seeded(uint64(round))
-			res.setFault(func(visit) fault { return fault(chance() * 1.3 * float64(lie)) })
+			res.setFault(func(recordedCall) fault { return fault(chance() * 1.3 * float64(lie)) })
 			for n := range 20 {
 				res.prepare(txn.XID(cluster, idOf(1000+n), 1))
 			}
@@ -167,10 +167,10 @@ func TestStartStopStress(t *testing.T) {
 		for n := range 50 {
 			log.delegate(idOf(101+n), time.Duration(n)*100*time.Microsecond, "a")
 		}
-		log.parts["b"] = &keeper{resource: log.parts["b"].(*resource), rows: []string{txn.XID(cluster, idOf(1), 2)}}
-		log.parts["c"] = &surveyed{resource: log.parts["c"].(*resource), held: []participant.Held{{Ghost: true}}}
+		log.parts["b"] = &fakePruner{fakeParticipant: log.parts["b"].(*fakeParticipant), rows: []string{txn.XID(cluster, idOf(1), 2)}}
+		log.parts["c"] = &fakeLockInspector{fakeParticipant: log.parts["c"].(*fakeParticipant), held: []participant.PreparedDetails{{Orphaned: true}}}
 		r := New(Config{
-			Cluster: cluster, Grace: time.Millisecond, CallTimeout: 2 * time.Millisecond, SweepEvery: time.Millisecond,
+			Cluster: cluster, ClientGrace: time.Millisecond, CallTimeout: 2 * time.Millisecond, SweepEvery: time.Millisecond,
 			BackoffBase: 50 * time.Microsecond, BreakerMax: time.Millisecond, Rand: seeded(uint64(round)),
 		}, log)
 		log.setRecovery(r)
@@ -184,18 +184,18 @@ func TestStartStopStress(t *testing.T) {
 					case 0:
 						r.Add(id, idOf(n))
 					case 1:
-						r.Handoff(id)
+						r.DeferToClient(id)
 					case 2:
 						r.Retry(id)
 					case 3:
-						r.Attempts(id)
+						r.RetryStates(id)
 					case 4:
 						r.Health("a")
 					case 6:
 						r.History(id)
 					case 7:
 						if n%60 == 7 {
-							_, _ = r.Survey(t.Context(), "c")
+							_, _ = r.InspectLocks(t.Context(), "c")
 						}
 					case 5:
 						if n%60 == 5 {
@@ -221,23 +221,23 @@ func TestStartStopStress(t *testing.T) {
 	}
 }
 
-// crowd is a log in which any number of transactions is undone: two branches
+// largeLog is a log in which any number of transactions is undone: two branches
 // each, at participants that cannot be opened. It keeps nothing itself.
-type crowd struct {
+type largeLog struct {
 	Log
 	mu   sync.Mutex
 	done bool
 }
 
-func (c *crowd) Undone(id txn.ID) (Work, bool) {
+func (c *largeLog) Pending(id txn.ID) (PendingTx, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return Work{ID: id, State: txn.RollingBack, Branches: []Branch{
+	return PendingTx{ID: id, State: txn.RollingBack, Branches: []Branch{
 		{"a", participant.Branch{TX: id, ID: 1}}, {"b", participant.Branch{TX: id, ID: 2}},
 	}}, !c.done
 }
 
-func (c *crowd) Participant(_ context.Context, name string) (participant.Participant, error) {
+func (c *largeLog) Participant(_ context.Context, name string) (participant.Participant, error) {
 	return nil, fmt.Errorf("participant %s is down", name)
 }
 
@@ -250,7 +250,7 @@ func heapInUse() int64 {
 }
 
 // add tells r of n transactions and waits until they are planned.
-func (c *crowd) add(t *testing.T, r *Recovery, n int) {
+func (c *largeLog) add(t *testing.T, r *Recovery, n int) {
 	t.Helper()
 	for k := range n {
 		r.Add(idOf(k + 1))
@@ -258,7 +258,7 @@ func (c *crowd) add(t *testing.T, r *Recovery, n int) {
 	eventually(t, "all are planned", func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return r.inbox.len() == 0 && len(r.tasks) == n && len(r.lanes) == 2
+		return r.inbox.len() == 0 && len(r.transactions) == n && len(r.lanes) == 2
 	})
 }
 
@@ -266,7 +266,7 @@ func (c *crowd) add(t *testing.T, r *Recovery, n int) {
 // and branches, no task, no record.
 func TestMemoryOfUndone(t *testing.T) {
 	const n = 200_000
-	log := &crowd{}
+	log := &largeLog{}
 	before := heapInUse()
 	r := begin(t, Config{}, log)
 	log.add(t, r, n)
@@ -286,7 +286,7 @@ func TestMemoryOfUndone(t *testing.T) {
 // finished it while the participant was down.
 func TestMemoryIsGivenBack(t *testing.T) {
 	const n = 20_000
-	log := &crowd{}
+	log := &largeLog{}
 	before := heapInUse()
 	r := begin(t, Config{BreakerMax: time.Millisecond, BackoffMax: time.Millisecond, BackoffBase: time.Millisecond}, log)
 	log.add(t, r, n)
@@ -311,8 +311,8 @@ func TestMemoryIsGivenBack(t *testing.T) {
 func restAll(t testing.TB, r *Recovery) {
 	r.mu.Lock()
 	for _, l := range r.lanes {
-		if l.crew.pool != nil {
-			r.restLocked(l)
+		if l.workerPool.pool != nil {
+			r.closePoolLocked(l)
 		}
 	}
 	r.mu.Unlock()
@@ -320,7 +320,7 @@ func restAll(t testing.TB, r *Recovery) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		for _, l := range r.lanes {
-			if l.crew.leaving || l.crew.pool != nil {
+			if l.workerPool.closing || l.workerPool.pool != nil {
 				return false
 			}
 		}

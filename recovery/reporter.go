@@ -8,44 +8,44 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// outbox holds what the log has to be told: at most one call at a time for one
+// reporter holds what the log has to be told: at most one call at a time for one
 // transaction, so that what is learnt meanwhile goes in one report; and many
 // calls at once for many, which the log packs into its entries. No worker is
 // held meanwhile. Guarded by Recovery.mu.
-type outbox struct {
+type reporter struct {
 	limit   int // calls at once
-	bundles map[txn.ID]*bundle
+	batches map[txn.ID]*reportBatch
 	queue   fifo[txn.ID]
 	running int
 	full    bool // until a quarter is sent
 	br      breaker
 }
 
-// bundle is what one transaction's report will say.
-type bundle struct {
-	entries []entry
-	state   bundleState
+// reportBatch is what one transaction's report will say.
+type reportBatch struct {
+	entries []reportEntry
+	state   batchState
 	fails   int
 	timer   timer // when parked: waits for the next report
 }
 
-type bundleState uint8
+type batchState uint8
 
 const (
-	bundleQueued bundleState = iota
-	bundleSent
-	bundleParked
+	batchQueued batchState = iota
+	batchSent
+	batchBackingOff
 )
 
-// entry is one finding and the item it settles; the item's verb is zero for the
+// reportEntry is one finding and the item it settles; the item's verb is zero for the
 // finding of a sweep, which settles nothing.
-type entry struct {
-	Report
+type reportEntry struct {
+	BranchResult
 	it item
 }
 
-// open reports whether findings can be recorded, so that calls are worth making.
-func (o *outbox) open(now time.Duration) bool {
+// accepting reports whether findings can be recorded, so that calls are worth making.
+func (o *reporter) accepting(now time.Duration) bool {
 	// Lanes are told of each change: not of every report that goes, when it is full.
 	switch n := o.queue.len() + o.running; {
 	case n >= 4*o.limit:
@@ -57,26 +57,26 @@ func (o *outbox) open(now time.Duration) bool {
 		return false
 	}
 	// With nothing left to report there is nothing to probe with but new work.
-	return o.br.closed() || (len(o.bundles) == 0 && o.br.ready(now))
+	return o.br.closed() || (len(o.batches) == 0 && o.br.ready(now))
 }
 
 // addReportLocked takes a finding; mu is held.
-func (r *Recovery) addReportLocked(id txn.ID, e entry) {
-	b := r.outbox.bundles[id]
+func (r *Recovery) addReportLocked(id txn.ID, e reportEntry) {
+	b := r.reporter.batches[id]
 	if b == nil {
-		b = &bundle{}
-		r.outbox.bundles[id] = b
-		r.outbox.queue.push(id)
+		b = &reportBatch{}
+		r.reporter.batches[id] = b
+		r.reporter.queue.push(id)
 	}
 	b.entries = append(b.entries, e)
 }
 
 // sendReportsLocked starts as many calls as the log may get; mu is held.
 func (r *Recovery) sendReportsLocked(now time.Duration) {
-	o := &r.outbox
+	o := &r.reporter
 	for o.queue.len() > 0 && o.running < o.limit && o.br.ready(now) {
 		id := o.queue.pop()
-		o.bundles[id].state = bundleSent
+		o.batches[id].state = batchSent
 		o.running++
 		probe := o.br.begin()
 		r.wg.Add(1)
@@ -88,34 +88,34 @@ func (r *Recovery) sendReportsLocked(now time.Duration) {
 func (r *Recovery) report(id txn.ID, probe bool) {
 	defer r.wg.Done()
 	r.mu.Lock()
-	b := r.outbox.bundles[id]
+	b := r.reporter.batches[id]
 	entries := b.entries
 	b.entries = nil
 	r.mu.Unlock()
 
-	rs := make([]Report, len(entries))
+	rs := make([]BranchResult, len(entries))
 	for i, e := range entries {
-		rs[i] = e.Report
+		rs[i] = e.BranchResult
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.CallTimeout)
 	defer cancel()
 	err := r.log.Report(ctx, id, rs)
-	done, rest := entries, []entry(nil)
+	done, rest := entries, []reportEntry(nil)
 	if err != nil && r.ctx.Err() == nil {
-		done, rest = r.sift(id, entries, err)
+		done, rest = r.dropObsolete(id, entries, err)
 	}
-	r.reported(id, probe, done, rest, err)
+	r.finishReport(id, probe, done, rest, err)
 }
 
-// sift separates, after an error, what the log need not be told any more.
-func (r *Recovery) sift(id txn.ID, entries []entry, err error) (moot, rest []entry) {
-	w, ok := r.log.Undone(id)
+// dropObsolete separates, after an error, what the log need not be told any more.
+func (r *Recovery) dropObsolete(id txn.ID, entries []reportEntry, err error) (moot, rest []reportEntry) {
+	w, ok := r.log.Pending(id)
 	for _, e := range entries {
 		_, needed := w.branch(e.it)
 		switch {
 		case ok && needed:
 			rest = append(rest, e)
-		case e.Hazard != 0 && !refusal(err):
+		case e.Heuristic != 0 && !isPermanent(err):
 			rest = append(rest, e) // a hazard is news even to a finished transaction
 		default:
 			moot = append(moot, e)
@@ -124,45 +124,45 @@ func (r *Recovery) sift(id txn.ID, entries []entry, err error) (moot, rest []ent
 	return moot, rest
 }
 
-// refusal reports whether the log answered, and will answer so again.
-func refusal(err error) bool {
+// isPermanent reports whether the log answered, and will answer so again.
+func isPermanent(err error) bool {
 	return errors.Is(err, txn.ErrNotFound) || errors.Is(err, txn.ErrConflict) ||
 		errors.Is(err, txn.ErrNotActive) || errors.Is(err, txn.ErrInvalid)
 }
 
-// reported notes what came of a report.
-func (r *Recovery) reported(id txn.ID, probe bool, done, rest []entry, err error) {
+// finishReport notes what came of a report.
+func (r *Recovery) finishReport(id txn.ID, probe bool, done, rest []reportEntry, err error) {
 	now := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	o := &r.outbox
+	o := &r.reporter
 	o.running--
 	if r.ctx.Err() != nil {
 		return
 	}
-	if err == nil || refusal(err) {
+	if err == nil || isPermanent(err) {
 		o.br.success()
 	} else {
 		o.br.failure(now, probe)
 		r.wake()
 	}
 	for _, e := range done {
-		if e.it.verb != 0 {
-			r.settleLocked(e.it)
+		if e.it.action != 0 {
+			r.dropBranchLocked(e.it)
 		}
 	}
-	b := o.bundles[id]
+	b := o.batches[id]
 	b.entries = append(rest, b.entries...)
 	switch {
 	case len(b.entries) == 0:
-		delete(o.bundles, id)
+		delete(o.batches, id)
 	case err == nil:
-		b.fails, b.state = 0, bundleQueued
+		b.fails, b.state = 0, batchQueued
 		o.queue.push(id)
 	default:
 		b.fails++
-		b.state = bundleParked
-		r.waitLocked(&b.timer, item{Key: Key{TX: id}}, now+r.rereports.full(b.fails))
+		b.state = batchBackingOff
+		r.setTimerLocked(&b.timer, item{Key: Key{TX: id}}, now+r.rereports.fullJitter(b.fails))
 		r.noteUnreportedLocked(rest, err)
 	}
 	r.dispatchLocked(now)
@@ -170,10 +170,10 @@ func (r *Recovery) reported(id txn.ID, probe bool, done, rest []entry, err error
 
 // noteUnreportedLocked makes visible that the log is what a branch waits for; mu
 // is held.
-func (r *Recovery) noteUnreportedLocked(rest []entry, err error) {
-	text := plain("record the result: " + err.Error())
+func (r *Recovery) noteUnreportedLocked(rest []reportEntry, err error) {
+	text := redact("record the result: " + err.Error())
 	for _, e := range rest {
-		if t := r.tries[e.it]; t != nil {
+		if t := r.attempts[e.it]; t != nil {
 			t.count++
 			t.lastErr = text
 		}

@@ -17,8 +17,8 @@ var errNoLeader = fmt.Errorf("not the leader: %w", txn.ErrUnavailable)
 func TestLogAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
-		res := newResource(log, "a")
-		r := begin(t, Config{Reports: 16}, log)
+		res := newParticipant(log, "a")
+		r := begin(t, Config{MaxReports: 16}, log)
 		back := time.Now().Add(time.Minute)
 		log.failReports(func(txn.ID, int) error {
 			if time.Now().Before(back) {
@@ -39,7 +39,7 @@ func TestLogAway(t *testing.T) {
 			t.Errorf("%d reports while the log was away", log.told())
 		}
 		tried := res.made()[0].branch.TX
-		if as := r.Attempts(tried); as[0].Count == 0 || as[0].LastError != "record the result: not the leader: unavailable" {
+		if as := r.RetryStates(tried); as[0].Count == 0 || as[0].LastError != "record the result: not the leader: unavailable" {
 			t.Errorf("attempts: %+v", as)
 		}
 		if h := r.Health("a"); !h.Healthy {
@@ -62,7 +62,7 @@ func TestReportsArePacked(t *testing.T) {
 		var names []string
 		for i := range 6 {
 			names = append(names, fmt.Sprintf("p%d", i))
-			newResource(log, names[i]).latency = time.Duration(i+1) * 5 * time.Millisecond
+			newParticipant(log, names[i]).latency = time.Duration(i+1) * 5 * time.Millisecond
 		}
 		r := begin(t, Config{}, log)
 		log.put(idOf(1), txn.Committing, names...)
@@ -90,7 +90,7 @@ func TestMootReports(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				log := newLog()
-				newResource(log, "a")
+				newParticipant(log, "a")
 				r := begin(t, Config{}, log)
 				id := idOf(1)
 				log.put(id, txn.Committing, "a")
@@ -114,7 +114,7 @@ func TestMootReports(t *testing.T) {
 func TestLogBreakerClosesWithNewWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
-		newResource(log, "a")
+		newParticipant(log, "a")
 		r := begin(t, Config{}, log)
 		log.failReports(func(id txn.ID, call int) error {
 			if call > 20 {
@@ -141,8 +141,8 @@ func TestLogBreakerClosesWithNewWork(t *testing.T) {
 func TestStuckReportDelaysOnlyItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
-		res := newResource(log, "a")
-		r := begin(t, Config{Reports: 2}, log)
+		res := newParticipant(log, "a")
+		r := begin(t, Config{MaxReports: 2}, log)
 		log.failReports(func(id txn.ID, _ int) error {
 			if id.Compare(idOf(20)) <= 0 {
 				return fmt.Errorf("%w: no such branch", txn.ErrInvalid)
@@ -159,7 +159,7 @@ func TestStuckReportDelaysOnlyItself(t *testing.T) {
 		if n := len(res.made()); n != 500 {
 			t.Errorf("%d calls for 500 branches", n)
 		}
-		if as := r.Attempts(idOf(1)); as[0].Count < 10 || !as[0].Running {
+		if as := r.RetryStates(idOf(1)); as[0].Count < 10 || !as[0].Running {
 			t.Errorf("%+v", as)
 		}
 	})

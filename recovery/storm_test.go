@@ -45,7 +45,7 @@ func (s *server) Rollback(ctx context.Context, _ participant.Branch) (participan
 	if s.left.Add(-1) == 0 {
 		close(s.done)
 	}
-	return participant.Result{Ending: participant.RolledBack}, nil
+	return participant.Result{Outcome: participant.RolledBack}, nil
 }
 
 // storm is a log in which n transactions have just expired, that have a branch at each
@@ -74,11 +74,11 @@ func stormOf(n, slots int, service time.Duration) *storm {
 
 func numberOf(id txn.ID) int { return int(id[13])<<16 | int(id[14])<<8 | int(id[15]) }
 
-func (s *storm) Undone(id txn.ID) (Work, bool) {
+func (s *storm) Pending(id txn.ID) (PendingTx, bool) {
 	s.mu.Lock()
 	over := s.over[numberOf(id)]
 	s.mu.Unlock()
-	w := Work{ID: id, State: txn.RollingBack, Cause: txn.CauseTimeout}
+	w := PendingTx{ID: id, State: txn.RollingBack, Cause: txn.CauseTimeout}
 	for i, name := range s.names {
 		if over&(1<<i) == 0 {
 			w.Branches = append(w.Branches, Branch{name, participant.Branch{TX: id, ID: txn.BranchID(i + 1)}})
@@ -87,7 +87,7 @@ func (s *storm) Undone(id txn.ID) (Work, bool) {
 	return w, len(w.Branches) > 0
 }
 
-func (s *storm) Report(_ context.Context, id txn.ID, rs []Report) error {
+func (s *storm) Report(_ context.Context, id txn.ID, rs []BranchResult) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range rs {
@@ -147,7 +147,7 @@ func testStorm(t *testing.T, n int, sizes []int, times float64) {
 			s := stormOf(n, 32, 20*time.Millisecond)
 			var r *Recovery
 			took, r = s.burst(t, cfg, time.Hour)
-			if cfg.Optimizer != nil {
+			if cfg.NewOptimizer != nil {
 				return
 			}
 			if most := s.parts["hung"].most.Load(); most == 0 || most > int64(r.cfg.Start) {
@@ -167,7 +167,7 @@ func testStorm(t *testing.T, n int, sizes []int, times float64) {
 	}
 	best, of := time.Duration(1<<62), 0
 	for _, size := range sizes {
-		took := run(Config{Optimizer: fixed(size)})
+		took := run(Config{NewOptimizer: fixed(size)})
 		t.Logf("%3d fixed: %v", size, took)
 		if took < best {
 			best, of = took, size
@@ -198,6 +198,6 @@ func BenchmarkStorm(b *testing.B) {
 	}
 	b.Run("adaptive", run(Config{}))
 	for _, size := range sizes {
-		b.Run(fmt.Sprintf("fixed=%d", size), run(Config{Optimizer: fixed(size)}))
+		b.Run(fmt.Sprintf("fixed=%d", size), run(Config{NewOptimizer: fixed(size)}))
 	}
 }

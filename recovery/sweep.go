@@ -15,18 +15,18 @@ const lookupPage = 1000
 
 // The verdicts of a sweep, and of those who ask for one.
 const (
-	verdictLeave    = "leave"
-	verdictCommit   = "commit"
-	verdictRollback = "rollback"
-	verdictForeign  = "foreign"
-	verdictGhost    = "ghost"
-	verdictUnseen   = "unseen"
+	classLeave         = "leave"
+	classCommit        = "commit"
+	classRollback      = "rollback"
+	classForeign       = "foreign"
+	classOrphanedLocks = "ghost"
+	classUnreachable   = "unseen"
 )
 
-// Unseen is what to tell of a participant of which a sweep or a survey failed, so
+// Unreachable is what to tell of a participant of which a sweep or a survey failed, so
 // that there may be more than was found.
-func Unseen(name string, err error) txn.Finding {
-	return txn.Finding{Participant: name, Verdict: verdictUnseen, Error: plain(err.Error())}
+func Unreachable(name string, err error) txn.ScanResult {
+	return txn.ScanResult{Participant: name, Class: classUnreachable, Error: redact(err.Error())}
 }
 
 // Sweep looks for branches of ours that are prepared at a participant although
@@ -38,29 +38,29 @@ func Unseen(name string, err error) txn.Finding {
 // The error says why it could not look; then nothing was touched. That a branch
 // could not be ended is told by its finding. When ctx ends, the findings so far
 // say what was done.
-func (r *Recovery) Sweep(ctx context.Context, name string, apply bool) ([]txn.Finding, error) {
-	if apply && r.log.Held() {
-		return nil, fmt.Errorf("sweep %s: %w", name, errHeld)
+func (r *Recovery) Sweep(ctx context.Context, name string, apply bool) ([]txn.ScanResult, error) {
+	if apply && r.log.RecoveryPaused() {
+		return nil, fmt.Errorf("sweep %s: %w", name, errPaused)
 	}
 	ctx, leave, err := r.enterSweep(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("sweep %s: %w", name, err)
 	}
 	defer leave()
-	jobs, left, err := r.lookAndNote(ctx, name)
+	sweepTasks, left, err := r.scanAndRecord(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("sweep %s: %w", name, err)
 	}
 	if apply {
-		r.carryOut(ctx, name, jobs)
+		r.runSweepTasks(ctx, name, sweepTasks)
 	}
-	return report(jobs, left), nil
+	return scanResults(sweepTasks, left), nil
 }
 
-func report(jobs []*job, left []txn.Finding) []txn.Finding {
-	findings := make([]txn.Finding, 0, len(jobs)+len(left))
-	for _, j := range jobs {
-		findings = append(findings, j.finding)
+func scanResults(sweepTasks []*sweepTask, left []txn.ScanResult) []txn.ScanResult {
+	findings := make([]txn.ScanResult, 0, len(sweepTasks)+len(left))
+	for _, j := range sweepTasks {
+		findings = append(findings, j.result)
 	}
 	return append(findings, left...)
 }
@@ -68,7 +68,7 @@ func report(jobs []*job, left []txn.Finding) []txn.Finding {
 // enterSweep lets one sweep, survey or tidying at a time at a participant, and
 // Stop end it and wait for it.
 func (r *Recovery) enterSweep(ctx context.Context, name string) (_ context.Context, leave func(), err error) {
-	if !txn.ValidCluster(r.cfg.Cluster) {
+	if !txn.ValidClusterID(r.cfg.Cluster) {
 		return nil, nil, fmt.Errorf("%w: cluster tag %q: without a valid one no branch is known to be ours",
 			txn.ErrInvalid, r.cfg.Cluster)
 	}
@@ -93,34 +93,34 @@ func (r *Recovery) enterSweep(ctx context.Context, name string) (_ context.Conte
 	}
 }
 
-// sighting is one prepared branch of ours.
-type sighting struct {
+// preparedBranch is one prepared branch of ours.
+type preparedBranch struct {
 	Key
 	participant.Prepared
 }
 
-// errHeld keeps a sweep from acting.
-var errHeld = fmt.Errorf("%w: the coordinator was restored from a backup, and touches nothing before it is resumed", txn.ErrUnavailable)
+// errPaused keeps a sweep from acting.
+var errPaused = fmt.Errorf("%w: the coordinator was restored from a backup, and touches nothing before it is resumed", txn.ErrUnavailable)
 
-// errBlind marks the failures that are the participant's.
-var errBlind = errors.New("see what is prepared there")
+// errListPrepared marks the failures that are the participant's.
+var errListPrepared = errors.New("see what is prepared there")
 
-// lookAndNote looks, and makes visible how that went.
-func (r *Recovery) lookAndNote(ctx context.Context, name string) (jobs []*job, left []txn.Finding, err error) {
+// scanAndRecord looks, and makes visible how that went.
+func (r *Recovery) scanAndRecord(ctx context.Context, name string) (sweepTasks []*sweepTask, left []txn.ScanResult, err error) {
 	begun := time.Now()
-	jobs, left, err = r.look(ctx, name)
-	r.noteSweep(name, len(jobs), time.Since(begun), err)
-	return jobs, left, err
+	sweepTasks, left, err = r.scan(ctx, name)
+	r.recordSweep(name, len(sweepTasks), time.Since(begun), err)
+	return sweepTasks, left, err
 }
 
-// look finds what is to be done. The order of its three readings is what makes
+// scan finds what is to be done. The order of its three readings is what makes
 // it safe beside live transactions: see the package's invariant 5.
-func (r *Recovery) look(ctx context.Context, name string) (jobs []*job, left []txn.Finding, err error) {
+func (r *Recovery) scan(ctx context.Context, name string) (sweepTasks []*sweepTask, left []txn.ScanResult, err error) {
 	p, err := r.open(ctx, name)
 	if err != nil {
 		return nil, nil, err
 	}
-	first, err := r.list(ctx, p)
+	first, err := r.listPrepared(ctx, p)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -132,12 +132,12 @@ func (r *Recovery) look(ctx context.Context, name string) (jobs []*job, left []t
 			return nil, nil, err
 		}
 		for i, s := range first[:n] {
-			j := newJob(name, s, known[i])
+			j := newSweepTask(name, s, known[i])
 			switch {
-			case j.verb != 0 && len(jobs) < r.cfg.SweepLimit:
-				jobs = append(jobs, j)
-			case j.verb == 0 && len(left) < r.cfg.SweepLimit:
-				left = append(left, j.finding)
+			case j.action != 0 && len(sweepTasks) < r.cfg.SweepLimit:
+				sweepTasks = append(sweepTasks, j)
+			case j.action == 0 && len(left) < r.cfg.SweepLimit:
+				left = append(left, j.result)
 			}
 			if known[i].Unfinished {
 				r.Add(s.TX) // in case the hint was lost
@@ -145,17 +145,17 @@ func (r *Recovery) look(ctx context.Context, name string) (jobs []*job, left []t
 		}
 		first = first[n:]
 	}
-	if len(jobs) == 0 {
+	if len(sweepTasks) == 0 {
 		return nil, left, nil
 	}
-	second, err := r.list(ctx, p)
+	second, err := r.listPrepared(ctx, p)
 	if err != nil {
 		return nil, nil, err
 	}
-	return seenAgain(jobs, second), left, nil
+	return stillPrepared(sweepTasks, second), left, nil
 }
 
-func keysOf(page []sighting) []Key {
+func keysOf(page []preparedBranch) []Key {
 	keys := make([]Key, len(page))
 	for i, s := range page {
 		keys[i] = s.Key
@@ -165,22 +165,22 @@ func keysOf(page []sighting) []Key {
 
 // rotate begins somewhere in the middle, so that branches that cannot be ended do
 // not keep those behind the limit from being found.
-func (r *Recovery) rotate(s []sighting) {
+func (r *Recovery) rotate(s []preparedBranch) {
 	if len(s) <= r.cfg.SweepLimit {
 		return
 	}
 	at := int(r.cfg.Rand() * float64(len(s)))
-	copy(s, append(append([]sighting(nil), s[at:]...), s[:at]...))
+	copy(s, append(append([]preparedBranch(nil), s[at:]...), s[:at]...))
 }
 
-// seenAgain keeps the jobs whose branch is still there.
-func seenAgain(jobs []*job, second []sighting) []*job {
+// stillPrepared keeps the jobs whose branch is still there.
+func stillPrepared(sweepTasks []*sweepTask, second []preparedBranch) []*sweepTask {
 	there := make(map[Key]bool, len(second))
 	for _, s := range second {
 		there[s.Key] = true
 	}
-	kept := jobs[:0]
-	for _, j := range jobs {
+	kept := sweepTasks[:0]
+	for _, j := range sweepTasks {
 		if there[Key{j.branch.TX, j.branch.ID}] {
 			kept = append(kept, j)
 		}
@@ -193,29 +193,29 @@ func (r *Recovery) open(ctx context.Context, name string) (participant.Participa
 	defer cancel()
 	p, err := r.log.Participant(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("%w: open participant: %w", errBlind, overdue(ctx, r.cfg.CallTimeout, err))
+		return nil, fmt.Errorf("%w: open participant: %w", errListPrepared, timeoutError(ctx, r.cfg.CallTimeout, err))
 	}
 	return p, nil
 }
 
-// list reads what is prepared there, and keeps what is ours beyond doubt,
+// listPrepared reads what is prepared there, and keeps what is ours beyond doubt,
 // whatever the participant says.
-func (r *Recovery) list(ctx context.Context, p participant.Participant) (ours []sighting, err error) {
+func (r *Recovery) listPrepared(ctx context.Context, p participant.Participant) (ours []preparedBranch, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
 	defer cancel()
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("%w: %w", errBlind, overdue(ctx, r.cfg.CallTimeout, err))
+			err = fmt.Errorf("%w: %w", errListPrepared, timeoutError(ctx, r.cfg.CallTimeout, err))
 		}
 	}()
-	defer unpanic(&err)
+	defer recoverPanic(&err)
 	ps, err := p.Prepared(ctx, txn.ClusterPrefix(r.cfg.Cluster))
 	if err != nil {
 		return nil, err
 	}
 	for _, prepared := range ps {
 		if k, ok := r.parse(prepared.XID); ok {
-			ours = append(ours, sighting{k, prepared})
+			ours = append(ours, preparedBranch{k, prepared})
 		}
 	}
 	return ours, nil
@@ -228,7 +228,7 @@ func (r *Recovery) parse(xid string) (Key, bool) {
 }
 
 // lookup asks the log about at most one page of branches.
-func (r *Recovery) lookup(ctx context.Context, keys []Key) ([]Known, error) {
+func (r *Recovery) lookup(ctx context.Context, keys []Key) ([]BranchStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
 	defer cancel()
 	known, err := r.log.Lookup(ctx, keys)
@@ -241,12 +241,12 @@ func (r *Recovery) lookup(ctx context.Context, keys []Key) ([]Known, error) {
 	return known, nil
 }
 
-// judgeKnown says what has to be done with a branch that is prepared for so long,
+// orphanAction says what has to be done with a branch that is prepared for so long,
 // as far as that is known, and whose transaction was begun so long ago; zero means
 // to leave it.
-func judgeKnown(k Known, age, begun time.Duration) Verb {
+func orphanAction(k BranchStatus, age, begun time.Duration) Action {
 	switch {
-	case k.State == 0 && k.Memory > 0 && (age >= k.Memory || begun < k.Memory):
+	case k.State == 0 && k.RetentionHorizon > 0 && (age >= k.RetentionHorizon || begun < k.RetentionHorizon):
 		return 0 // its decision, if any, may be forgotten, or lost: see the package's invariant 7
 	case k.State == 0:
 		return Rollback // forgotten since, or never begun: nobody will commit it
@@ -260,10 +260,10 @@ func judgeKnown(k Known, age, begun time.Duration) Verb {
 	return Commit
 }
 
-// noteSweep makes visible how a sweep went. One that could look is a sign of life,
+// recordSweep makes visible how a sweep went. One that could look is a sign of life,
 // and when it found nothing to do, and nothing else is to be done there, nothing is
 // left that fails.
-func (r *Recovery) noteSweep(name string, found int, took time.Duration, err error) {
+func (r *Recovery) recordSweep(name string, found int, took time.Duration, err error) {
 	now := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -271,18 +271,18 @@ func (r *Recovery) noteSweep(name string, found int, took time.Duration, err err
 	switch {
 	case r.ctx.Err() != nil:
 	case err != nil:
-		l.blind, l.swept = errors.Is(err, errBlind), plain("sweep: "+err.Error())
-		if l.blind {
+		l.scanFailed, l.sweepErr = errors.Is(err, errListPrepared), redact("sweep: "+err.Error())
+		if l.scanFailed {
 			l.took = took
-			l.hearLocked()
+			l.noteContactLocked()
 		}
 	default:
-		l.blind, l.swept = false, ""
-		l.br.hint(now)
+		l.scanFailed, l.sweepErr = false, ""
+		l.br.allowProbe(now)
 		if found == 0 && l.idle() {
-			l.clearLocked()
+			l.clearFailuresLocked()
 		}
-		l.judgeLocked()
+		l.updateHealthLocked()
 		r.wake()
 	}
 }
@@ -293,8 +293,8 @@ func (r *Recovery) sweepOnce(ctx context.Context, name string) bool {
 	defer cancel()
 	findings, err := r.Sweep(ctx, name, true) // an error is kept for Health
 	for _, f := range findings {
-		if (f.Verdict != verdictLeave || f.Error != "") && r.cfg.Swept != nil {
-			r.cfg.Swept(f)
+		if (f.Class != classLeave || f.Error != "") && r.cfg.OnScanResult != nil {
+			r.cfg.OnScanResult(f)
 		}
 	}
 	return err == nil

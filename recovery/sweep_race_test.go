@@ -121,11 +121,11 @@ func (w *world) Prepared(context.Context, string) (list []participant.Prepared, 
 	return list, nil
 }
 
-func (w *world) Lookup(_ context.Context, keys []Key) (known []Known, _ error) {
+func (w *world) Lookup(_ context.Context, keys []Key) (known []BranchStatus, _ error) {
 	w.between(func() {
 		for _, k := range keys {
 			a := w.app(k.TX)
-			known = append(known, Known{State: a.state, Unfinished: !a.finished, Branch: participant.Branch{ID: 1}})
+			known = append(known, BranchStatus{State: a.state, Unfinished: !a.finished, Branch: participant.Branch{ID: 1}})
 		}
 	})
 	return known, nil
@@ -147,22 +147,22 @@ func (w *world) Rollback(_ context.Context, b participant.Branch) (participant.R
 		}
 		a.prepared = false
 	})
-	return participant.Result{Ending: participant.RolledBack}, nil
+	return participant.Result{Outcome: participant.RolledBack}, nil
 }
 
 func (w *world) Commit(_ context.Context, b participant.Branch) (participant.Result, error) {
 	w.between(func() {
 		w.wrong = append(w.wrong, fmt.Sprintf("committed %v, which was none of the sweep's business", b.TX))
 	})
-	return participant.Result{Ending: participant.Committed}, nil
+	return participant.Result{Outcome: participant.Committed}, nil
 }
 
-func (w *world) Undone(txn.ID) (Work, bool)                     { return Work{}, false }
-func (w *world) Report(context.Context, txn.ID, []Report) error { return nil }
-func (w *world) Held() bool                                     { return false }
-func (w *world) Participants() []string                         { return nil }
-func (w *world) Check(context.Context) error                    { return nil }
-func (w *world) Close() error                                   { return nil }
+func (w *world) Pending(txn.ID) (PendingTx, bool)                     { return PendingTx{}, false }
+func (w *world) Report(context.Context, txn.ID, []BranchResult) error { return nil }
+func (w *world) RecoveryPaused() bool                                 { return false }
+func (w *world) Participants() []string                               { return nil }
+func (w *world) Check(context.Context) error                          { return nil }
+func (w *world) Close() error                                         { return nil }
 func (w *world) Participant(context.Context, string) (participant.Participant, error) {
 	return w, nil
 }

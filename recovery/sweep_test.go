@@ -14,33 +14,33 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-func TestJudgeKnown(t *testing.T) {
+func TestOrphanAction(t *testing.T) {
 	b := participant.Branch{ID: 1}
 	for _, c := range []struct {
-		known Known
-		want  Verb
+		known BranchStatus
+		want  Action
 	}{
-		{Known{}, Rollback},
-		{Known{State: txn.Active, Branch: b}, 0},
-		{Known{State: txn.Active}, 0},
-		{Known{State: txn.Preparing, Branch: b}, 0},
-		{Known{State: txn.Committing, Branch: b, Unfinished: true}, 0},
-		{Known{State: txn.Committing, Branch: b}, Commit},
-		{Known{State: txn.Committed, Branch: b}, Commit},
-		{Known{State: txn.Committed}, 0},
-		{Known{State: txn.RollingBack, Branch: b, Unfinished: true}, 0},
-		{Known{State: txn.RollingBack, Branch: b}, Rollback},
-		{Known{State: txn.RolledBack, Branch: b}, Rollback},
-		{Known{State: txn.RolledBack}, Rollback},
+		{BranchStatus{}, Rollback},
+		{BranchStatus{State: txn.Active, Branch: b}, 0},
+		{BranchStatus{State: txn.Active}, 0},
+		{BranchStatus{State: txn.Preparing, Branch: b}, 0},
+		{BranchStatus{State: txn.Committing, Branch: b, Unfinished: true}, 0},
+		{BranchStatus{State: txn.Committing, Branch: b}, Commit},
+		{BranchStatus{State: txn.Committed, Branch: b}, Commit},
+		{BranchStatus{State: txn.Committed}, 0},
+		{BranchStatus{State: txn.RollingBack, Branch: b, Unfinished: true}, 0},
+		{BranchStatus{State: txn.RollingBack, Branch: b}, Rollback},
+		{BranchStatus{State: txn.RolledBack, Branch: b}, Rollback},
+		{BranchStatus{State: txn.RolledBack}, Rollback},
 	} {
-		if got := judgeKnown(c.known, 0, 0); got != c.want {
+		if got := orphanAction(c.known, 0, 0); got != c.want {
 			t.Errorf("%+v: %v, want %v", c.known, got, c.want)
 		}
 	}
 	const memory = time.Hour
 	for _, c := range []struct {
 		age, begun time.Duration
-		want       Verb
+		want       Action
 	}{
 		{0, 2 * memory, Rollback},      // prepared late
 		{memory - 1, memory, Rollback}, // the same, some time ago
@@ -49,7 +49,7 @@ func TestJudgeKnown(t *testing.T) {
 		{time.Minute, -time.Minute, 0}, // the same, and the clocks differ
 		{2 * memory, 2 * memory, 0},
 	} {
-		if got := judgeKnown(Known{Memory: memory}, c.age, c.begun); got != c.want {
+		if got := orphanAction(BranchStatus{RetentionHorizon: memory}, c.age, c.begun); got != c.want {
 			t.Errorf("prepared for %v, begun %v ago: %v, want %v", c.age, c.begun, got, c.want)
 		}
 	}
@@ -59,7 +59,7 @@ func TestJudgeKnown(t *testing.T) {
 func TestSweep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
-		res := newResource(log, "a")
+		res := newParticipant(log, "a")
 		r := begin(t, Config{}, log)
 		unknown, active, committed, rolledBack, late := idOf(1), idOf(2), idOf(3), idOf(4), idOf(5)
 		for id, state := range map[txn.ID]txn.State{
@@ -79,14 +79,14 @@ func TestSweep(t *testing.T) {
 			res.listed = append(res.listed, participant.Prepared{XID: xid})
 		}
 
-		want := func(applied bool) []txn.Finding {
-			finding := func(id txn.ID, b txn.BranchID, s txn.State, verdict string) txn.Finding {
-				return txn.Finding{
+		want := func(applied bool) []txn.ScanResult {
+			finding := func(id txn.ID, b txn.BranchID, s txn.State, verdict string) txn.ScanResult {
+				return txn.ScanResult{
 					Participant: "a", XID: txn.XID(cluster, id, b), ID: id, Branch: b, Owner: "app", State: s,
-					Verdict: verdict, Done: applied && verdict != "leave",
+					Class: verdict, Done: applied && verdict != "leave",
 				}
 			}
-			return []txn.Finding{
+			return []txn.ScanResult{
 				finding(unknown, 7, 0, "rollback"),
 				finding(committed, 1, txn.Committed, "commit"),
 				finding(rolledBack, 1, txn.RolledBack, "rollback"),
@@ -106,11 +106,11 @@ func TestSweep(t *testing.T) {
 		if diff := cmp.Diff(want(true), got); diff != "" || err != nil {
 			t.Fatalf("%v, -want +got:\n%s", err, diff)
 		}
-		if n := len(res.made()); n != 4 || res.held() != 2 {
-			t.Errorf("%d calls, %d still prepared; want 4 and 2", n, res.held())
+		if n := len(res.made()); n != 4 || res.preparedCount() != 2 {
+			t.Errorf("%d calls, %d still prepared; want 4 and 2", n, res.preparedCount())
 		}
 		for _, v := range res.made() {
-			if v.branch.TX == committed && v.branch.Session != "sb1" {
+			if v.branch.TX == committed && v.branch.SessionRef != "sb1" {
 				t.Errorf("the participant was not told the branch as enlisted: %+v", v.branch)
 			}
 		}
@@ -123,23 +123,23 @@ func TestSweep(t *testing.T) {
 func TestLatePrepare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
-		res := newResource(log, "a")
-		newResource(log, "hung").setFault(always(hang))
-		told := make(chan txn.Finding, 100)
-		r := begin(t, Config{SweepEvery: 5 * time.Second, Swept: func(f txn.Finding) { told <- f }}, log)
+		res := newParticipant(log, "a")
+		newParticipant(log, "hung").setFault(always(hang))
+		told := make(chan txn.ScanResult, 100)
+		r := begin(t, Config{SweepEvery: 5 * time.Second, OnScanResult: func(f txn.ScanResult) { told <- f }}, log)
 		log.put(idOf(1), txn.RollingBack, "a")
 		log.put(idOf(2), txn.RollingBack, "a", "hung")
 		r.Add(idOf(1), idOf(2))
 		sleep(t.Context(), time.Minute)
-		if log.state(idOf(1)) != txn.RolledBack || log.state(idOf(2)) != txn.RollingBack || res.held() != 0 {
+		if log.state(idOf(1)) != txn.RolledBack || log.state(idOf(2)) != txn.RollingBack || res.preparedCount() != 0 {
 			t.Fatal("not the situation wanted")
 		}
 		for n := range 5 { // as often as it comes
 			res.prepare(txn.XID(cluster, idOf(1), 1))
 			res.prepare(txn.XID(cluster, idOf(2), 1))
 			sleep(t.Context(), 6*time.Second+10*time.Millisecond)
-			if res.held() != 0 {
-				t.Fatalf("round %d: %d branches are still prepared after a sweep's time", n, res.held())
+			if res.preparedCount() != 0 {
+				t.Fatalf("round %d: %d branches are still prepared after a sweep's time", n, res.preparedCount())
 			}
 		}
 		if len(told) != 10 {
@@ -152,7 +152,7 @@ func TestLatePrepare(t *testing.T) {
 func TestSweepFindsLostHint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
-		newResource(log, "a")
+		newParticipant(log, "a")
 		begin(t, Config{SweepEvery: 5 * time.Second}, log)
 		log.put(idOf(1), txn.Committing, "a")
 		log.put(idOf(2), txn.RollingBack, "a")
@@ -165,20 +165,20 @@ func TestSweepRefuses(t *testing.T) {
 	down := errors.New("FATAL: password authentication failed, password=hunter2")
 	for _, c := range []struct {
 		name    string
-		prepare func(*fakeLog, *resource)
+		prepare func(*fakeLog, *fakeParticipant)
 		cfg     Config
 		want    string
 		blind   bool
 	}{
-		{"deposed", func(l *fakeLog, _ *resource) { l.lookupErr = errNoLeader }, Config{}, "sweep a: ask the log about them: not the leader", false},
-		{"list fails", func(_ *fakeLog, res *resource) { res.listErr = down }, Config{}, "sweep a: see what is prepared there: FATAL", true},
-		{"cannot be opened", func(l *fakeLog, _ *resource) { l.openErr["a"] = down }, Config{}, "sweep a: see what is prepared there: open", true},
-		{"no tag", func(*fakeLog, *resource) {}, Config{Cluster: "-"}, "sweep a: invalid argument: cluster tag", false},
+		{"deposed", func(l *fakeLog, _ *fakeParticipant) { l.lookupErr = errNoLeader }, Config{}, "sweep a: ask the log about them: not the leader", false},
+		{"list fails", func(_ *fakeLog, res *fakeParticipant) { res.listErr = down }, Config{}, "sweep a: see what is prepared there: FATAL", true},
+		{"cannot be opened", func(l *fakeLog, _ *fakeParticipant) { l.openErr["a"] = down }, Config{}, "sweep a: see what is prepared there: open", true},
+		{"no tag", func(*fakeLog, *fakeParticipant) {}, Config{Cluster: "-"}, "sweep a: invalid argument: cluster tag", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				log := newLog()
-				res := newResource(log, "a")
+				res := newParticipant(log, "a")
 				res.prepare(txn.XID(cluster, idOf(1), 1))
 				c.prepare(log, res)
 				r := begin(t, c.cfg, log)
@@ -203,14 +203,14 @@ func TestSweepRefuses(t *testing.T) {
 func TestSweepHazard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
-		res := newResource(log, "a")
+		res := newParticipant(log, "a")
 		x := log.put(idOf(1), txn.RolledBack, "a")
 		x.branches[0].finished = true
 		xids := []string{txn.XID(cluster, idOf(1), 1), txn.XID(cluster, idOf(2), 1)}
 		for _, xid := range xids {
 			res.prepare(xid)
 		}
-		res.setFault(func(v visit) fault {
+		res.setFault(func(v recordedCall) fault {
 			delete(res.prepared, v.branch.XID)
 			res.ended[v.branch.XID] = participant.Committed
 			return none
@@ -221,7 +221,7 @@ func TestSweepHazard(t *testing.T) {
 			t.Errorf("%v, %+v", err, fs)
 		}
 		synctest.Wait()
-		if h := log.hazards(idOf(1)); !slices.Equal(h, []txn.Hazard{txn.HazardCommitted}) {
+		if h := log.hazards(idOf(1)); !slices.Equal(h, []txn.Heuristic{txn.HeuristicCommit}) {
 			t.Errorf("hazards %v", h)
 		}
 		wantEmpty(t, r)
@@ -233,9 +233,9 @@ func TestSweepHazard(t *testing.T) {
 func TestSweepLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
-		res := newResource(log, "a")
-		stuck := func(v visit) bool { return v.branch.TX.Compare(idOf(50)) <= 0 }
-		res.setFault(func(v visit) fault {
+		res := newParticipant(log, "a")
+		stuck := func(v recordedCall) bool { return v.branch.TX.Compare(idOf(50)) <= 0 }
+		res.setFault(func(v recordedCall) fault {
 			if stuck(v) {
 				return fail
 			}
@@ -244,9 +244,9 @@ func TestSweepLimit(t *testing.T) {
 		for n := range 1000 {
 			res.prepare(txn.XID(cluster, idOf(n+1), 1))
 		}
-		r := begin(t, Config{SweepLimit: 40, BreakerAfter: 1000}, log)
+		r := begin(t, Config{SweepLimit: 40, BreakerThreshold: 1000}, log)
 		sweeps := 0
-		for ; res.held() > 50 && sweeps < 1000; sweeps++ {
+		for ; res.preparedCount() > 50 && sweeps < 1000; sweeps++ {
 			before := len(res.made())
 			fs, err := r.Sweep(t.Context(), "a", true)
 			if n := len(res.made()) - before; err != nil || n > 40 || len(fs) > 40 {
@@ -254,7 +254,7 @@ func TestSweepLimit(t *testing.T) {
 			}
 		}
 		if sweeps == 1000 {
-			t.Errorf("%d branches left after %d sweeps", res.held(), sweeps)
+			t.Errorf("%d branches left after %d sweeps", res.preparedCount(), sweeps)
 		}
 	})
 }
@@ -264,7 +264,7 @@ func TestSweepLimit(t *testing.T) {
 func TestSweepEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
-		res := newResource(log, "a")
+		res := newParticipant(log, "a")
 		res.setFault(always(hang))
 		for n := range 20 {
 			res.prepare(txn.XID(cluster, idOf(n+1), 1))
@@ -301,9 +301,9 @@ func TestSweepEndsWithItsContext(t *testing.T) {
 func TestSweepOfHungParticipant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
-		good := newResource(log, "good")
+		good := newParticipant(log, "good")
 		for n := range 40 {
-			log.parts[fmt.Sprintf("hung%d", n)] = hungLister{newResource(log, "inner")}
+			log.parts[fmt.Sprintf("hung%d", n)] = hungLister{newParticipant(log, "inner")}
 		}
 		delete(log.parts, "inner")
 		r := begin(t, Config{SweepEvery: 5 * time.Second}, log)
@@ -311,7 +311,7 @@ func TestSweepOfHungParticipant(t *testing.T) {
 		for n := range 5 {
 			good.prepare(txn.XID(cluster, idOf(n+1), 1))
 			sleep(t.Context(), 6*time.Second+10*time.Millisecond)
-			if good.held() != 0 {
+			if good.preparedCount() != 0 {
 				t.Fatal("still prepared after a sweep's time")
 			}
 		}
@@ -338,7 +338,7 @@ func TestSweepOfHungParticipant(t *testing.T) {
 func TestSweepIsASignOfLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
-		res := newResource(log, "a")
+		res := newParticipant(log, "a")
 		res.setFault(always(fail))
 		r := begin(t, Config{BreakerMax: time.Hour, BackoffMax: time.Second}, log)
 		for n := range 20 {
@@ -358,7 +358,7 @@ func TestSweepIsASignOfLife(t *testing.T) {
 // longer than a call of its own. One that cannot look keeps no call out, and one whose
 // call was the probe and that was given up gives the place back.
 func TestASweepLetsAProbeThrough(t *testing.T) {
-	opened := func(t *testing.T, log *fakeLog, res *resource, cfg Config) *Recovery {
+	opened := func(t *testing.T, log *fakeLog, res *fakeParticipant, cfg Config) *Recovery {
 		res.setFault(always(fail))
 		r := begin(t, cfg, log)
 		for n := range 5 {
@@ -375,7 +375,7 @@ func TestASweepLetsAProbeThrough(t *testing.T) {
 	t.Run("stuck at a question", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			log := newLog()
-			res := newResource(log, "a")
+			res := newParticipant(log, "a")
 			log.parts["a"] = hungLister{res}
 			r := opened(t, log, res, Config{BreakerMax: time.Second, BackoffMax: time.Second, CallTimeout: time.Hour})
 			done := make(chan struct{})
@@ -395,7 +395,7 @@ func TestASweepLetsAProbeThrough(t *testing.T) {
 	t.Run("given up while its call is the probe", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			log := newLog()
-			res := newResource(log, "a")
+			res := newParticipant(log, "a")
 			r := opened(t, log, res, Config{BreakerMax: time.Second, BackoffMax: time.Hour, CallTimeout: time.Hour})
 			sleep(t.Context(), 24*time.Hour) // the next call is the probe, and none of the retries is due
 			res.setFault(always(hang))

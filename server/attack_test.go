@@ -89,7 +89,7 @@ func isTimeout(err error) bool {
 // More connections than allowed are closed at once; those that are open go on, and
 // when one ends there is room.
 func TestTooManyConnections(t *testing.T) {
-	r := start(t, func(c *server.Config, _ *servertest.Fake) { c.MaxConnections, c.MaxConnectionsEach = 3, 3 })
+	r := start(t, func(c *server.Config, _ *servertest.Fake) { c.MaxConnections, c.MaxConnectionsPerAddress = 3, 3 })
 	r.commits(1) // holds one
 	first, second := dial(t, r.addr), dial(t, r.addr)
 	eventually(t, "three connections", func() bool { return strings.Contains(r.get("/metrics").body, "txmgr_connections 3\n") })
@@ -140,7 +140,7 @@ func TestOneAddressTakesNotAllConnections(t *testing.T) {
 
 // A flood of wrong tokens by many callers at once does not hold up who has one.
 func TestCommitsGoOnInAFlood(t *testing.T) {
-	r := guarded(t, nil)
+	r := startWithAuth(t, nil)
 	_, secret := r.token(txn.TokenRequest{Name: "app", Role: txn.RoleClient})
 	stop := make(chan struct{})
 	var wg sync.WaitGroup

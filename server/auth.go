@@ -17,9 +17,9 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// bearer is who makes a call. Its zero value is anybody: there is no
+// principal is who makes a call. Its zero value is anybody: there is no
 // authentication.
-type bearer struct {
+type principal struct {
 	name   string // of the token
 	id     string // of the token
 	secret string
@@ -33,7 +33,7 @@ type bearer struct {
 // what the audit calls the cluster when it does something by itself.
 const (
 	rootName    = "root"
-	clusterName = "txmgr"
+	systemActor = "txmgr"
 )
 
 // maxSecret is the longest secret that is looked at.
@@ -41,93 +41,93 @@ const maxSecret = 256
 
 // auth decides who may do what.
 type auth struct {
-	s      *Server
-	on     bool // otherwise everybody may do everything
-	mutual bool // callers need a certificate
-	root   *rootToken
-	rates  rates
-	floods floods
-	warn   *quota // of log lines
+	s            *Server
+	enabled      bool // otherwise everybody may do everything
+	mutualTLS    bool // callers need a certificate
+	root         *rootToken
+	tokenLimits  tokenLimiters
+	authFailures authFailureLimiter
+	denialLog    *logLimiter // of log lines
 }
 
-// denial is why somebody may not do something.
-type denial struct {
+// authError is why somebody may not do something.
+type authError struct {
 	reason string // of the metric
 	code   connect.Code
 	err    error
 }
 
-func (d *denial) Error() string { return d.err.Error() }
+func (d *authError) Error() string { return d.err.Error() }
 
-func (d *denial) Unwrap() error { return d.err }
+func (d *authError) Unwrap() error { return d.err }
 
-func deny(reason string, code connect.Code, format string, args ...any) error {
-	return &denial{reason, code, fmt.Errorf("%w: "+format, append([]any{txn.ErrDenied}, args...)...)}
+func newAuthError(reason string, code connect.Code, format string, args ...any) error {
+	return &authError{reason, code, fmt.Errorf("%w: "+format, append([]any{txn.ErrDenied}, args...)...)}
 }
 
-// admit says who makes the request and that he may: he has the role. elsewhere
+// authorize says who makes the request and that he may: he has the role. elsewhere
 // says that another node is about to decide the same again, and may know more
-// tokens. Errors are a [denial], or of a rate.
-func (a *auth) admit(r *http.Request, name string, role txn.Role, elsewhere bool) (bearer, error) {
-	if a.mutual && (r.TLS == nil || len(r.TLS.PeerCertificates) == 0) {
-		return bearer{}, deny("certificate", connect.CodeUnauthenticated, "%s needs a client certificate, of the authority that this server trusts", name)
+// tokens. Errors are a [authError], or of a rate.
+func (a *auth) authorize(r *http.Request, name string, role txn.Role, forward bool) (principal, error) {
+	if a.mutualTLS && (r.TLS == nil || len(r.TLS.PeerCertificates) == 0) {
+		return principal{}, newAuthError("certificate", connect.CodeUnauthenticated, "%s needs a client certificate, of the authority that this server trusts", name)
 	}
-	if !a.on {
-		return bearer{}, nil
+	if !a.enabled {
+		return principal{}, nil
 	}
 	if role == 0 {
-		return bearer{}, deny("role", connect.CodePermissionDenied, "%s is open to nobody: no role was given to it", name)
+		return principal{}, newAuthError("role", connect.CodePermissionDenied, "%s is open to nobody: no role was given to it", name)
 	}
 	secret, ok := secretOf(r)
 	if !ok {
-		return bearer{}, deny("missing", connect.CodeUnauthenticated,
+		return principal{}, newAuthError("missing", connect.CodeUnauthenticated,
 			"%s needs a token of role %v or more: send it as Authorization: Bearer, which txmgr does with --token-file or TXMGR_TOKEN", name, role)
 	}
-	t, ok := a.token(secret)
-	if !ok && !elsewhere {
-		t, ok = a.await(r.Context(), secret)
+	t, ok := a.lookupToken(secret)
+	if !ok && !forward {
+		t, ok = a.awaitToken(r.Context(), secret)
 	}
 	switch {
-	case !ok && elsewhere:
-		return bearer{secret: secret, unverified: true}, nil
+	case !ok && forward:
+		return principal{secret: secret, unverified: true}, nil
 	case !ok:
-		return bearer{}, a.unknown(r)
+		return principal{}, a.rejectUnknown(r)
 	}
-	b := bearer{name: t.Name, id: t.ID, secret: secret, limiter: a.rates.of(t)}
+	b := principal{name: t.Name, id: t.ID, secret: secret, limiter: a.tokenLimits.limiterFor(t)}
 	if t.Role < role {
-		return b, deny("role", connect.CodePermissionDenied, "%s needs a token of role %v or more; token %q has %v", name, role, t.Name, t.Role)
+		return b, newAuthError("role", connect.CodePermissionDenied, "%s needs a token of role %v or more; token %q has %v", name, role, t.Name, t.Role)
 	}
-	return b, b.take(time.Now())
+	return b, b.allow(time.Now())
 }
 
-// unknown counts a token that nobody knows. After some of them the address is
+// rejectUnknown counts a token that nobody knows. After some of them the address is
 // told to wait, and its connection closed. Tokens that are known are good all the
 // while: others may share the address.
-func (a *auth) unknown(r *http.Request) error {
-	if after := a.floods.failed(r.RemoteAddr, time.Now()); after > 0 {
-		return &wire.RetryAfterError{After: after, Err: deny("flood", connect.CodeResourceExhausted, "too many unknown tokens from this address; come back in %v", after)}
+func (a *auth) rejectUnknown(r *http.Request) error {
+	if after := a.authFailures.recordFailure(r.RemoteAddr, time.Now()); after > 0 {
+		return &wire.RetryAfterError{After: after, Err: newAuthError("flood", connect.CodeResourceExhausted, "too many unknown tokens from this address; come back in %v", after)}
 	}
-	return deny("unknown", connect.CodeUnauthenticated, "the token is not known: it was revoked, has expired, or is of another cluster")
+	return newAuthError("unknown", connect.CodeUnauthenticated, "the token is not known: it was revoked, has expired, or is of another cluster")
 }
 
-// token finds the token of a secret.
-func (a *auth) token(secret string) (txn.Token, bool) {
-	if a.root.is(secret, time.Now()) {
+// lookupToken finds the token of a secret.
+func (a *auth) lookupToken(secret string) (txn.Token, bool) {
+	if a.root.matches(secret, time.Now()) {
 		return txn.Token{ID: rootName, Name: rootName, Role: txn.RoleAdmin}, true
 	}
-	return a.s.c.Bearer(secret)
+	return a.s.c.AuthenticateToken(secret)
 }
 
 // A token that was made a moment ago is known at the nodes that follow within lag.
 // They look for it every lookEvery.
 const (
-	lag       = 500 * time.Millisecond
-	lookEvery = 10 * time.Millisecond
+	tokenPropagation  = 500 * time.Millisecond
+	tokenPollInterval = 10 * time.Millisecond
 )
 
-// await finds the token of a secret at a node that follows: it may be on its way
+// awaitToken finds the token of a secret at a node that follows: it may be on its way
 // there. As many callers wait as may be passed on.
-func (a *auth) await(ctx context.Context, secret string) (txn.Token, bool) {
+func (a *auth) awaitToken(ctx context.Context, secret string) (txn.Token, bool) {
 	if api, here := a.s.c.Leader(); here || api == "" {
 		return txn.Token{}, false
 	}
@@ -135,14 +135,14 @@ func (a *auth) await(ctx context.Context, secret string) (txn.Token, bool) {
 	if a.s.unverified.Add(1) > maxUnverified {
 		return txn.Token{}, false
 	}
-	ctx, cancel := context.WithTimeout(ctx, lag)
+	ctx, cancel := context.WithTimeout(ctx, tokenPropagation)
 	defer cancel()
-	again := time.NewTicker(lookEvery)
-	defer again.Stop()
+	poll := time.NewTicker(tokenPollInterval)
+	defer poll.Stop()
 	for {
 		select {
-		case <-again.C:
-			if t, ok := a.token(secret); ok {
+		case <-poll.C:
+			if t, ok := a.lookupToken(secret); ok {
 				return t, true
 			}
 		case <-ctx.Done():
@@ -158,8 +158,8 @@ func secretOf(r *http.Request) (string, bool) {
 	return secret, strings.EqualFold(scheme, "Bearer") && secret != "" && len(secret) <= maxSecret
 }
 
-// take counts one call.
-func (b *bearer) take(now time.Time) error {
+// allow counts one call.
+func (b *principal) allow(now time.Time) error {
 	if b.limiter == nil || b.limiter.AllowN(now, 1) {
 		return nil
 	}
@@ -167,14 +167,14 @@ func (b *bearer) take(now time.Time) error {
 	return &wire.RetryAfterError{After: after, Err: fmt.Errorf("%w: token %q may make %v calls a second at this node, and has", txn.ErrUnavailable, b.name, b.limiter.Limit())}
 }
 
-// denied counts a call that was not admitted and warns of it.
-func (a *auth) denied(r *http.Request, name string, b bearer, err error) {
+// recordDenial counts a call that was not admitted and warns of it.
+func (a *auth) recordDenial(r *http.Request, name string, b principal, err error) {
 	reason := "rate"
-	if d := (*denial)(nil); errors.As(err, &d) {
+	if d := (*authError)(nil); errors.As(err, &d) {
 		reason = d.reason
 	}
-	a.s.metrics.denied.WithLabelValues(reason).Inc()
-	ok, suppressed := a.warn.take(time.Now())
+	a.s.metrics.authFailures.WithLabelValues(reason).Inc()
+	ok, suppressed := a.denialLog.allow(time.Now())
 	if !ok {
 		return
 	}
@@ -191,17 +191,17 @@ func (a *auth) denied(r *http.Request, name string, b bearer, err error) {
 	a.s.log.LogAttrs(r.Context(), slog.LevelWarn, "denied", append(attrs, slog.String("error", err.Error()))...)
 }
 
-// guard lets only bearers of the path's role to a page that is not of the API.
-func (a *auth) guard(path string, page http.Handler) http.Handler {
+// requireRole lets only bearers of the path's role to a page that is not of the API.
+func (a *auth) requireRole(path string, page http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		b, err := a.admit(r, path, roles[path], false)
+		b, err := a.authorize(r, path, roles[path], false)
 		if err == nil {
 			page.ServeHTTP(w, r)
 			return
 		}
-		a.denied(r, path, b, err)
+		a.recordDenial(r, path, b, err)
 		status := http.StatusServiceUnavailable
-		if d := (*denial)(nil); errors.As(err, &d) {
+		if d := (*authError)(nil); errors.As(err, &d) {
 			status = map[connect.Code]int{
 				connect.CodeUnauthenticated: http.StatusUnauthorized, connect.CodePermissionDenied: http.StatusForbidden,
 				connect.CodeResourceExhausted: http.StatusTooManyRequests,
@@ -215,7 +215,7 @@ func (a *auth) guard(path string, page http.Handler) http.Handler {
 
 // challenge sets the headers of an answer to somebody who is not admitted.
 func challenge(w http.ResponseWriter, r *http.Request, err error) {
-	d := (*denial)(nil)
+	d := (*authError)(nil)
 	if !errors.As(err, &d) {
 		return
 	}
@@ -230,5 +230,5 @@ func challenge(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// same compares secrets in a time that does not depend on what is in them.
-func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+// equalSecrets compares secrets in a time that does not depend on what is in them.
+func equalSecrets(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }

@@ -38,8 +38,8 @@ func rootFile(t *testing.T, secret string) string {
 	return path
 }
 
-// guarded starts a server that wants tokens.
-func guarded(t *testing.T, prepare func(*server.Config, *servertest.Fake)) *running {
+// startWithAuth starts a server that wants tokens.
+func startWithAuth(t *testing.T, prepare func(*server.Config, *servertest.Fake)) *running {
 	t.Helper()
 	return start(t, func(c *server.Config, f *servertest.Fake) {
 		c.RootTokenFile = rootFile(t, rootSecret)
@@ -92,7 +92,7 @@ func TestEveryRouteHasARole(t *testing.T) {
 func TestEveryRouteForEveryRole(t *testing.T) {
 	open := false
 	var reached atomic.Int64
-	r := guarded(t, func(c *server.Config, f *servertest.Fake) {
+	r := startWithAuth(t, func(c *server.Config, f *servertest.Fake) {
 		f.Before = func(context.Context, string, txn.ID) error {
 			if open {
 				return nil
@@ -157,7 +157,7 @@ func TestEveryRouteForEveryRole(t *testing.T) {
 
 // Health is for everybody.
 func TestHealthNeedsNoToken(t *testing.T) {
-	r := guarded(t, nil)
+	r := startWithAuth(t, nil)
 	for _, path := range []string{"/livez", "/healthz", "/readyz"} {
 		if a := r.get(path); a.status != http.StatusOK {
 			t.Errorf("%s: %d %s", path, a.status, a.body)
@@ -171,7 +171,7 @@ func TestHealthNeedsNoToken(t *testing.T) {
 // Tokens are made, shown without their secrets, and taken back; the audit says by
 // whom, whatever he says himself.
 func TestTokensWithCurl(t *testing.T) {
-	r := guarded(t, nil)
+	r := startWithAuth(t, nil)
 	r.as(rootSecret)
 	a := r.curl("TokenService/Create", `{"name":"ops","role":"operator","rate":100,"ttl":"1h","by":"somebody else"}`)
 	made := a.object(t)
@@ -190,7 +190,7 @@ func TestTokensWithCurl(t *testing.T) {
 	r.as(rootSecret)
 	r.curl("ClusterService/Join", `{"address":"127.0.0.1:1","by":"ann"}`)
 	r.curl("ClusterService/Remove", `{"node":"n2","reason":"x","by":"ann"}`)
-	r.fake.SetHeld(true)
+	r.fake.SetRecoveryPaused(true)
 	r.curl("ClusterService/Resume", `{"reason":"x","by":"ann"}`)
 	r.curl("ParticipantService/Add", `{"name":"shelf","kind":"ledger","settings":{"path":"/x"},"by":"ann"}`)
 	r.curl("ParticipantService/Remove", `{"name":"shelf","reason":"not used","by":"ann"}`)
@@ -232,7 +232,7 @@ func TestTokensWithCurl(t *testing.T) {
 
 // Denials are in the log and the metrics: who, from where, why, and no secret.
 func TestDenialsAreSeen(t *testing.T) {
-	r := guarded(t, nil)
+	r := startWithAuth(t, nil)
 	made, secret := r.token(txn.TokenRequest{Name: "ci", Role: txn.RoleReader})
 	r.as(secret).curl("Begin", begin(id1))
 	r.as("not-a-token-of-ours").curl("Begin", begin(id1))
@@ -263,7 +263,7 @@ func TestDenialsAreSeen(t *testing.T) {
 // A flood of wrong tokens is told to go away, connection and all; it costs a look
 // each, and who has a good token and the same address is served.
 func TestFloodOfTokens(t *testing.T) {
-	r := guarded(t, nil)
+	r := startWithAuth(t, nil)
 	_, secret := r.token(txn.TokenRequest{Name: "ci", Role: txn.RoleReader})
 	r.as("wrong-wrong-wrong-wrong")
 	refused := 0
@@ -279,7 +279,7 @@ func TestFloodOfTokens(t *testing.T) {
 	if refused < 150 {
 		t.Errorf("%d refused", refused)
 	}
-	if n := r.fake.Asked(); n > 200 {
+	if n := r.fake.TokenLookups(); n > 200 {
 		t.Errorf("%d looks", n)
 	}
 	if a := r.as(secret).curl("List", `{}`); a.status != http.StatusOK {
@@ -288,14 +288,14 @@ func TestFloodOfTokens(t *testing.T) {
 	if n := strings.Count(r.log.String(), "msg=denied"); n < 10 || n > 60 {
 		t.Errorf("%d lines in the log", n)
 	}
-	if a := r.as(strings.Repeat("x", 1000)).curl("List", `{}`); a.status != http.StatusUnauthorized || r.fake.Asked() > 201 {
-		t.Errorf("a long token: %d, %d looks", a.status, r.fake.Asked())
+	if a := r.as(strings.Repeat("x", 1000)).curl("List", `{}`); a.status != http.StatusUnauthorized || r.fake.TokenLookups() > 201 {
+		t.Errorf("a long token: %d, %d looks", a.status, r.fake.TokenLookups())
 	}
 }
 
 // A token has its own rate, commands of a Pipe included.
 func TestRateOfAToken(t *testing.T) {
-	r := guarded(t, nil)
+	r := startWithAuth(t, nil)
 	_, secret := r.token(txn.TokenRequest{Name: "slow", Role: txn.RoleClient, Rate: 5})
 	_, other := r.token(txn.TokenRequest{Name: "free", Role: txn.RoleClient})
 	ok, started := 0, time.Now()
@@ -347,9 +347,9 @@ func TestRateOfAToken(t *testing.T) {
 	})
 }
 
-func dialPipe(t *testing.T, r *running, secret string) (pipe, error) {
+func dialPipe(t *testing.T, r *running, secret string) (pipeline, error) {
 	t.Helper()
-	c := txmgrv1connect.NewTransactionServiceClient(h2(t), r.base, connect.WithInterceptors(bearing(secret)))
+	c := txmgrv1connect.NewTransactionServiceClient(h2(t), r.base, connect.WithInterceptors(tokenInterceptor(secret)))
 	p, err := c.Pipe(context.Background())
 	if err != nil {
 		return nil, err
@@ -361,17 +361,17 @@ func dialPipe(t *testing.T, r *running, secret string) (pipe, error) {
 	return p, nil
 }
 
-// bearing is an interceptor that sends a token.
-type bearing string
+// tokenInterceptor is an interceptor that sends a token.
+type tokenInterceptor string
 
-func (b bearing) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+func (b tokenInterceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
 		r.Header().Set("Authorization", "Bearer "+string(b))
 		return next(ctx, r)
 	}
 }
 
-func (b bearing) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+func (b tokenInterceptor) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
 	return func(ctx context.Context, s connect.Spec) connect.StreamingClientConn {
 		conn := next(ctx, s)
 		conn.RequestHeader().Set("Authorization", "Bearer "+string(b))
@@ -379,27 +379,27 @@ func (b bearing) WrapStreamingClient(next connect.StreamingClientFunc) connect.S
 	}
 }
 
-func (b bearing) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+func (b tokenInterceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return next
 }
 
 // What runs long ends when its token does.
 func TestRevokedTokenEndsStreams(t *testing.T) {
-	r := guarded(t, nil)
+	r := startWithAuth(t, nil)
 	made, secret := r.token(txn.TokenRequest{Name: "ci", Role: txn.RoleClient})
 	p, err := dialPipe(t, r, secret)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _, _ = p.CloseRequest(), p.CloseResponse() }()
-	w, err := txmgrv1connect.NewTransactionServiceClient(h2(t), r.base, connect.WithInterceptors(bearing(secret))).Watch(context.Background(), &txmgrv1.Filter{})
+	w, err := txmgrv1connect.NewTransactionServiceClient(h2(t), r.base, connect.WithInterceptors(tokenInterceptor(secret))).Watch(context.Background(), &txmgrv1.Filter{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = w.Close() }()
 	send(t, p, &txmgrv1.Command{Seq: 1, Id: parseID(t, id1), Call: &txmgrv1.Command_Begin{Begin: &txmgrv1.BeginCall{}}})
 	receive(t, p, 1)
-	quiet := stir(r.fake)
+	quiet := generateEvents(r.fake)
 	seen := w.Receive()
 	quiet()
 	if !seen {
@@ -426,7 +426,7 @@ func TestRevokedTokenEndsStreams(t *testing.T) {
 // that is broken leaves it as it was.
 func TestRootTokenIsReadAgain(t *testing.T) {
 	var path string
-	r := guarded(t, func(c *server.Config, _ *servertest.Fake) { path = c.RootTokenFile })
+	r := startWithAuth(t, func(c *server.Config, _ *servertest.Fake) { path = c.RootTokenFile })
 	good := func(secret string) bool { return r.as(secret).get("/metrics").status == http.StatusOK }
 	if !good(rootSecret) {
 		t.Fatal("the root token is not good")
@@ -483,8 +483,8 @@ func TestAuthWithoutRoot(t *testing.T) {
 // A token that was just made is good at every node at once, and one that was just
 // revoked at none: the node that leads has the last word.
 func TestTokensOfAFollower(t *testing.T) {
-	leader := guarded(t, nil)
-	there := guarded(t, func(_ *server.Config, f *servertest.Fake) { f.SetLeader(leader.base, false) })
+	leader := startWithAuth(t, nil)
+	there := startWithAuth(t, func(_ *server.Config, f *servertest.Fake) { f.SetLeader(leader.base, false) })
 	_, fresh := leader.token(txn.TokenRequest{Name: "fresh", Role: txn.RoleClient})
 	_, gone := there.token(txn.TokenRequest{Name: "gone", Role: txn.RoleClient}) // the leader does not know it
 	if a := there.as(fresh).curl("Begin", begin(id1)); a.status != http.StatusOK {

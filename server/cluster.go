@@ -12,22 +12,22 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// cluster is the ClusterService.
-type cluster struct{ s *Server }
+// clusterService is the ClusterService.
+type clusterService struct{ s *Server }
 
-func (c *cluster) Status(ctx context.Context, _ *txmgrv1.StatusRequest) (*txmgrv1.StatusResponse, error) {
+func (c *clusterService) Status(ctx context.Context, _ *txmgrv1.StatusRequest) (*txmgrv1.StatusResponse, error) {
 	s, err := c.s.c.Status(ctx)
 	return wire.FromStatus(s), err
 }
 
-func (c *cluster) Doctor(ctx context.Context, r *txmgrv1.DoctorRequest) (*txmgrv1.DoctorResponse, error) {
+func (c *clusterService) Doctor(ctx context.Context, r *txmgrv1.DoctorRequest) (*txmgrv1.DoctorResponse, error) {
 	ds, err := c.s.c.Doctor(ctx, r.GetParticipant())
-	return wire.FromDiagnoses(ds), err
+	return wire.FromChecks(ds), err
 }
 
-func (c *cluster) Join(ctx context.Context, r *txmgrv1.JoinRequest) (*txmgrv1.Member, error) {
-	by := caller(ctx, r.GetBy())
-	if err := checkBy(by); err != nil {
+func (c *clusterService) Join(ctx context.Context, r *txmgrv1.JoinRequest) (*txmgrv1.Member, error) {
+	by := actor(ctx, r.GetBy())
+	if err := checkActor(by); err != nil {
 		return nil, err
 	}
 	if r.GetAddress() == "" {
@@ -37,9 +37,9 @@ func (c *cluster) Join(ctx context.Context, r *txmgrv1.JoinRequest) (*txmgrv1.Me
 	return wire.FromMember(m), err
 }
 
-func (c *cluster) Remove(ctx context.Context, r *txmgrv1.RemoveMemberRequest) (*txmgrv1.RemoveMemberResponse, error) {
-	by := caller(ctx, r.GetBy())
-	if err := checkWord(by, r.GetReason()); err != nil {
+func (c *clusterService) Remove(ctx context.Context, r *txmgrv1.RemoveMemberRequest) (*txmgrv1.RemoveMemberResponse, error) {
+	by := actor(ctx, r.GetBy())
+	if err := requireReason(by, r.GetReason()); err != nil {
 		return nil, err
 	}
 	if r.GetNode() == "" {
@@ -48,30 +48,30 @@ func (c *cluster) Remove(ctx context.Context, r *txmgrv1.RemoveMemberRequest) (*
 	return &txmgrv1.RemoveMemberResponse{}, c.s.c.Remove(ctx, r.GetNode(), by, r.GetReason())
 }
 
-func (c *cluster) TransferLeader(ctx context.Context, r *txmgrv1.TransferLeaderRequest) (*txmgrv1.TransferLeaderResponse, error) {
+func (c *clusterService) TransferLeader(ctx context.Context, r *txmgrv1.TransferLeaderRequest) (*txmgrv1.TransferLeaderResponse, error) {
 	return &txmgrv1.TransferLeaderResponse{}, c.s.c.TransferLeader(ctx, r.GetNode())
 }
 
-func (c *cluster) Leave(ctx context.Context, r *txmgrv1.LeaveRequest) (*txmgrv1.LeaveResponse, error) {
-	by := caller(ctx, r.GetBy())
-	if err := checkBy(by); err != nil {
+func (c *clusterService) Leave(ctx context.Context, r *txmgrv1.LeaveRequest) (*txmgrv1.LeaveResponse, error) {
+	by := actor(ctx, r.GetBy())
+	if err := checkActor(by); err != nil {
 		return nil, err
 	}
 	return &txmgrv1.LeaveResponse{}, c.s.c.Leave(ctx, by)
 }
 
-func (c *cluster) Resume(ctx context.Context, r *txmgrv1.ResumeRequest) (*txmgrv1.ResumeResponse, error) {
-	by := caller(ctx, r.GetBy())
-	if err := checkWord(by, r.GetReason()); err != nil {
+func (c *clusterService) Resume(ctx context.Context, r *txmgrv1.ResumeRequest) (*txmgrv1.ResumeResponse, error) {
+	by := actor(ctx, r.GetBy())
+	if err := requireReason(by, r.GetReason()); err != nil {
 		return nil, err
 	}
-	return &txmgrv1.ResumeResponse{}, c.s.c.Resume(ctx, by, r.GetReason())
+	return &txmgrv1.ResumeResponse{}, c.s.c.ResumeRecovery(ctx, by, r.GetReason())
 }
 
-func (c *cluster) Snapshot(ctx context.Context, _ *txmgrv1.SnapshotRequest, stream *connect.ServerStream[txmgrv1.SnapshotChunk]) error {
-	ctx, cancel := untilEnding(ctx)
+func (c *clusterService) Snapshot(ctx context.Context, _ *txmgrv1.SnapshotRequest, stream *connect.ServerStream[txmgrv1.SnapshotChunk]) error {
+	ctx, cancel := withLifetime(ctx)
 	defer cancel()
-	w := &chunks{ctx: ctx, stream: stream, x: exchangeOf(ctx)}
+	w := &chunkWriter{ctx: ctx, stream: stream, x: callFrom(ctx)}
 	// The headers tell the caller that it is on its way, before there is any of it.
 	if err := w.send(nil); err != nil {
 		return err
@@ -92,20 +92,20 @@ func (c *cluster) Snapshot(ctx context.Context, _ *txmgrv1.SnapshotRequest, stre
 // chunkSize is the most bytes of one message of a Snapshot, and chunkWrite how
 // long the caller may take for it.
 const (
-	chunkSize  = 256 << 10
-	chunkWrite = 30 * time.Second
+	chunkSize         = 256 << 10
+	chunkWriteTimeout = 30 * time.Second
 )
 
-// chunks cuts what is written into messages of a stream.
-type chunks struct {
+// chunkWriter cuts what is written into messages of a stream.
+type chunkWriter struct {
 	ctx    context.Context
 	stream *connect.ServerStream[txmgrv1.SnapshotChunk]
-	x      *exchange
+	x      *callState
 	buffer []byte
 }
 
 // Write implements [io.Writer].
-func (c *chunks) Write(p []byte) (int, error) {
+func (c *chunkWriter) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
 		n := min(len(rest), chunkSize-len(c.buffer))
 		c.buffer, rest = append(c.buffer, rest[:n]...), rest[n:]
@@ -119,7 +119,7 @@ func (c *chunks) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (c *chunks) flush() error {
+func (c *chunkWriter) flush() error {
 	if len(c.buffer) == 0 {
 		return nil
 	}
@@ -128,11 +128,11 @@ func (c *chunks) flush() error {
 	return err
 }
 
-func (c *chunks) send(m *txmgrv1.SnapshotChunk) error {
+func (c *chunkWriter) send(m *txmgrv1.SnapshotChunk) error {
 	if err := context.Cause(c.ctx); err != nil {
 		return err
 	}
-	_ = c.x.rc.SetWriteDeadline(time.Now().Add(chunkWrite))
+	_ = c.x.rc.SetWriteDeadline(time.Now().Add(chunkWriteTimeout))
 	defer func() { _ = c.x.rc.SetWriteDeadline(time.Time{}) }() // making the next one may take longer
 	return c.stream.Send(m)
 }

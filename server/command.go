@@ -10,68 +10,68 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// task is one command and its reply.
-type task struct {
-	job
-	pipe      *pipe
-	procedure *procedure
-	reply     txmgrv1.Reply
+// pipelineCall is one command and its reply.
+type pipelineCall struct {
+	queuedCall
+	pipeline *pipeline
+	method   *rpcMethod
+	reply    txmgrv1.Reply
 }
 
-// errParked says that a command waits without a goroutine, and will end by itself.
-var errParked = errors.New("parked")
+// errDeferred says that a command waits without a goroutine, and will end by itself.
+var errDeferred = errors.New("parked")
 
-// carryOut is the whole of one command but for its end.
-func (t *task) carryOut() (err error) {
-	p := t.pipe
+// execute is the whole of one command but for its end.
+func (t *pipelineCall) execute() (err error) {
+	p := t.pipeline
 	defer func() {
 		if r := recover(); r != nil {
-			err = p.s.panicked(t.procedure, r)
+			err = p.s.panicked(t.method, r)
 		}
 	}()
 	if n := p.s.commands.Add(1); n > int64(p.s.cfg.MaxCommands) {
 		err := fmt.Errorf("%w: %d commands are running, which is the limit", txn.ErrUnavailable, p.s.cfg.MaxCommands)
 		return &wire.RetryAfterError{After: retryAfter, Err: err}
 	}
-	if err := p.bearer.take(time.Now()); err != nil {
+	if err := p.principal.allow(time.Now()); err != nil {
 		return err
 	}
-	id, err := wire.PipeID(t.command.GetId())
+	id, err := wire.IDFromBytes(t.command.GetId())
 	if err != nil {
 		return err
 	}
-	return t.call(id)
+	return t.dispatch(id)
 }
 
 // commit does not hold its goroutine while votes are missing, if the coordinator can do
 // without.
-func (t *task) commit(id txn.ID, call *txmgrv1.CommitCall) error {
-	c, err := wire.ToCommitment(call)
+func (t *pipelineCall) commit(id txn.ID, call *txmgrv1.CommitCall) error {
+	c, err := wire.ToCommitRequest(call)
 	if err != nil {
 		return err
 	}
-	if t.pipe.s.parking == nil {
-		return t.answer(t.pipe.s.c.Commit(t.ctx, id, c))
+	if t.pipeline.s.asyncCommitter == nil {
+		return t.setOutcome(t.pipeline.s.c.Commit(t.ctx, id, c))
 	}
-	t.pipe.s.parking.CommitThen(t.ctx, id, c, func(o txn.Outcome, err error) { t.end(t.answer(o, err)) })
-	return errParked
+	t.pipeline.s.asyncCommitter.CommitAsync(t.ctx, id, c, func(o txn.Outcome, err error) { t.finish(t.setOutcome(o, err)) })
+	return errDeferred
 }
 
-func (t *task) answer(o txn.Outcome, err error) error {
+func (t *pipelineCall) setOutcome(o txn.Outcome, err error) error {
 	t.reply.Result = &txmgrv1.Reply_Outcome{Outcome: wire.FromOutcome(o)}
 	return err
 }
 
-// end hands the reply over. err is nil when the call went well.
-func (t *task) end(err error) {
-	p := t.pipe
+// finish hands the reply over. err is nil when the call went well.
+func (t *pipelineCall) finish(err error) {
+	p := t.pipeline
 	p.s.commands.Add(-1)
-	o := observation{procedure: t.procedure, code: txn.CodeOK, took: time.Since(t.started)}
+	o := observation{method: t.method, code: txn.CodeOK, took: time.Since(t.started)}
 	if err != nil {
-		o.id, _ = wire.PipeID(t.command.GetId())
-		f := wire.FromError(err, t.procedure.op, o.id)
+		o.id, _ = wire.IDFromBytes(t.command.GetId())
+		f := wire.FromError(err, t.method.op, o.id)
 		t.reply.Result = &txmgrv1.Reply_Failure{Failure: f}
-		o.code, o.err, o.left = txn.Code(f.GetCode()), err, gone(t.ctx)
+		o.code, o.err, o.callerGone = txn.Code(f.GetCode()), err, callerGone(t.ctx)
 	}
 	p.s.observe(o)
 
@@ -83,35 +83,35 @@ func (t *task) end(err error) {
 	p.mu.Unlock()
 }
 
-// commandOf finds the procedure whose unary form the command is.
-func (s *Server) commandOf(c *txmgrv1.Command) *procedure {
+// methodFor finds the procedure whose unary form the command is.
+func (s *Server) methodFor(c *txmgrv1.Command) *rpcMethod {
 	switch c.GetCall().(type) {
 	case *txmgrv1.Command_Begin:
-		return s.pipeable.begin
+		return s.pipelineMethods.begin
 	case *txmgrv1.Command_Enlist:
-		return s.pipeable.enlist
+		return s.pipelineMethods.enlist
 	case *txmgrv1.Command_Commit:
-		return s.pipeable.commit
+		return s.pipelineMethods.commit
 	case *txmgrv1.Command_Rollback:
-		return s.pipeable.rollback
+		return s.pipelineMethods.rollback
 	case *txmgrv1.Command_Vote:
-		return s.pipeable.vote
+		return s.pipelineMethods.vote
 	case *txmgrv1.Command_Delegate:
-		return s.pipeable.delegate
+		return s.pipelineMethods.delegate
 	case *txmgrv1.Command_Extend:
-		return s.pipeable.extend
+		return s.pipelineMethods.extend
 	case *txmgrv1.Command_Done:
-		return s.pipeable.done
+		return s.pipelineMethods.done
 	case *txmgrv1.Command_Get:
-		return s.pipeable.get
+		return s.pipelineMethods.get
 	default:
-		return s.pipeable.unknown
+		return s.pipelineMethods.unknown
 	}
 }
 
-// call translates, calls and translates back.
-func (t *task) call(id txn.ID) error {
-	ctx, c, reply := t.ctx, t.pipe.s.c, &t.reply
+// dispatch translates, calls and translates back.
+func (t *pipelineCall) dispatch(id txn.ID) error {
+	ctx, c, reply := t.ctx, t.pipeline.s.c, &t.reply
 	switch call := t.command.GetCall().(type) {
 	case *txmgrv1.Command_Begin:
 		o, err := wire.ToOptions(id, call.Begin)
@@ -119,7 +119,7 @@ func (t *task) call(id txn.ID) error {
 			return err
 		}
 		b, err := c.Begin(ctx, o)
-		reply.Result = &txmgrv1.Reply_Begin{Begin: wire.FromBegun(b)}
+		reply.Result = &txmgrv1.Reply_Begin{Begin: wire.FromBeginResult(b)}
 		return err
 	case *txmgrv1.Command_Enlist:
 		b, err := c.Enlist(ctx, id, wire.ToEnlistment(call.Enlist))
@@ -128,24 +128,24 @@ func (t *task) call(id txn.ID) error {
 	case *txmgrv1.Command_Commit:
 		return t.commit(id, call.Commit)
 	case *txmgrv1.Command_Vote:
-		ballot, err := wire.ToBallot(call.Vote)
+		votes, err := wire.ToVotes(call.Vote)
 		if err != nil {
 			return err
 		}
-		return t.answer(c.Vote(ctx, id, ballot))
+		return t.setOutcome(c.Vote(ctx, id, votes))
 	case *txmgrv1.Command_Delegate:
-		return t.answer(c.Delegate(ctx, id, txn.BranchID(call.Delegate.GetBranch())))
+		return t.setOutcome(c.Delegate(ctx, id, txn.BranchID(call.Delegate.GetBranch())))
 	case *txmgrv1.Command_Rollback:
-		return t.answer(c.Rollback(ctx, id, call.Rollback.GetReason()))
+		return t.setOutcome(c.Rollback(ctx, id, call.Rollback.GetReason()))
 	case *txmgrv1.Command_Extend:
-		return t.answer(c.Extend(ctx, id, time.Duration(call.Extend.GetTimeout())))
+		return t.setOutcome(c.Extend(ctx, id, time.Duration(call.Extend.GetTimeout())))
 	case *txmgrv1.Command_Done:
-		acks, err := wire.ToAcks(call.Done)
+		acks, err := wire.ToCompletionReports(call.Done)
 		if err != nil {
 			return err
 		}
 		reply.Result = &txmgrv1.Reply_Done{Done: &txmgrv1.DoneReply{}}
-		return c.Done(ctx, id, acks...)
+		return c.ReportCompletion(ctx, id, acks...)
 	case *txmgrv1.Command_Get:
 		i, err := c.Get(ctx, id)
 		reply.Result = &txmgrv1.Reply_Get{Get: wire.FromInfo(i)}

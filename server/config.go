@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/txmgr/txmgr/internal/spool"
+	"github.com/txmgr/txmgr/internal/asynclog"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -37,9 +37,9 @@ type Config struct {
 	// Wait. Defaults to 60s.
 	MaxCallTimeout time.Duration
 
-	// AskTimeout is the time, and the most time, of a call that asks participants:
+	// FanoutTimeout is the time, and the most time, of a call that asks participants:
 	// Scan, Explain, Retry, Resolve, Doctor and Test. Defaults to 2m.
-	AskTimeout time.Duration
+	FanoutTimeout time.Duration
 
 	// MaxBody is the most bytes of one message. Defaults to 1 MiB.
 	MaxBody int
@@ -47,22 +47,22 @@ type Config struct {
 	// those that ask participants. Calls that only look, for which the role reader
 	// is enough, have as much room again, here and below. Defaults to 1,024.
 	MaxRequests int
-	// MaxAsks is the most calls at once that ask participants. Defaults to 64.
-	MaxAsks int
+	// MaxFanoutCalls is the most calls at once that ask participants. Defaults to 64.
+	MaxFanoutCalls int
 	// MaxStreams is the most Pipes at once, and the most Watches and Waits. Defaults
 	// to 1,024.
 	MaxStreams int
 	// MaxCommands is the most commands in flight in all Pipes. Defaults to 16,384.
 	MaxCommands int
-	// MaxPipeCommands is the most commands in flight in one Pipe; the Pipe is not
+	// MaxPipelineCommands is the most commands in flight in one Pipe; the Pipe is not
 	// read while it is reached. Defaults to 4,096.
-	MaxPipeCommands int
+	MaxPipelineCommands int
 
 	// MaxConnections is the most connections at once. Defaults to 10,000.
 	MaxConnections int
-	// MaxConnectionsEach is the most of them from one address of IPv4, or one /64 of
+	// MaxConnectionsPerAddress is the most of them from one address of IPv4, or one /64 of
 	// IPv6. Defaults to half of MaxConnections.
-	MaxConnectionsEach int
+	MaxConnectionsPerAddress int
 
 	// ReadTimeout is the time that a caller has to send the headers, and again
 	// the body, of a call. Defaults to 10s.
@@ -81,8 +81,8 @@ const maxHeader = 32 << 10
 // retryAfter is what a caller is told whose call was shed, and retryLeader one for
 // whom nobody leads: there will be somebody soon.
 const (
-	retryAfter  = time.Second
-	retryLeader = 200 * time.Millisecond
+	retryAfter    = time.Second
+	retryNoLeader = 200 * time.Millisecond
 )
 
 // TLS names PEM files. They are read again when they change.
@@ -98,11 +98,11 @@ type TLS struct {
 	CAFile string
 }
 
-// on reports whether there is TLS.
-func (t TLS) on() bool { return t != TLS{} }
+// enabled reports whether there is TLS.
+func (t TLS) enabled() bool { return t != TLS{} }
 
-// auth reports whether callers need a token.
-func (c Config) auth() bool { return c.Auth || c.RootTokenFile != "" }
+// requiresToken reports whether callers need a token.
+func (c Config) requiresToken() bool { return c.Auth || c.RootTokenFile != "" }
 
 // Check finds what [New] would refuse. Errors are [txn.ErrInvalid].
 func (c Config) Check() error {
@@ -115,7 +115,7 @@ func (c Config) Check() error {
 	}
 	own, _, tlsErr := openTLS(c)
 	if tlsErr == nil {
-		_, tlsErr = toServe(own)
+		_, tlsErr = serverTLS(own)
 	}
 	return errors.Join(err, tlsErr)
 }
@@ -127,7 +127,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	c.Log = spool.Wrap(c.Log)
+	c.Log = asynclog.Wrap(c.Log)
 	var errs []error
 	for _, d := range []struct {
 		name  string
@@ -136,7 +136,7 @@ func (c Config) withDefaults() (Config, error) {
 	}{
 		{"CallTimeout", &c.CallTimeout, 10 * time.Second},
 		{"MaxCallTimeout", &c.MaxCallTimeout, time.Minute},
-		{"AskTimeout", &c.AskTimeout, 2 * time.Minute},
+		{"FanoutTimeout", &c.FanoutTimeout, 2 * time.Minute},
 		{"ReadTimeout", &c.ReadTimeout, 10 * time.Second},
 		{"IdleTimeout", &c.IdleTimeout, 2 * time.Minute},
 		{"DrainTimeout", &c.DrainTimeout, 10 * time.Second},
@@ -150,19 +150,19 @@ func (c Config) withDefaults() (Config, error) {
 	}{
 		{"MaxBody", &c.MaxBody, 1 << 20},
 		{"MaxRequests", &c.MaxRequests, 1024},
-		{"MaxAsks", &c.MaxAsks, 64},
+		{"MaxFanoutCalls", &c.MaxFanoutCalls, 64},
 		{"MaxStreams", &c.MaxStreams, 1024},
 		{"MaxCommands", &c.MaxCommands, 16384},
-		{"MaxPipeCommands", &c.MaxPipeCommands, 4096},
+		{"MaxPipelineCommands", &c.MaxPipelineCommands, 4096},
 		{"MaxConnections", &c.MaxConnections, 10_000},
 	} {
 		errs = append(errs, orDefault(n.name, n.value, n.def))
 	}
-	errs = append(errs, orDefault("MaxConnectionsEach", &c.MaxConnectionsEach, (c.MaxConnections+1)/2))
+	errs = append(errs, orDefault("MaxConnectionsPerAddress", &c.MaxConnectionsPerAddress, (c.MaxConnections+1)/2))
 	if c.CallTimeout > c.MaxCallTimeout {
 		c.CallTimeout = c.MaxCallTimeout
 	}
-	if c.TLS.on() && (c.TLS.CertFile == "" || c.TLS.KeyFile == "") {
+	if c.TLS.enabled() && (c.TLS.CertFile == "" || c.TLS.KeyFile == "") {
 		errs = append(errs, fmt.Errorf("%w: server: TLS needs both a certificate and its key", txn.ErrInvalid))
 	}
 	if c.TLS.CAFile == "" {
@@ -191,10 +191,10 @@ func (c Config) checkAddress(a net.Addr) error {
 		return nil
 	}
 	var missing []string
-	if !c.TLS.on() {
+	if !c.TLS.enabled() {
 		missing = append(missing, "TLS (a certificate and its key)")
 	}
-	if !c.auth() {
+	if !c.requiresToken() {
 		missing = append(missing, "tokens (a root token file)")
 	}
 	if len(missing) == 0 {

@@ -17,8 +17,8 @@ type Coordinator interface {
 	// Watch yields changes of state from now on, until ctx ends or an error,
 	// which comes last.
 	Watch(ctx context.Context, f txn.Filter) iter.Seq2[txn.Event, error]
-	// Groups shows a part of the survival index.
-	Groups(ctx context.Context, r txn.GroupRange) (txn.Groups, error)
+	// DeadlineGroups shows a part of the survival index.
+	DeadlineGroups(ctx context.Context, r txn.DeadlineGroupRange) (txn.DeadlineGroups, error)
 	// AddParticipant registers a participant. The audit says who wants it, and why.
 	AddParticipant(ctx context.Context, p txn.Participant, by, reason string) error
 	// Participants shows the registered participants and their health.
@@ -32,9 +32,9 @@ type Coordinator interface {
 	RemoveParticipant(ctx context.Context, name, by, reason string) error
 	// Scan compares what is prepared at a participant, or at all of them, with
 	// what the coordinator knows, and finishes it when apply is true.
-	Scan(ctx context.Context, participant string, apply bool) ([]txn.Finding, error)
-	// Doubts lists the transactions that a person may have to look at.
-	Doubts(ctx context.Context) ([]txn.Doubt, error)
+	Scan(ctx context.Context, participant string, apply bool) ([]txn.ScanResult, error)
+	// InDoubts lists the transactions that a person may have to look at.
+	InDoubts(ctx context.Context) ([]txn.InDoubt, error)
 	// Explain tells all that is known about a transaction, and asks its participants.
 	Explain(ctx context.Context, id txn.ID) (txn.Explanation, error)
 	// Retry drives a transaction now, whatever its backoff; the zero id means all
@@ -48,7 +48,7 @@ type Coordinator interface {
 	Audit(ctx context.Context, f txn.AuditFilter) ([]txn.AuditRecord, error)
 	// Doctor looks for everything that is known to go wrong, at one participant or,
 	// when the name is empty, at the coordinator and all participants.
-	Doctor(ctx context.Context, participant string) ([]txn.Diagnosis, error)
+	Doctor(ctx context.Context, participant string) ([]txn.Check, error)
 	// Status shows the node at a glance.
 	Status(ctx context.Context) (txn.Status, error)
 	// Ready is nil when calls can be answered here: the node leads, or knows the one
@@ -69,8 +69,8 @@ type Coordinator interface {
 	Leave(ctx context.Context, by string) error
 	// Backup writes a copy of the whole state; what it returns describes it.
 	Backup(ctx context.Context, w io.Writer) (txn.Backup, error)
-	// Resume ends the time in which a restored cluster is held.
-	Resume(ctx context.Context, by, reason string) error
+	// ResumeRecovery ends the time in which a restored cluster is held.
+	ResumeRecovery(ctx context.Context, by, reason string) error
 
 	// CreateToken makes a token and gives its secret, which nobody can see again.
 	CreateToken(ctx context.Context, r txn.TokenRequest) (t txn.Token, secret string, err error)
@@ -87,14 +87,14 @@ type Coordinator interface {
 	// Sessions lists clients' sessions.
 	Sessions(ctx context.Context, f txn.SessionFilter) ([]txn.ClientSession, error)
 
-	// Bearer finds the token of a secret, as far as this node knows; false for one
+	// AuthenticateToken finds the token of a secret, as far as this node knows; false for one
 	// that is unknown or has expired. It is called for every request.
-	Bearer(secret string) (txn.Token, bool)
+	AuthenticateToken(secret string) (txn.Token, bool)
 }
 
-// parking is a [Coordinator] that needs no goroutine for a commit that waits for votes.
-type parking interface {
-	// CommitThen calls then, once, with what Commit would return: before it returns, or
+// asyncCommitter is a [Coordinator] that needs no goroutine for a commit that waits for votes.
+type asyncCommitter interface {
+	// CommitAsync calls then, once, with what Commit would return: before it returns, or
 	// later, on a goroutine that then must not hold up.
-	CommitThen(ctx context.Context, id txn.ID, c txn.Commitment, then func(txn.Outcome, error))
+	CommitAsync(ctx context.Context, id txn.ID, c txn.CommitRequest, then func(txn.Outcome, error))
 }

@@ -58,7 +58,7 @@
 // # Time
 //
 // A call has the deadline that its caller sent, at most [Config.MaxCallTimeout],
-// or [Config.CallTimeout]. One that asks participants has [Config.AskTimeout], or
+// or [Config.CallTimeout]. One that asks participants has [Config.FanoutTimeout], or
 // less if its caller says so, and is ended when the server begins to stop. Commands
 // of a Pipe have [Config.CallTimeout], rounded up by at most a second: they share
 // their contexts, because a timer per command would cost as much as the command.

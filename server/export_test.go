@@ -5,7 +5,7 @@ import "github.com/txmgr/txmgr/txn"
 // Routes gives the role of every route that exists.
 func (s *Server) Routes() map[string]txn.Role {
 	routes := map[string]txn.Role{metricsPath: roles[metricsPath]}
-	for path, p := range s.gate.procedures {
+	for path, p := range s.apiHandler.methods {
 		routes[path] = p.role
 	}
 	return routes

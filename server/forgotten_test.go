@@ -51,7 +51,7 @@ func TestBeginThatAHaltedFollowerForwardsLate(t *testing.T) {
 	way.Config.Protocols.SetUnencryptedHTTP2(true) // as between nodes
 	way.Start()
 	t.Cleanup(way.Close)
-	follower := serving(t, elsewhere{n, way.URL}, server.Config{CallTimeout: time.Minute})
+	follower := serving(t, followerNode{n, way.URL}, server.Config{CallTimeout: time.Minute})
 
 	mark, _ := leader.curl("Begin", `{}`).object(t)["mark"].(string)
 	id := txn.NewID(time.Now(), [10]byte{3}).String()

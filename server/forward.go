@@ -30,10 +30,10 @@ const (
 // does not know.
 const maxUnverified = 32
 
-// forwarding is one call on its way to the node that leads.
-type forwarding struct {
-	g       *gate
-	x       *exchange
+// proxyCall is one call on its way to the node that leads.
+type proxyCall struct {
+	g       *apiHandler
+	x       *callState
 	in      *http.Request // as the caller sent it
 	started time.Time
 	ctx     context.Context // ends with the call; its cause says why
@@ -42,58 +42,58 @@ type forwarding struct {
 }
 
 // forward passes a call on as it is, and its answer back.
-func (g *gate) forward(x *exchange, r *http.Request, api string) {
-	if x.bearer.unverified {
+func (g *apiHandler) forward(x *callState, r *http.Request, api string) {
+	if x.principal.unverified {
 		if n := g.s.unverified.Add(1); n > maxUnverified {
 			g.s.unverified.Add(-1)
-			g.refuse(x, r, x.procedure, fmt.Errorf("%w: %d calls are being passed on whose tokens this node does not know", txn.ErrUnavailable, maxUnverified))
+			g.refuse(x, r, x.method, fmt.Errorf("%w: %d calls are being passed on whose tokens this node does not know", txn.ErrUnavailable, maxUnverified))
 			return
 		}
 		defer g.s.unverified.Add(-1)
 	}
-	f := &forwarding{g: g, x: x, in: r, started: time.Now()}
+	f := &proxyCall{g: g, x: x, in: r, started: time.Now()}
 	f.ctx, f.cancel = context.WithCancelCause(r.Context())
 	defer f.cancel(nil)
-	defer f.endInTime()()
+	defer f.boundLifetime()()
 
 	out, err := f.request(api)
 	if err != nil {
 		g.s.metrics.forwarded.WithLabelValues("refused").Inc()
-		g.refuse(x, r, x.procedure, err)
+		g.refuse(x, r, x.method, err)
 		return
 	}
 	defer out.Body.Close()
-	res, err := g.s.peers.of(x.procedure.class).RoundTrip(out)
+	res, err := g.s.transports.forClass(x.method.class).RoundTrip(out)
 	if err != nil {
-		f.lost(err)
+		f.failNoResponse(err)
 		return
 	}
 	defer res.Body.Close()
-	f.relay(res)
+	f.copyResponse(res)
 }
 
-// endInTime cancels the call when its caller's time is over, or when what it
+// boundLifetime cancels the call when its caller's time is over, or when what it
 // stands on is gone. What release gives has to be called.
-func (f *forwarding) endInTime() (release func()) {
+func (f *proxyCall) boundLifetime() (release func()) {
 	var timers []*time.Timer
-	if f.x.procedure.class != piping && !f.x.procedure.stream {
-		patience := f.g.patience(f.x.procedure.class, f.in.Header)
-		timers = append(timers, time.AfterFunc(patience, func() { f.cancel(context.DeadlineExceeded) }))
+	if f.x.method.class != bidi && !f.x.method.stream {
+		timeout := f.g.forwardTimeout(f.x.method.class, f.in.Header)
+		timers = append(timers, time.AfterFunc(timeout, func() { f.cancel(context.DeadlineExceeded) }))
 	}
-	late := make(chan *time.Timer, 1)
-	stop := context.AfterFunc(f.x.ending, func() {
-		cause := context.Cause(f.x.ending)
+	grace := make(chan *time.Timer, 1)
+	stop := context.AfterFunc(f.x.lifetime, func() {
+		cause := context.Cause(f.x.lifetime)
 		switch {
 		case cause != errDraining:
-			late <- time.AfterFunc(forwardGrace, func() { f.cancel(cause) })
-		case f.x.procedure.class == long || f.x.procedure.class == asking:
+			grace <- time.AfterFunc(forwardGrace, func() { f.cancel(cause) })
+		case f.x.method.class == longLived || f.x.method.class == fanout:
 			f.cancel(cause)
 		}
 	})
 	return func() {
 		stop()
 		select {
-		case t := <-late:
+		case t := <-grace:
 			t.Stop()
 		default: // a timer that comes later finds the call over
 		}
@@ -103,14 +103,14 @@ func (f *forwarding) endInTime() (release func()) {
 	}
 }
 
-// patience is how long to wait for an answer: as long as the caller does.
-func (g *gate) patience(c class, h http.Header) time.Duration {
-	limit := g.s.longest(c)
+// forwardTimeout is how long to wait for an answer: as long as the caller does.
+func (g *apiHandler) forwardTimeout(c callClass, h http.Header) time.Duration {
+	limit := g.s.timeoutLimit(c)
 	if c == unary {
 		limit = g.s.cfg.CallTimeout
 	}
 	if d, ok := timeoutOf(h); ok {
-		limit = min(d, g.s.longest(c))
+		limit = min(d, g.s.timeoutLimit(c))
 	}
 	return limit + forwardMargin
 }
@@ -138,7 +138,7 @@ func timeoutOf(h http.Header) (time.Duration, bool) {
 }
 
 // request makes the request to the node that leads.
-func (f *forwarding) request(api string) (*http.Request, error) {
+func (f *proxyCall) request(api string) (*http.Request, error) {
 	to, err := url.Parse(api)
 	if err != nil || to.Host == "" {
 		return nil, fmt.Errorf("%w: the node that leads is at %q, which is no URL", txn.ErrUnavailable, api)
@@ -155,26 +155,26 @@ func (f *forwarding) request(api string) (*http.Request, error) {
 		URL:    &url.URL{Scheme: to.Scheme, Host: to.Host, Path: strings.TrimSuffix(to.Path, "/") + in.URL.Path, RawQuery: in.URL.RawQuery},
 		// What the caller called it: the other node compares it with the origin of a page.
 		Host:          in.Host,
-		Header:        passed(in.Header),
+		Header:        forwardHeaders(in.Header),
 		Body:          body,
 		ContentLength: size,
 	}).WithContext(ctx)
 	if strings.Contains(in.Header.Get("Te"), "trailers") {
 		out.Header.Set("Te", "trailers")
 	}
-	out.Header.Set(wire.HeaderForwarded, f.g.s.node())
+	out.Header.Set(wire.HeaderForwarded, f.g.s.nodeName())
 	return out, nil
 }
 
 // body is what is sent to the other node. The body of a call is read before, so
 // that a slow caller holds nothing there; a Pipe's is sent as it comes.
-func (f *forwarding) body(in *http.Request) (io.ReadCloser, int64, error) {
-	if f.x.procedure.class == piping {
-		reading := &interruptible{rc: f.x.rc}
-		stop := context.AfterFunc(f.x.ending, reading.interrupt)
-		return &upstream{ReadCloser: in.Body, ending: f.x.ending, done: func() {
+func (f *proxyCall) body(in *http.Request) (io.ReadCloser, int64, error) {
+	if f.x.method.class == bidi {
+		reading := &readAborter{rc: f.x.rc}
+		stop := context.AfterFunc(f.x.lifetime, reading.abort)
+		return &clientStream{ReadCloser: in.Body, lifetime: f.x.lifetime, done: func() {
 			stop()
-			reading.done()
+			reading.release()
 		}}, -1, nil
 	}
 	if in.ContentLength == 0 || in.Body == nil {
@@ -187,25 +187,25 @@ func (f *forwarding) body(in *http.Request) (io.ReadCloser, int64, error) {
 	return io.NopCloser(bytes.NewReader(data)), int64(len(data)), nil
 }
 
-// upstream is the caller's half of a Pipe. It ends when the call has to: what was
+// clientStream is the caller's half of a Pipe. It ends when the call has to: what was
 // sent is answered then, and the caller goes elsewhere with the rest.
-type upstream struct {
+type clientStream struct {
 	io.ReadCloser
-	ending context.Context
-	done   func()
+	lifetime context.Context
+	done     func()
 }
 
 // Read implements [io.Reader].
-func (u *upstream) Read(p []byte) (int, error) {
+func (u *clientStream) Read(p []byte) (int, error) {
 	n, err := u.ReadCloser.Read(p)
-	if err != nil && u.ending.Err() != nil {
+	if err != nil && u.lifetime.Err() != nil {
 		err = io.EOF
 	}
 	return n, err
 }
 
 // Close implements [io.Closer].
-func (u *upstream) Close() error {
+func (u *clientStream) Close() error {
 	u.done()
 	return u.ReadCloser.Close()
 }
@@ -215,8 +215,8 @@ var hopByHop = []string{
 	"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Expect",
 }
 
-// passed gives the headers that are passed on.
-func passed(h http.Header) http.Header {
+// forwardHeaders gives the headers that are passed on.
+func forwardHeaders(h http.Header) http.Header {
 	h = h.Clone()
 	for _, named := range h["Connection"] {
 		for name := range strings.SplitSeq(named, ",") {
@@ -229,36 +229,36 @@ func passed(h http.Header) http.Header {
 	return h
 }
 
-// lost answers a call whose answer did not arrive, before anything was answered.
-func (f *forwarding) lost(err error) {
+// failNoResponse answers a call whose answer did not arrive, before anything was answered.
+func (f *proxyCall) failNoResponse(err error) {
 	f.g.s.metrics.forwarded.WithLabelValues("lost").Inc()
 	if f.in.Context().Err() != nil {
 		return // so is the caller
 	}
-	f.g.fail(f.x, f.in, f.x.procedure, f.why(err))
+	f.g.fail(f.x, f.in, f.x.method, f.noResponseError(err))
 }
 
-// why says what became of a call whose answer did not arrive: nobody knows, when it
+// noResponseError says what became of a call whose answer did not arrive: nobody knows, when it
 // decides and may have arrived. One that surely has not may come again, and is told
 // when: the caller of what must not be done twice counts on that.
-func (f *forwarding) why(err error) error {
+func (f *proxyCall) noResponseError(err error) error {
 	if cause := context.Cause(f.ctx); cause != nil {
 		err = cause
 	}
 	sent := f.sent.Load()
 	switch {
-	case sent && wire.Decides(f.x.procedure.op):
-		return fmt.Errorf("%w: the answer of the node that leads was lost: %w", txn.ErrInDoubt, unsaid{err})
+	case sent && wire.Decides(f.x.method.op):
+		return fmt.Errorf("%w: the answer of the node that leads was lost: %w", txn.ErrInDoubt, opaqueError{err})
 	case errors.Is(err, txn.ErrDenied):
 		return err
 	case !errors.Is(err, txn.ErrUnavailable):
-		err = fmt.Errorf("%w: the node that leads does not answer: %w", txn.ErrUnavailable, unsaid{err})
+		err = fmt.Errorf("%w: the node that leads does not answer: %w", txn.ErrUnavailable, opaqueError{err})
 	}
 	if sent {
 		return err
 	}
-	return &wire.RetryAfterError{After: retryLeader, Err: err}
+	return &wire.RetryAfterError{After: retryNoLeader, Err: err}
 }
 
-// unsaid keeps the text of an error, and not what it is.
-type unsaid struct{ error }
+// opaqueError keeps the text of an error, and not what it is.
+type opaqueError struct{ error }

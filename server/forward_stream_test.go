@@ -18,7 +18,7 @@ import (
 )
 
 // end reads a pipe to its end.
-func end(t *testing.T, p pipe) error {
+func end(t *testing.T, p pipeline) error {
 	t.Helper()
 	for {
 		if _, err := p.Receive(); err != nil {
@@ -115,9 +115,9 @@ func TestPipeLeavesAHangingLeader(t *testing.T) {
 	}
 }
 
-// stir begins transactions at a fake until it is told to stop: a watch may begin a
+// generateEvents begins transactions at a fake until it is told to stop: a watch may begin a
 // little later than its headers say.
-func stir(f *servertest.Fake) (quiet func()) {
+func generateEvents(f *servertest.Fake) (quiet func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -150,7 +150,7 @@ func TestForwardedWatch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		quiet := stir(leader.fake)
+		quiet := generateEvents(leader.fake)
 		if !w.Receive() || w.Msg().GetState() != "active" {
 			t.Errorf("%v, %v", w.Msg(), w.Err())
 		}

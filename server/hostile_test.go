@@ -22,8 +22,8 @@ import (
 // The node that leads sees the address of the node that passed a call on. So who came
 // with a wrong token is said, and counted, where he came, whatever protocol he speaks.
 func TestDenialsOfForwardedCallsAreSeen(t *testing.T) {
-	leader := guarded(t, nil)
-	there := guarded(t, func(_ *server.Config, f *servertest.Fake) { f.SetLeader(leader.base, false) })
+	leader := startWithAuth(t, nil)
+	there := startWithAuth(t, func(_ *server.Config, f *servertest.Fake) { f.SetLeader(leader.base, false) })
 	const wrong = "wrong-wrong-wrong-wrong"
 	calls := map[string]func(){
 		"json": func() { there.as(wrong).curl("Begin", begin(id1)) },
@@ -39,7 +39,7 @@ func TestDenialsOfForwardedCallsAreSeen(t *testing.T) {
 	}
 	for name, option := range map[string]connect.ClientOption{"grpc": connect.WithGRPC(), "grpc-web": connect.WithGRPCWeb()} {
 		calls[name] = func() {
-			c := txmgrv1connect.NewTransactionServiceClient(h2(t), there.base, option, connect.WithInterceptors(bearing(wrong)))
+			c := txmgrv1connect.NewTransactionServiceClient(h2(t), there.base, option, connect.WithInterceptors(tokenInterceptor(wrong)))
 			if _, err := c.Begin(t.Context(), &txmgrv1.BeginRequest{Id: id1}); connect.CodeOf(err) != connect.CodeUnauthenticated {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -66,7 +66,7 @@ func TestDenialsOfForwardedCallsAreSeen(t *testing.T) {
 // Somebody who is called as the root token, or the cluster, are in the audit would act
 // in its name; and to revoke him would look as if root were revoked.
 func TestNobodyIsCalledRoot(t *testing.T) {
-	r := guarded(t, nil).as(rootSecret)
+	r := startWithAuth(t, nil).as(rootSecret)
 	for name, want := range map[string]int{"root": http.StatusBadRequest, "txmgr": http.StatusBadRequest, "roots": http.StatusOK} {
 		if a := r.curl("TokenService/Create", `{"name":"`+name+`","role":"reader"}`); a.status != want {
 			t.Errorf("%s: %d %s", name, a.status, a.body)
@@ -112,29 +112,29 @@ func TestAnotherSitesNameIsNotLocal(t *testing.T) {
 	if _, err := c.Read(said); !errors.Is(err, io.EOF) {
 		t.Errorf("its connection is still open: %v", err)
 	}
-	if got := call(guarded(t, nil).base, "evil.example"); got != 401 {
+	if got := call(startWithAuth(t, nil).base, "evil.example"); got != 401 {
 		t.Errorf("with tokens: %d; want 401", got)
 	}
 }
 
-// late hears of tokens a little later.
-type late struct {
+// delayedTokens hears of tokens a little later.
+type delayedTokens struct {
 	*servertest.Fake
 	asked atomic.Int64
 }
 
-func (l *late) Bearer(secret string) (txn.Token, bool) {
+func (l *delayedTokens) AuthenticateToken(secret string) (txn.Token, bool) {
 	if l.asked.Add(1) < 4 {
 		return txn.Token{}, false
 	}
-	return l.Fake.Bearer(secret)
+	return l.Fake.AuthenticateToken(secret)
 }
 
 // A token that was just made is good for what is about the node that is asked, too:
 // that one waits a moment for it. The node that leads knows all.
 func TestTokenOnItsWay(t *testing.T) {
 	for _, here := range []bool{false, true} {
-		l := &late{Fake: servertest.New()}
+		l := &delayedTokens{Fake: servertest.New()}
 		l.SetLeader("http://127.0.0.1:1", here)
 		r := serving(t, l, server.Config{RootTokenFile: rootFile(t, rootSecret)})
 		_, secret, err := l.CreateToken(context.Background(), txn.TokenRequest{Name: "fresh", Role: txn.RoleReader})

@@ -16,19 +16,19 @@ func TestEpochs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parent, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		e := epochs{parent: parent, length: 3 * time.Second}
-		first := e.at(time.Now())
-		if e.at(time.Now().Add(999*time.Millisecond)) != first {
+		e := deadlinePool{parent: parent, timeout: 3 * time.Second}
+		first := e.contextFor(time.Now())
+		if e.contextFor(time.Now().Add(999*time.Millisecond)) != first {
 			t.Error("not shared within a second")
 		}
 		seen := []context.Context{first}
 		for range 20 {
 			<-time.After(time.Second)
-			c := e.at(time.Now())
+			c := e.contextFor(time.Now())
 			if c == seen[len(seen)-1] {
 				t.Fatal("shared for longer than a second")
 			}
-			if until, _ := c.Deadline(); time.Until(until) < e.length || time.Until(until) > e.length+time.Second {
+			if until, _ := c.Deadline(); time.Until(until) < e.timeout || time.Until(until) > e.timeout+time.Second {
 				t.Errorf("ends in %v", time.Until(until))
 			}
 			seen = append(seen, c)
@@ -54,20 +54,20 @@ func TestEpochs(t *testing.T) {
 }
 
 func TestQuota(t *testing.T) {
-	q, now := newQuota(10), time.Unix(1000, 0)
+	q, now := newLogLimiter(10), time.Unix(1000, 0)
 	said := 0
 	for range 25 {
-		if ok, _ := q.take(now); ok {
+		if ok, _ := q.allow(now); ok {
 			said++
 		}
 	}
 	if said != 10 {
 		t.Errorf("said %d", said)
 	}
-	if ok, suppressed := q.take(now.Add(time.Second)); !ok || suppressed != 15 {
+	if ok, suppressed := q.allow(now.Add(time.Second)); !ok || suppressed != 15 {
 		t.Errorf("a second later: %t, %d", ok, suppressed)
 	}
-	if _, suppressed := q.take(now.Add(time.Second)); suppressed != 0 {
+	if _, suppressed := q.allow(now.Add(time.Second)); suppressed != 0 {
 		t.Errorf("counted twice: %d", suppressed)
 	}
 }
@@ -75,43 +75,43 @@ func TestQuota(t *testing.T) {
 // However many addresses send wrong tokens, the table of them stays as small as it
 // is allowed to be, and each is limited.
 func TestFloodsAreBounded(t *testing.T) {
-	var f floods
+	var f authFailureLimiter
 	now := time.Unix(1000, 0)
-	for i := range 3 * maxFloods {
-		f.failed(fmt.Sprintf("10.%d.%d.%d:99", i>>16, i>>8&255, i&255), now)
+	for i := range 3 * maxTrackedPrefixes {
+		f.recordFailure(fmt.Sprintf("10.%d.%d.%d:99", i>>16, i>>8&255, i&255), now)
 	}
-	if len(f.by) != maxFloods {
-		t.Errorf("%d addresses", len(f.by))
+	if len(f.byPrefix) != maxTrackedPrefixes {
+		t.Errorf("%d addresses", len(f.byPrefix))
 	}
-	if f.failed("192.0.2.1:1", now) == 0 {
+	if f.recordFailure("192.0.2.1:1", now) == 0 {
 		t.Error("those that are not told apart are not limited")
 	}
 	now = now.Add(time.Hour)
-	if f.failed("192.0.2.1:1", now) != 0 || len(f.by) > 2 {
-		t.Errorf("an hour later: %d addresses", len(f.by))
+	if f.recordFailure("192.0.2.1:1", now) != 0 || len(f.byPrefix) > 2 {
+		t.Errorf("an hour later: %d addresses", len(f.byPrefix))
 	}
 	// One caller of IPv6 holds a whole network.
-	for i := range floodBurst + 1 {
-		after := f.failed(fmt.Sprintf("[2001:db8::%x]:1", i+1), now)
-		if (after > 0) != (i == floodBurst) {
+	for i := range authFailureBurst + 1 {
+		after := f.recordFailure(fmt.Sprintf("[2001:db8::%x]:1", i+1), now)
+		if (after > 0) != (i == authFailureBurst) {
 			t.Errorf("%d: %v", i, after)
 		}
 	}
-	if f.failed("not an address", now) != 0 {
+	if f.recordFailure("not an address", now) != 0 {
 		t.Error("refused at once")
 	}
 }
 
 // Limits of tokens that are gone do not stay for ever.
 func TestRatesAreBounded(t *testing.T) {
-	var r rates
+	var r tokenLimiters
 	for i := range txn.MaxTokens + 10 {
-		if r.of(txn.Token{ID: fmt.Sprint(i), Rate: 7}).Burst() != 7 {
+		if r.limiterFor(txn.Token{ID: fmt.Sprint(i), Rate: 7}).Burst() != 7 {
 			t.Fatal("not its rate")
 		}
 	}
-	if len(r.by) > txn.MaxTokens || r.of(txn.Token{ID: "x"}) != nil {
-		t.Errorf("%d limits", len(r.by))
+	if len(r.byToken) > txn.MaxTokens || r.limiterFor(txn.Token{ID: "x"}) != nil {
+		t.Errorf("%d limits", len(r.byToken))
 	}
 }
 

@@ -92,7 +92,7 @@ func TestAskingIsLimited(t *testing.T) {
 	var entered chan txn.ID
 	var release func()
 	r := start(t, func(c *server.Config, f *servertest.Fake) {
-		c.MaxAsks, c.MaxRequests = 1, 1
+		c.MaxFanoutCalls, c.MaxRequests = 1, 1
 		entered, release = hold(f, "doctor")
 	})
 	defer release()
@@ -121,7 +121,7 @@ func TestReadersLeaveRoom(t *testing.T) {
 	held := make(chan string, 10)
 	gate := make(chan struct{})
 	r := start(t, func(c *server.Config, f *servertest.Fake) {
-		c.MaxStreams, c.MaxAsks, c.MaxRequests = 1, 1, 1
+		c.MaxStreams, c.MaxFanoutCalls, c.MaxRequests = 1, 1, 1
 		f.Before = func(ctx context.Context, op string, _ txn.ID) error {
 			if op == "list" || op == "wait" || op == "doctor" {
 				held <- op
@@ -280,7 +280,7 @@ func TestHeadersAreLimited(t *testing.T) {
 func TestDeadlines(t *testing.T) {
 	left := make(chan time.Duration, 1)
 	r := start(t, func(c *server.Config, f *servertest.Fake) {
-		c.CallTimeout, c.MaxCallTimeout, c.AskTimeout = 5*time.Second, 20*time.Second, 40*time.Second
+		c.CallTimeout, c.MaxCallTimeout, c.FanoutTimeout = 5*time.Second, 20*time.Second, 40*time.Second
 		f.Before = func(ctx context.Context, op string, _ txn.ID) error {
 			until, ok := ctx.Deadline()
 			if !ok {

@@ -7,65 +7,65 @@ import (
 	"sync/atomic"
 )
 
-// limited is a listener that closes connections at once when there are too many:
+// limitListener is a listener that closes connections at once when there are too many:
 // whoever is shed learns it, and can go to another node.
-type limited struct {
+type limitListener struct {
 	net.Listener
-	open, shed *atomic.Int64
-	most       int64
-	each       int // of them from one address
+	open, rejected *atomic.Int64
+	maxOpen        int64
+	perAddress     int // of them from one address
 
-	mu   sync.Mutex
-	from map[netip.Prefix]int // guarded by mu: how many are open
+	mu           sync.Mutex
+	openByPrefix map[netip.Prefix]int // guarded by mu: how many are open
 }
 
 // Accept implements [net.Listener].
-func (l *limited) Accept() (net.Conn, error) {
+func (l *limitListener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
-		who := networkOf(c.RemoteAddr().String())
-		if !l.enter(who) {
-			l.shed.Add(1)
+		prefix := networkOf(c.RemoteAddr().String())
+		if !l.acquire(prefix) {
+			l.rejected.Add(1)
 			_ = c.Close() // nothing was said on it
 			continue
 		}
-		return &counted{Conn: c, closed: sync.OnceFunc(func() { l.leave(who) })}, nil
+		return &trackedConn{Conn: c, onClose: sync.OnceFunc(func() { l.release(prefix) })}, nil
 	}
 }
 
-// enter counts a connection, if there is room for it. Who has no address of a network
+// acquire counts a connection, if there is room for it. Who has no address of a network
 // is limited by the room for all.
-func (l *limited) enter(who netip.Prefix) bool {
+func (l *limitListener) acquire(prefix netip.Prefix) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open.Load() >= l.most || who.IsValid() && l.from[who] >= l.each {
+	if l.open.Load() >= l.maxOpen || prefix.IsValid() && l.openByPrefix[prefix] >= l.perAddress {
 		return false
 	}
 	l.open.Add(1)
-	l.from[who]++
+	l.openByPrefix[prefix]++
 	return true
 }
 
-func (l *limited) leave(who netip.Prefix) {
+func (l *limitListener) release(prefix netip.Prefix) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open.Add(-1)
-	if l.from[who]--; l.from[who] == 0 {
-		delete(l.from, who)
+	if l.openByPrefix[prefix]--; l.openByPrefix[prefix] == 0 {
+		delete(l.openByPrefix, prefix)
 	}
 }
 
-// counted is a connection that is counted until it is closed.
-type counted struct {
+// trackedConn is a connection that is counted until it is closed.
+type trackedConn struct {
 	net.Conn
-	closed func()
+	onClose func()
 }
 
 // Close implements [net.Conn].
-func (c *counted) Close() error {
-	defer c.closed()
+func (c *trackedConn) Close() error {
+	defer c.onClose()
 	return c.Conn.Close()
 }

@@ -16,7 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/txmgr/txmgr/internal/spool"
+	"github.com/txmgr/txmgr/internal/asynclog"
 	"github.com/txmgr/txmgr/server"
 	"github.com/txmgr/txmgr/server/servertest"
 	"github.com/txmgr/txmgr/txn"
@@ -54,7 +54,7 @@ func (b *buffer) Write(p []byte) (int, error) {
 }
 
 func (b *buffer) String() string {
-	spool.Flush(b.logger)
+	asynclog.Flush(b.logger)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.b.String()
@@ -78,7 +78,7 @@ func serving(t *testing.T, c server.Coordinator, cfg server.Config) *running {
 	t.Helper()
 	r := &running{t: t, log: &buffer{}}
 	cfg.Listen = "127.0.0.1:0"
-	r.log.logger = spool.Wrap(slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	r.log.logger = asynclog.Wrap(slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	cfg.Log = r.log.logger
 	s, err := server.New(cfg, c)
 	if err != nil {

@@ -17,11 +17,11 @@ import (
 // metrics are kept in a registry of the server's own, so that an embedding
 // program's metrics and these never collide.
 type metrics struct {
-	registry  *prometheus.Registry
-	rpc       *prometheus.HistogramVec
-	denied    *prometheus.CounterVec
-	forwarded *prometheus.CounterVec
-	log       *slog.Logger
+	registry     *prometheus.Registry
+	rpc          *prometheus.HistogramVec
+	authFailures *prometheus.CounterVec
+	forwarded    *prometheus.CounterVec
+	log          *slog.Logger
 }
 
 func newMetrics(s *Server) *metrics {
@@ -31,7 +31,7 @@ func newMetrics(s *Server) *metrics {
 		Help:    "How long calls took, commands of a Pipe included, by method and code.",
 		Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 60},
 	}, []string{"method", "code"})
-	m.denied = prometheus.NewCounterVec(prometheus.CounterOpts{
+	m.authFailures = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "txmgr_denied_total",
 		Help: "Calls that were not admitted: missing, unknown, role, rate, flood or certificate.",
 	}, []string{"reason"})
@@ -43,16 +43,16 @@ func newMetrics(s *Server) *metrics {
 		m.forwarded.WithLabelValues(outcome)
 	}
 	for _, reason := range []string{"missing", "unknown", "role", "rate", "flood", "certificate"} {
-		m.denied.WithLabelValues(reason)
+		m.authFailures.WithLabelValues(reason)
 	}
-	m.registry.MustRegister(m.rpc, m.denied, m.forwarded, &statusCollector{s},
+	m.registry.MustRegister(m.rpc, m.authFailures, m.forwarded, &statusCollector{s},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		gauge("txmgr_rpc_requests_running", "Calls that run now, not counting streams.", func() float64 { return float64(s.deciding.all() + s.looking.all() - s.streams()) }),
+		gauge("txmgr_rpc_requests_running", "Calls that run now, not counting streams.", func() float64 { return float64(s.writes.all() + s.reads.all() - s.streams()) }),
 		gauge("txmgr_rpc_streams_running", "Pipes, watches and waits that run now.", func() float64 { return float64(s.streams()) }),
-		gauge("txmgr_connections", "Connections that are open.", func() float64 { return float64(s.open.Load()) }),
+		gauge("txmgr_connections", "Connections that are open.", func() float64 { return float64(s.openConns.Load()) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "txmgr_connections_shed_total", Help: "Connections that were closed at once, because there were too many.",
-		}, func() float64 { return float64(s.shed.Load()) }),
+		}, func() float64 { return float64(s.rejectedConns.Load()) }),
 		gauge("txmgr_rpc_commands_running", "Commands of pipes that run now.", func() float64 { return float64(s.commands.Load()) }),
 	)
 	return m
@@ -100,27 +100,27 @@ var (
 	descQueued       = desc("participant_queued", "Branches that wait for a worker, by participant.", "participant", "kind")
 	descLimit        = desc("participant_limit", "Calls that the participant gets at once from recovery.", "participant", "kind")
 	descRunning      = desc("participant_running", "Calls of recovery that are under way, by participant.", "participant", "kind")
-	descDecided      = desc("participant_limit_decisions_total", "Decisions since this node leads to allow the participant more calls at once (up), or fewer (down).", "participant", "kind", "direction")
+	descLimitChanges = desc("participant_limit_decisions_total", "Decisions since this node leads to allow the participant more calls at once (up), or fewer (down).", "participant", "kind", "direction")
 	descBuild        = desc("build_info", "Always 1; the version is in the label.", "version")
 	descMembers      = desc("members", "Nodes of the cluster, by whether they take part in decisions.", "kind")
 	descTokens       = desc("tokens", "Tokens that were made and not revoked.")
 	descCertificate  = desc("certificate_expires_timestamp_seconds", "When the certificate that the server shows ends, in seconds since 1970; never without TLS.")
 	descEntries      = desc("log_entry_duration_seconds", "How long entries of the log took, from proposing them to applying them, on the node that led.")
 	descCalls        = desc("participant_call_duration_seconds", "How long recovery's calls to end branches took, however they ended.", "participant")
-	descLateness     = desc("timeout_lateness_seconds", "How long after their tick began timeouts were applied, on the clock of the node that led.")
+	descTimeoutLag   = desc("timeout_lateness_seconds", "How long after their tick began timeouts were applied, on the clock of the node that led.")
 )
 
-// plain are the metrics without labels.
-var plain = []struct {
+// statusMetrics are the metrics without labels.
+var statusMetrics = []struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
 	value func(txn.Status) float64
 }{
-	{desc("open", "Undecided transactions, the delegated ones included."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Open) }},
+	{desc("open", "Undecided transactions, the delegated ones included."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Undecided) }},
 	{desc("delegated", "Undecided transactions whose decision is left to their only branch."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Delegated) }},
-	{desc("undone", "Decided transactions whose phase two is not over."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Undone) }},
+	{desc("undone", "Decided transactions whose phase two is not over."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Completing) }},
 	{desc("finished", "Finished transactions whose outcome is kept."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Finished) }},
-	{desc("hazards", "Hazards that nobody has forgotten yet."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Hazards) }},
+	{desc("hazards", "Hazards that nobody has forgotten yet."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Heuristics) }},
 	{desc("commands_total", "Commands applied since this process started."), prometheus.CounterValue, func(s txn.Status) float64 { return float64(s.Commands) }},
 	{desc("log_entries_total", "Log entries applied since this process started."), prometheus.CounterValue, func(s txn.Status) float64 { return float64(s.Entries) }},
 	{desc("log_tick_entries_total", "Log entries that only move the time."), prometheus.CounterValue, func(s txn.Status) float64 { return float64(s.TickEntries) }},
@@ -130,10 +130,10 @@ var plain = []struct {
 	{desc("term", "Term of the consensus."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Term) }},
 	{desc("tick", "Invocations of the timeout thread so far."), prometheus.CounterValue, func(s txn.Status) float64 { return float64(s.Tick) }},
 	{desc("incarnation", "How often the cluster was restored from a backup."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Incarnation) }},
-	{desc("held", "1 when it was restored, and nobody has said that recovery may act."), prometheus.GaugeValue, func(s txn.Status) float64 { return truth(s.Held) }},
+	{desc("held", "1 when it was restored, and nobody has said that recovery may act."), prometheus.GaugeValue, func(s txn.Status) float64 { return boolToFloat(s.RecoveryPaused) }},
 	{desc("sessions", "Sessions of clients that are open."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Sessions) }},
 	{desc("sessions_expired_total", "Sessions of clients that went silent, since bootstrap."), prometheus.CounterValue, func(s txn.Status) float64 { return float64(s.SessionsExpired) }},
-	{desc("leader", "1 when this node leads."), prometheus.GaugeValue, func(s txn.Status) float64 { return truth(s.Leader) }},
+	{desc("leader", "1 when this node leads."), prometheus.GaugeValue, func(s txn.Status) float64 { return boolToFloat(s.Leader) }},
 }
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
@@ -142,10 +142,10 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe implements [prometheus.Collector].
 func (c *statusCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, p := range plain {
+	for _, p := range statusMetrics {
 		ch <- p.desc
 	}
-	for _, d := range []*prometheus.Desc{descTransactions, descParticipant, descQueued, descLimit, descRunning, descDecided, descBuild, descMembers, descTokens, descCertificate, descLateness, descEntries, descCalls} {
+	for _, d := range []*prometheus.Desc{descTransactions, descParticipant, descQueued, descLimit, descRunning, descLimitChanges, descBuild, descMembers, descTokens, descCertificate, descTimeoutLag, descEntries, descCalls} {
 		ch <- d
 	}
 }
@@ -169,7 +169,7 @@ func (c *statusCollector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.NewInvalidMetric(descBuild, err)
 		return
 	}
-	for _, p := range plain {
+	for _, p := range statusMetrics {
 		ch <- prometheus.MustNewConstMetric(p.desc, p.kind, p.value(s))
 	}
 	c.members(ch, s.Members)
@@ -188,7 +188,7 @@ func (c *statusCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	ch <- prometheus.MustNewConstMetric(descBuild, prometheus.GaugeValue, 1, s.Version)
 	for _, p := range s.Participants {
-		ch <- prometheus.MustNewConstMetric(descParticipant, prometheus.GaugeValue, truth(p.Healthy), p.Name, p.Kind)
+		ch <- prometheus.MustNewConstMetric(descParticipant, prometheus.GaugeValue, boolToFloat(p.Healthy), p.Name, p.Kind)
 		ch <- prometheus.MustNewConstMetric(descQueued, prometheus.GaugeValue, float64(p.Queued), p.Name, p.Kind)
 		c.limit(ch, p)
 	}
@@ -198,8 +198,8 @@ func (c *statusCollector) Collect(ch chan<- prometheus.Metric) {
 func (c *statusCollector) limit(ch chan<- prometheus.Metric, p txn.ParticipantStatus) {
 	ch <- prometheus.MustNewConstMetric(descLimit, prometheus.GaugeValue, float64(p.Limit), p.Name, p.Kind)
 	ch <- prometheus.MustNewConstMetric(descRunning, prometheus.GaugeValue, float64(p.Running), p.Name, p.Kind)
-	ch <- prometheus.MustNewConstMetric(descDecided, prometheus.CounterValue, float64(p.Raised), p.Name, p.Kind, "up")
-	ch <- prometheus.MustNewConstMetric(descDecided, prometheus.CounterValue, float64(p.Lowered), p.Name, p.Kind, "down")
+	ch <- prometheus.MustNewConstMetric(descLimitChanges, prometheus.CounterValue, float64(p.Raised), p.Name, p.Kind, "up")
+	ch <- prometheus.MustNewConstMetric(descLimitChanges, prometheus.CounterValue, float64(p.Lowered), p.Name, p.Kind, "down")
 }
 
 // members counts the nodes of the cluster.
@@ -214,33 +214,33 @@ func (c *statusCollector) members(ch chan<- prometheus.Metric, members []txn.Mem
 	ch <- prometheus.MustNewConstMetric(descMembers, prometheus.GaugeValue, float64(len(members)-voters), "learner")
 }
 
-// Measured is a [Coordinator] that measures how long things take.
-type Measured interface {
-	// Lateness is how late transactions were timed out, EntryDurations how long entries
+// DurationMetrics is a [Coordinator] that measures how long things take.
+type DurationMetrics interface {
+	// TimeoutLag is how late transactions were timed out, EntryDurations how long entries
 	// of the log took until they were applied, CallDurations by participant how long
 	// calls to end branches took.
-	Lateness() txn.Durations
-	EntryDurations() txn.Durations
-	CallDurations() map[string]txn.Durations
+	TimeoutLag() txn.DurationHistogram
+	EntryDurations() txn.DurationHistogram
+	CallDurations() map[string]txn.DurationHistogram
 }
 
 // durations tells what was measured; with calls, those to the participants.
 func (c *statusCollector) durations(ch chan<- prometheus.Metric) {
-	m, ok := c.s.c.(Measured)
+	m, ok := c.s.c.(DurationMetrics)
 	if !ok {
 		return
 	}
-	tell := func(desc *prometheus.Desc, r txn.Durations, labels ...string) {
+	emit := func(desc *prometheus.Desc, r txn.DurationHistogram, labels ...string) {
 		ch <- prometheus.MustNewConstHistogram(desc, r.Count, r.Sum, r.Buckets, labels...)
 	}
-	tell(descLateness, m.Lateness())
-	tell(descEntries, m.EntryDurations())
+	emit(descTimeoutLag, m.TimeoutLag())
+	emit(descEntries, m.EntryDurations())
 	for name, r := range m.CallDurations() {
-		tell(descCalls, r, name)
+		emit(descCalls, r, name)
 	}
 }
 
-func truth(b bool) float64 {
+func boolToFloat(b bool) float64 {
 	if b {
 		return 1
 	}

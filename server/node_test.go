@@ -19,15 +19,15 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// elsewhere is a node as one sees it that follows it.
-type elsewhere struct {
+// followerNode is a node as one sees it that follows it.
+type followerNode struct {
 	server.Coordinator
 	api string
 }
 
-func (e elsewhere) Leader() (string, bool) { return e.api, false }
+func (e followerNode) Leader() (string, bool) { return e.api, false }
 
-var _ server.Measured = (*node.Node)(nil)
+var _ server.DurationMetrics = (*node.Node)(nil)
 
 // A real node, asked directly and through another server: tokens, transactions, a
 // Pipe, a backup, and how late its timeouts are.
@@ -43,7 +43,7 @@ func TestRealNode(t *testing.T) {
 	})
 	eventually(t, "a leader", func() bool { _, here := n.Leader(); return here })
 	leader := serving(t, n, server.Config{RootTokenFile: rootFile(t, rootSecret)})
-	there := serving(t, elsewhere{n, leader.base}, server.Config{Auth: true})
+	there := serving(t, followerNode{n, leader.base}, server.Config{Auth: true})
 
 	secret, _ := leader.as(rootSecret).curl("TokenService/Create", `{"name":"app","role":"client"}`).object(t)["secret"].(string)
 	for i, r := range []*running{leader, there} {
@@ -68,7 +68,7 @@ func TestRealNode(t *testing.T) {
 		_, _ = p.CloseRequest(), p.CloseResponse()
 	}
 	var whole bytes.Buffer
-	s, err := txmgrv1connect.NewClusterServiceClient(h2(t), leader.base, connect.WithInterceptors(bearing(rootSecret))).Snapshot(context.Background(), &txmgrv1.SnapshotRequest{})
+	s, err := txmgrv1connect.NewClusterServiceClient(h2(t), leader.base, connect.WithInterceptors(tokenInterceptor(rootSecret))).Snapshot(context.Background(), &txmgrv1.SnapshotRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,22 +17,22 @@ import (
 
 // observation is one call that is over.
 type observation struct {
-	procedure *procedure
-	id        txn.ID
-	code      txn.Code
-	took      time.Duration
-	err       error // nil when it went well
-	left      bool  // its caller has gone, so that the error says nothing about the coordinator
+	method     *rpcMethod
+	id         txn.ID
+	code       txn.Code
+	took       time.Duration
+	err        error // nil when it went well
+	callerGone bool  // its caller has gone, so that the error says nothing about the coordinator
 }
 
 // observe counts a call and logs it: at debug when it went well, its caller left, or it was
 // a wait that ended by its caller's time, at info when it was refused for a reason of the caller, else at warn. Lines about failures are
 // limited, because they come by the ten thousand when there is no leader.
 func (s *Server) observe(o observation) {
-	o.procedure.timer.observe(o.code, o.took)
+	o.method.timer.observe(o.code, o.took)
 	level := slog.LevelDebug
 	switch {
-	case o.left, o.code == txn.CodeOK, o.code == txn.CodeTimedOut: // the last: a wait whose caller had enough of it
+	case o.callerGone, o.code == txn.CodeOK, o.code == txn.CodeTimedOut: // the last: a wait whose caller had enough of it
 	case o.code == txn.CodeError, o.code == txn.CodeUnavailable, o.code == txn.CodeInDoubt, o.code == txn.CodeUnhealthy:
 		level = slog.LevelWarn
 	default:
@@ -43,13 +43,13 @@ func (s *Server) observe(o observation) {
 		return
 	}
 	attrs := []slog.Attr{
-		slog.String("method", o.procedure.name), slog.String("code", string(o.code)), slog.Duration("duration", o.took),
+		slog.String("method", o.method.name), slog.String("code", string(o.code)), slog.Duration("duration", o.took),
 	}
 	if !o.id.IsZero() {
 		attrs = append(attrs, slog.String("tx", o.id.String()))
 	}
 	if o.err != nil {
-		ok, suppressed := s.failing.take(time.Now())
+		ok, suppressed := s.failureLog.allow(time.Now())
 		if !ok {
 			return
 		}
@@ -61,20 +61,20 @@ func (s *Server) observe(o observation) {
 	s.log.LogAttrs(ctx, level, "call", attrs...)
 }
 
-// gone reports whether the caller of a call has left it.
-func gone(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
+// callerGone reports whether the caller of a call has left it.
+func callerGone(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
 
-// observer is the interceptor around every decoded call: deadline, panics, the
+// interceptor is the interceptor around every decoded call: deadline, panics, the
 // form of errors, and [Server.observe].
-type observer struct{ s *Server }
+type interceptor struct{ s *Server }
 
 // WrapUnary implements [connect.Interceptor].
-func (o *observer) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+func (o *interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (res connect.AnyResponse, err error) {
-		x := exchangeOf(ctx)
+		x := callFrom(ctx)
 		id := idOf(req.Any())
-		err = o.watch(ctx, x, id, func(ctx context.Context) error {
-			ctx, cancel := o.deadline(ctx, x.procedure.class)
+		err = o.observeCall(ctx, x, id, func(ctx context.Context) error {
+			ctx, cancel := o.withDeadline(ctx, x.method.class)
 			defer cancel()
 			res, err = next(ctx, req)
 			return err
@@ -84,64 +84,64 @@ func (o *observer) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 }
 
 // WrapStreamingHandler implements [connect.Interceptor].
-func (o *observer) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+func (o *interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
-		return o.watch(ctx, exchangeOf(ctx), txn.ID{}, func(ctx context.Context) error { return next(ctx, conn) })
+		return o.observeCall(ctx, callFrom(ctx), txn.ID{}, func(ctx context.Context) error { return next(ctx, conn) })
 	}
 }
 
 // WrapStreamingClient implements [connect.Interceptor]; a server has none.
-func (o *observer) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+func (o *interceptor) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
 	return next
 }
 
-func (o *observer) watch(ctx context.Context, x *exchange, id txn.ID, run func(context.Context) error) (err error) {
+func (o *interceptor) observeCall(ctx context.Context, x *callState, id txn.ID, run func(context.Context) error) (err error) {
 	started := time.Now()
-	x.seen = true
+	x.observed = true
 	defer func() {
 		if r := recover(); r != nil {
 			if r == http.ErrAbortHandler {
 				panic(r)
 			}
-			err = o.s.panicked(x.procedure, r)
+			err = o.s.panicked(x.method, r)
 		}
 		if err == nil {
-			o.s.observe(observation{procedure: x.procedure, id: id, code: txn.CodeOK, took: time.Since(started)})
+			o.s.observe(observation{method: x.method, id: id, code: txn.CodeOK, took: time.Since(started)})
 			return
 		}
 		if e := (*connect.Error)(nil); errors.As(err, &e) {
 			err = wire.FromConnect(err)
 		}
-		f := wire.FromError(err, x.procedure.op, id)
-		o.s.observe(observation{procedure: x.procedure, id: id, code: txn.Code(f.GetCode()), took: time.Since(started), err: err, left: gone(ctx)})
+		f := wire.FromError(err, x.method.op, id)
+		o.s.observe(observation{method: x.method, id: id, code: txn.Code(f.GetCode()), took: time.Since(started), err: err, callerGone: callerGone(ctx)})
 		err = wire.ToConnect(f)
 	}()
 	return run(ctx)
 }
 
-// deadline gives a call its time; a call that waits is ended by the drain too.
-func (o *observer) deadline(ctx context.Context, c class) (context.Context, context.CancelFunc) {
-	limit := o.s.longest(c)
+// withDeadline gives a call its time; a call that waits is ended by the drain too.
+func (o *interceptor) withDeadline(ctx context.Context, c callClass) (context.Context, context.CancelFunc) {
+	limit := o.s.timeoutLimit(c)
 	if _, has := ctx.Deadline(); !has && c == unary {
 		limit = o.s.cfg.CallTimeout
 	}
 	switch c {
 	case unary:
 		return context.WithTimeout(ctx, limit)
-	case asking:
+	case fanout:
 		ctx, cancel := context.WithTimeout(ctx, limit)
-		ctx, stop := untilEnding(ctx)
+		ctx, stop := withLifetime(ctx)
 		return ctx, func() { stop(); cancel() }
 	default:
-		return untilEnding(ctx)
+		return withLifetime(ctx)
 	}
 }
 
-// untilEnding ends the context of a call with the reason when it has to end.
-func untilEnding(ctx context.Context) (context.Context, context.CancelFunc) {
-	ending := exchangeOf(ctx).ending
+// withLifetime ends the context of a call with the reason when it has to end.
+func withLifetime(ctx context.Context) (context.Context, context.CancelFunc) {
+	lifetime := callFrom(ctx).lifetime
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(ending, func() { cancel(context.Cause(ending)) })
+	stop := context.AfterFunc(lifetime, func() { cancel(context.Cause(lifetime)) })
 	return ctx, func() {
 		stop()
 		cancel(nil)
@@ -151,7 +151,7 @@ func untilEnding(ctx context.Context) (context.Context, context.CancelFunc) {
 var errInternal = errors.New("internal error")
 
 // panicked logs what a handler of p panicked with; the caller learns only that.
-func (s *Server) panicked(p *procedure, r any) error {
+func (s *Server) panicked(p *rpcMethod, r any) error {
 	s.log.Error("panic", "method", p.name, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
 	return errInternal
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// localNames lets a call in that comes to a server without tokens on a loopback
+// rejectDNSRebinding lets a call in that comes to a server without tokens on a loopback
 // address only if it was meant for one. A page of another site can make the name of
 // that site mean 127.0.0.1, and then a browser lets it talk to whatever listens there;
 // the name is all that gives it away.
-func (s *Server) localNames(next http.Handler) http.Handler {
+func (s *Server) rejectDNSRebinding(next http.Handler) http.Handler {
 	if s.cfg.Auth || s.cfg.RootTokenFile != "" {
 		return next
 	}

@@ -62,18 +62,18 @@ var roles = map[string]txn.Role{
 	metricsPath: txn.RoleReader,
 }
 
-// local are the procedures that are about the node that is asked: they are never
+// nodeLocal are the procedures that are about the node that is asked: they are never
 // passed on.
-var local = map[string]bool{
+var nodeLocal = map[string]bool{
 	txmgrv1connect.ClusterServiceStatusProcedure: true,
 	txmgrv1connect.ClusterServiceLeaveProcedure:  true,
 	reflectionV1:      true,
 	reflectionV1Alpha: true,
 }
 
-// staleable are the procedures that a node which does not lead may answer from
+// allowsStale are the procedures that a node which does not lead may answer from
 // what it has, when the caller allows that.
-var staleable = map[string]bool{
+var allowsStale = map[string]bool{
 	txmgrv1connect.TransactionServiceGetProcedure:  true,
 	txmgrv1connect.TransactionServiceListProcedure: true,
 	txmgrv1connect.TimeoutServiceGroupsProcedure:   true,

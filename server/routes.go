@@ -14,33 +14,33 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// class says how a call is limited.
-type class int
+// callClass says how a call is limited.
+type callClass int
 
 const (
-	unary  class = iota
-	asking       // asks participants or other nodes, who may take a while
-	long         // answers when something happens, or streams answers
-	piping       // streams both ways
+	unary     callClass = iota
+	fanout              // asks participants or other nodes, who may take a while
+	longLived           // answers when something happens, or streams answers
+	bidi                // streams both ways
 )
 
-// procedure is one method of the API.
-type procedure struct {
+// rpcMethod is one method of the API.
+type rpcMethod struct {
 	name  string // for logs and metrics: "Begin", "ParticipantService.List"
 	op    string // for errors: "begin"
-	class class
+	class callClass
 	serve http.Handler
 	timer *timer
 
-	role      txn.Role // that a caller needs; 0 admits nobody
-	stream    bool     // it has many answers, or many questions
-	local     bool     // it is about the node that is asked
-	staleable bool     // any node may answer, if the caller likes
+	role        txn.Role // that a caller needs; 0 admits nobody
+	stream      bool     // it has many answers, or many questions
+	nodeLocal   bool     // it is about the node that is asked
+	allowsStale bool     // any node may answer, if the caller likes
 }
 
-// ops says what a procedure is called in errors; the rest are called by their
+// opNames says what a procedure is called in errors; the rest are called by their
 // method's name.
-var ops = map[string]string{
+var opNames = map[string]string{
 	txmgrv1connect.ParticipantServiceAddProcedure:    "add participant",
 	txmgrv1connect.ParticipantServiceListProcedure:   "list participants",
 	txmgrv1connect.ParticipantServicePoolsProcedure:  "pools",
@@ -65,22 +65,22 @@ var ops = map[string]string{
 	txmgrv1connect.SessionServiceListProcedure:      "list sessions",
 }
 
-func classOf(path string) class {
+func classOf(path string) callClass {
 	switch path {
 	case txmgrv1connect.TransactionServiceWaitProcedure, txmgrv1connect.TransactionServiceWatchProcedure,
 		txmgrv1connect.ClusterServiceSnapshotProcedure:
-		return long
+		return longLived
 	case txmgrv1connect.TransactionServicePipeProcedure:
-		return piping
+		return bidi
 	case txmgrv1connect.DoubtServiceScanProcedure, txmgrv1connect.DoubtServiceExplainProcedure,
 		txmgrv1connect.DoubtServiceRetryProcedure, txmgrv1connect.DoubtServiceResolveProcedure,
 		txmgrv1connect.ParticipantServiceTestProcedure, txmgrv1connect.ClusterServiceDoctorProcedure,
 		txmgrv1connect.ClusterServiceJoinProcedure, txmgrv1connect.ClusterServiceRemoveProcedure,
 		txmgrv1connect.ClusterServiceTransferLeaderProcedure, txmgrv1connect.ClusterServiceLeaveProcedure:
-		return asking
+		return fanout
 	}
 	if strings.HasPrefix(path, "/grpc.reflection.") {
-		return piping
+		return bidi
 	}
 	return unary
 }
@@ -89,40 +89,40 @@ func classOf(path string) class {
 // look-up and pass the limits; the rest is for people and machines that watch.
 func (s *Server) routes() http.Handler {
 	options := []connect.HandlerOption{
-		connect.WithInterceptors(&observer{s}),
+		connect.WithInterceptors(&interceptor{s}),
 		connect.WithReadMaxBytes(s.cfg.MaxBody),
 		connect.WithCompressMinBytes(4 << 10),
 		connect.WithCodec(wire.JSON{}),
 		connect.WithCodec(wire.JSON{ContentSubtype: "json; charset=utf-8"}),
 	}
-	g := &gate{s: s, errors: connect.NewErrorWriter(options...), procedures: make(map[string]*procedure)}
-	t, h := txmgrv1connect.NewTransactionServiceHandler(&transactions{s: s}, options...)
+	g := &apiHandler{s: s, errorWriter: connect.NewErrorWriter(options...), methods: make(map[string]*rpcMethod)}
+	t, h := txmgrv1connect.NewTransactionServiceHandler(&transactionService{s: s}, options...)
 	g.mount(t, h)
-	p, h := txmgrv1connect.NewParticipantServiceHandler(&participants{s.c}, options...)
+	p, h := txmgrv1connect.NewParticipantServiceHandler(&participantService{s.c}, options...)
 	g.mount(p, h)
-	o, h := txmgrv1connect.NewTimeoutServiceHandler(&timeouts{s.c}, options...)
+	o, h := txmgrv1connect.NewTimeoutServiceHandler(&timeoutService{s.c}, options...)
 	g.mount(o, h)
-	d, h := txmgrv1connect.NewDoubtServiceHandler(&doubts{s.c}, options...)
+	d, h := txmgrv1connect.NewDoubtServiceHandler(&inDoubtService{s.c}, options...)
 	g.mount(d, h)
-	c, h := txmgrv1connect.NewClusterServiceHandler(&cluster{s}, options...)
+	c, h := txmgrv1connect.NewClusterServiceHandler(&clusterService{s}, options...)
 	g.mount(c, h)
-	k, h := txmgrv1connect.NewTokenServiceHandler(&tokens{s.c}, options...)
+	k, h := txmgrv1connect.NewTokenServiceHandler(&tokenService{s.c}, options...)
 	g.mount(k, h)
-	e, h := txmgrv1connect.NewSessionServiceHandler(&sessions{s.c}, options...)
+	e, h := txmgrv1connect.NewSessionServiceHandler(&sessionService{s.c}, options...)
 	g.mount(e, h)
 
-	s.pipeable.begin = g.procedures[txmgrv1connect.TransactionServiceBeginProcedure]
-	s.pipeable.enlist = g.procedures[txmgrv1connect.TransactionServiceEnlistProcedure]
-	s.pipeable.commit = g.procedures[txmgrv1connect.TransactionServiceCommitProcedure]
-	s.pipeable.vote = g.procedures[txmgrv1connect.TransactionServiceVoteProcedure]
-	s.pipeable.delegate = g.procedures[txmgrv1connect.TransactionServiceDelegateProcedure]
-	s.pipeable.rollback = g.procedures[txmgrv1connect.TransactionServiceRollbackProcedure]
-	s.pipeable.extend = g.procedures[txmgrv1connect.TransactionServiceExtendProcedure]
-	s.pipeable.done = g.procedures[txmgrv1connect.TransactionServiceDoneProcedure]
-	s.pipeable.get = g.procedures[txmgrv1connect.TransactionServiceGetProcedure]
-	s.pipeable.unknown = g.procedures[txmgrv1connect.TransactionServicePipeProcedure]
+	s.pipelineMethods.begin = g.methods[txmgrv1connect.TransactionServiceBeginProcedure]
+	s.pipelineMethods.enlist = g.methods[txmgrv1connect.TransactionServiceEnlistProcedure]
+	s.pipelineMethods.commit = g.methods[txmgrv1connect.TransactionServiceCommitProcedure]
+	s.pipelineMethods.vote = g.methods[txmgrv1connect.TransactionServiceVoteProcedure]
+	s.pipelineMethods.delegate = g.methods[txmgrv1connect.TransactionServiceDelegateProcedure]
+	s.pipelineMethods.rollback = g.methods[txmgrv1connect.TransactionServiceRollbackProcedure]
+	s.pipelineMethods.extend = g.methods[txmgrv1connect.TransactionServiceExtendProcedure]
+	s.pipelineMethods.done = g.methods[txmgrv1connect.TransactionServiceDoneProcedure]
+	s.pipelineMethods.get = g.methods[txmgrv1connect.TransactionServiceGetProcedure]
+	s.pipelineMethods.unknown = g.methods[txmgrv1connect.TransactionServicePipeProcedure]
 
-	reflector := grpcreflect.NewStaticReflector(services(t, p, o, d, c, k, e)...)
+	reflector := grpcreflect.NewStaticReflector(serviceNames(t, p, o, d, c, k, e)...)
 	r, h := grpcreflect.NewHandlerV1(reflector)
 	g.add(r+"ServerReflectionInfo", h, true)
 	r, h = grpcreflect.NewHandlerV1Alpha(reflector)
@@ -132,18 +132,18 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /livez", s.live)
 	mux.HandleFunc("GET /healthz", s.live)
 	mux.HandleFunc("GET /readyz", s.ready)
-	mux.Handle("GET "+metricsPath, s.auth.guard(metricsPath, s.metrics.handler()))
+	mux.Handle("GET "+metricsPath, s.auth.requireRole(metricsPath, s.metrics.handler()))
 	mux.HandleFunc("/", notFound)
-	g.rest = mux
+	g.fallback = mux
 	// A page of another origin must not drive an unprotected coordinator through
 	// the browser of somebody who can reach it.
-	s.gate = g
-	return s.punctual(s.localNames(http.NewCrossOriginProtection().Handler(g)))
+	s.apiHandler = g
+	return s.withReadDeadline(s.rejectDNSRebinding(http.NewCrossOriginProtection().Handler(g)))
 }
 
 // mount adds every method of the service that is handled below prefix.
-func (g *gate) mount(prefix string, h http.Handler) {
-	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(services(prefix)[0]))
+func (g *apiHandler) mount(prefix string, h http.Handler) {
+	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(serviceNames(prefix)[0]))
 	if err != nil {
 		panic(err) // the generated code of this program is incomplete
 	}
@@ -154,8 +154,8 @@ func (g *gate) mount(prefix string, h http.Handler) {
 	}
 }
 
-// services turns the prefixes of paths into the names of services.
-func services(prefixes ...string) []string {
+// serviceNames turns the prefixes of paths into the names of services.
+func serviceNames(prefixes ...string) []string {
 	names := make([]string, len(prefixes))
 	for i, p := range prefixes {
 		names[i] = strings.Trim(p, "/")
@@ -163,17 +163,17 @@ func services(prefixes ...string) []string {
 	return names
 }
 
-func (g *gate) add(path string, h http.Handler, stream bool) {
+func (g *apiHandler) add(path string, h http.Handler, stream bool) {
 	service, method, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	name := service[strings.LastIndexByte(service, '.')+1:] + "." + method
 	name = strings.TrimPrefix(name, "TransactionService.")
-	op, ok := ops[path]
+	op, ok := opNames[path]
 	if !ok {
 		op = strings.ToLower(method)
 	}
-	g.procedures[path] = &procedure{
+	g.methods[path] = &rpcMethod{
 		name: name, op: op, class: classOf(path), serve: h, timer: g.s.metrics.timer(name),
-		role: roles[path], stream: stream, local: local[path], staleable: staleable[path],
+		role: roles[path], stream: stream, nodeLocal: nodeLocal[path], allowsStale: allowsStale[path],
 	}
 }
 

@@ -12,61 +12,61 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/txmgr/txmgr/internal/asynclog"
 	"github.com/txmgr/txmgr/internal/certs"
-	"github.com/txmgr/txmgr/internal/spool"
 	"github.com/txmgr/txmgr/txn"
 )
 
 // Server serves a [Coordinator] over HTTP. Make it with [New].
 type Server struct {
-	cfg     Config
-	c       Coordinator
-	parking parking // the same; nil if it cannot
-	log     *slog.Logger
-	handler http.Handler
-	http    *http.Server
-	metrics *metrics
-	failing *quota // of log lines about failed calls
-	gate    *gate
-	auth    auth
-	vigil   vigil
-	peers   *peers
-	certs   *certs.Store           // that it serves with; nil without TLS
-	name    atomic.Pointer[string] // of the node, once it is known
+	cfg            Config
+	c              Coordinator
+	asyncCommitter asyncCommitter // the same; nil if it cannot
+	log            *slog.Logger
+	handler        http.Handler
+	http           *http.Server
+	metrics        *metrics
+	failureLog     *logLimiter // of log lines about failed calls
+	apiHandler     *apiHandler
+	auth           auth
+	callWatcher    callWatcher
+	transports     *leaderTransports
+	certs          *certs.Store           // that it serves with; nil without TLS
+	name           atomic.Pointer[string] // of the node, once it is known
 
-	// pipeable are the calls that may come through a Pipe.
-	pipeable struct{ begin, enlist, commit, vote, delegate, rollback, extend, done, get, unknown *procedure }
+	// pipelineMethods are the calls that may come through a Pipe.
+	pipelineMethods struct{ begin, enlist, commit, vote, delegate, rollback, extend, done, get, unknown *rpcMethod }
 
-	// deciding and looking are the calls that run now: those that a reader may make,
+	// writes and looking are the calls that run now: those that a reader may make,
 	// and all others.
-	deciding, looking load
+	writes, reads callCounts
 
-	commands atomic.Int64 // commands of pipes that run now
-	waiting  atomic.Int64 // goroutines of pipes that wait for a command
+	commands    atomic.Int64 // commands of pipes that run now
+	idleWorkers atomic.Int64 // goroutines of pipes that wait for a command
 
-	unverified atomic.Int64 // calls that are passed on with tokens that are unknown here
-	listed     atomic.Int64 // transactions in lists that are being made or sent
-	open       atomic.Int64 // connections
-	shed       atomic.Int64 // connections that were closed at once
+	unverified    atomic.Int64 // calls that are passed on with tokens that are unknown here
+	listUsed      atomic.Int64 // transactions in lists that are being made or sent
+	openConns     atomic.Int64 // connections
+	rejectedConns atomic.Int64 // connections that were closed at once
 
 	// draining ends when the server begins to stop: new work is refused, and
 	// what would wait long is told so.
-	draining context.Context
-	drain    context.CancelCauseFunc
-	down     chan struct{} // closed when Shutdown is over
-	once     sync.Once     // closes down
+	draining     context.Context
+	drain        context.CancelCauseFunc
+	shutdownDone chan struct{} // closed when Shutdown is over
+	once         sync.Once     // closes down
 }
 
-// load is how many calls run, by class.
-type load struct {
+// callCounts is how many calls run, by class.
+type callCounts struct {
 	requests atomic.Int64 // not counting those below
-	asks     atomic.Int64 // that ask participants
+	fanouts  atomic.Int64 // that ask participants
 	streams  atomic.Int64 // pipes, watches and waits
 }
 
-func (l *load) all() int64 { return l.requests.Load() + l.asks.Load() + l.streams.Load() }
+func (l *callCounts) all() int64 { return l.requests.Load() + l.fanouts.Load() + l.streams.Load() }
 
-func (s *Server) streams() int64 { return s.deciding.streams.Load() + s.looking.streams.Load() }
+func (s *Server) streams() int64 { return s.writes.streams.Load() + s.reads.streams.Load() }
 
 var errDraining = fmt.Errorf("%w: this server is shutting down", txn.ErrUnavailable)
 
@@ -79,12 +79,12 @@ func New(cfg Config, c Coordinator) (*Server, error) {
 	if c == nil {
 		return nil, fmt.Errorf("%w: server: no coordinator", txn.ErrInvalid)
 	}
-	s := &Server{cfg: cfg, c: c, log: cfg.Log, failing: newQuota(100), down: make(chan struct{})}
+	s := &Server{cfg: cfg, c: c, log: cfg.Log, failureLog: newLogLimiter(100), shutdownDone: make(chan struct{})}
 	s.draining, s.drain = context.WithCancelCause(context.Background())
-	s.parking, _ = c.(parking)
+	s.asyncCommitter, _ = c.(asyncCommitter)
 	s.metrics = newMetrics(s)
-	s.vigil = vigil{s: s, watched: make(map[*watched]struct{})}
-	s.auth = auth{s: s, on: cfg.auth(), mutual: cfg.TLS.ClientCAFile != "", warn: newQuota(10)}
+	s.callWatcher = callWatcher{s: s, calls: make(map[*watchedCall]struct{})}
+	s.auth = auth{s: s, enabled: cfg.requiresToken(), mutualTLS: cfg.TLS.ClientCAFile != "", denialLog: newLogLimiter(10)}
 	if cfg.RootTokenFile != "" {
 		if s.auth.root, err = openRootToken(cfg.RootTokenFile, s.log); err != nil {
 			return nil, err
@@ -94,11 +94,11 @@ func New(cfg Config, c Coordinator) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	config, err := toServe(own)
+	config, err := serverTLS(own)
 	if err != nil {
 		return nil, err
 	}
-	s.certs, s.peers = own, newPeers(cfg, others)
+	s.certs, s.transports = own, newLeaderTransports(cfg, others)
 	s.handler = s.routes()
 
 	protocols := new(http.Protocols)
@@ -154,12 +154,12 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	if err := s.cfg.checkAddress(ln.Addr()); err != nil {
 		return errors.Join(err, ln.Close())
 	}
-	defer spool.Flush(s.log)
-	defer s.peers.close()
-	s.log.Info("serving", "address", ln.Addr().String(), "tls", s.cfg.TLS.on(), "tokens", s.cfg.auth())
-	ln = &limited{
-		Listener: ln, open: &s.open, shed: &s.shed,
-		most: int64(s.cfg.MaxConnections), each: s.cfg.MaxConnectionsEach, from: make(map[netip.Prefix]int),
+	defer asynclog.Flush(s.log)
+	defer s.transports.close()
+	s.log.Info("serving", "address", ln.Addr().String(), "tls", s.cfg.TLS.enabled(), "tokens", s.cfg.requiresToken())
+	ln = &limitListener{
+		Listener: ln, open: &s.openConns, rejected: &s.rejectedConns,
+		maxOpen: int64(s.cfg.MaxConnections), perAddress: s.cfg.MaxConnectionsPerAddress, openByPrefix: make(map[netip.Prefix]int),
 	}
 	served := make(chan error, 1)
 	go func() {
@@ -175,7 +175,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		if !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("server: %w", err)
 		}
-		<-s.down
+		<-s.shutdownDone
 		return nil
 	case <-ctx.Done():
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.DrainTimeout)
@@ -191,10 +191,10 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 // calls were cut off. A connection on which no call runs, such as one whose client
 // has sent half a request and no more, is closed without one. It may be called again.
 func (s *Server) Shutdown(ctx context.Context) error {
-	defer s.once.Do(func() { close(s.down) })
+	defer s.once.Do(func() { close(s.shutdownDone) })
 	s.drain(errDraining)
 	if err := s.http.Shutdown(ctx); err != nil {
-		busy := s.deciding.all() + s.looking.all()
+		busy := s.writes.all() + s.reads.all()
 		if busy == 0 {
 			s.log.Warn("closed connections that were still open when the time for running calls was over; no call was running", "error", err)
 			return s.http.Close()
@@ -204,8 +204,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// node is the name of this node, for others.
-func (s *Server) node() string {
+// nodeName is the name of this node, for others.
+func (s *Server) nodeName() string {
 	if name := s.name.Load(); name != nil {
 		return *name
 	}

@@ -9,46 +9,46 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// participants is the ParticipantService.
-type participants struct{ c Coordinator }
+// participantService is the ParticipantService.
+type participantService struct{ c Coordinator }
 
-func (p *participants) Add(ctx context.Context, r *txmgrv1.AddRequest) (*txmgrv1.AddResponse, error) {
-	by := caller(ctx, r.GetBy())
-	if err := checkNote(by, r.GetReason()); err != nil {
+func (p *participantService) Add(ctx context.Context, r *txmgrv1.AddRequest) (*txmgrv1.AddResponse, error) {
+	by := actor(ctx, r.GetBy())
+	if err := checkAuditText(by, r.GetReason()); err != nil {
 		return nil, err
 	}
 	return &txmgrv1.AddResponse{}, p.c.AddParticipant(ctx, wire.ToParticipant(r), by, r.GetReason())
 }
 
-func (p *participants) List(ctx context.Context, _ *txmgrv1.ListParticipantsRequest) (*txmgrv1.ListParticipantsResponse, error) {
+func (p *participantService) List(ctx context.Context, _ *txmgrv1.ListParticipantsRequest) (*txmgrv1.ListParticipantsResponse, error) {
 	ps, err := p.c.Participants(ctx)
 	return &txmgrv1.ListParticipantsResponse{Participants: wire.FromParticipants(ps)}, err
 }
 
-func (p *participants) Test(ctx context.Context, r *txmgrv1.TestRequest) (*txmgrv1.TestResponse, error) {
+func (p *participantService) Test(ctx context.Context, r *txmgrv1.TestRequest) (*txmgrv1.TestResponse, error) {
 	return &txmgrv1.TestResponse{}, p.c.TestParticipant(ctx, r.GetName())
 }
 
-func (p *participants) Pools(ctx context.Context, r *txmgrv1.PoolsRequest) (*txmgrv1.PoolsResponse, error) {
+func (p *participantService) Pools(ctx context.Context, r *txmgrv1.PoolsRequest) (*txmgrv1.PoolsResponse, error) {
 	ps, err := p.c.Pools(ctx, r.GetParticipant())
 	return wire.FromPools(ps), err
 }
 
-func (p *participants) Remove(ctx context.Context, r *txmgrv1.RemoveRequest) (*txmgrv1.RemoveResponse, error) {
-	by := caller(ctx, r.GetBy())
-	if err := checkNote(by, r.GetReason()); err != nil {
+func (p *participantService) Remove(ctx context.Context, r *txmgrv1.RemoveRequest) (*txmgrv1.RemoveResponse, error) {
+	by := actor(ctx, r.GetBy())
+	if err := checkAuditText(by, r.GetReason()); err != nil {
 		return nil, err
 	}
 	return &txmgrv1.RemoveResponse{}, p.c.RemoveParticipant(ctx, r.GetName(), by, r.GetReason())
 }
 
-// timeouts is the TimeoutService.
-type timeouts struct{ c Coordinator }
+// timeoutService is the TimeoutService.
+type timeoutService struct{ c Coordinator }
 
-func (t *timeouts) Groups(ctx context.Context, r *txmgrv1.GroupsRequest) (*txmgrv1.GroupsResponse, error) {
+func (t *timeoutService) Groups(ctx context.Context, r *txmgrv1.GroupsRequest) (*txmgrv1.GroupsResponse, error) {
 	if r.GetLimit() < 0 {
 		return nil, fmt.Errorf("%w: limit %d is negative", txn.ErrInvalid, r.GetLimit())
 	}
-	g, err := t.c.Groups(ctx, txn.GroupRange{From: r.GetFrom(), Limit: int(r.GetLimit())})
-	return wire.FromGroups(g), err
+	g, err := t.c.DeadlineGroups(ctx, txn.DeadlineGroupRange{From: r.GetFrom(), Limit: int(r.GetLimit())})
+	return wire.FromDeadlineGroups(g), err
 }

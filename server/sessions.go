@@ -9,10 +9,10 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// sessions is the SessionService.
-type sessions struct{ c Coordinator }
+// sessionService is the SessionService.
+type sessionService struct{ c Coordinator }
 
-func (s *sessions) Open(ctx context.Context, r *txmgrv1.OpenSessionRequest) (*txmgrv1.Session, error) {
+func (s *sessionService) Open(ctx context.Context, r *txmgrv1.OpenSessionRequest) (*txmgrv1.Session, error) {
 	o, err := wire.ToSessionOptions(r)
 	if err != nil {
 		return nil, err
@@ -20,23 +20,23 @@ func (s *sessions) Open(ctx context.Context, r *txmgrv1.OpenSessionRequest) (*tx
 	return session(s.c.OpenSession(ctx, o))
 }
 
-func (s *sessions) KeepAlive(ctx context.Context, r *txmgrv1.KeepAliveRequest) (*txmgrv1.Session, error) {
-	id, err := sessionID(r.GetId())
+func (s *sessionService) KeepAlive(ctx context.Context, r *txmgrv1.KeepAliveRequest) (*txmgrv1.Session, error) {
+	id, err := parseSessionID(r.GetId())
 	if err != nil {
 		return nil, err
 	}
 	return session(s.c.KeepAlive(ctx, id))
 }
 
-func (s *sessions) Close(ctx context.Context, r *txmgrv1.CloseSessionRequest) (*txmgrv1.CloseSessionResponse, error) {
-	id, err := sessionID(r.GetId())
+func (s *sessionService) Close(ctx context.Context, r *txmgrv1.CloseSessionRequest) (*txmgrv1.CloseSessionResponse, error) {
+	id, err := parseSessionID(r.GetId())
 	if err != nil {
 		return nil, err
 	}
 	return &txmgrv1.CloseSessionResponse{}, s.c.CloseSession(ctx, id)
 }
 
-func (s *sessions) List(ctx context.Context, r *txmgrv1.ListSessionsRequest) (*txmgrv1.ListSessionsResponse, error) {
+func (s *sessionService) List(ctx context.Context, r *txmgrv1.ListSessionsRequest) (*txmgrv1.ListSessionsResponse, error) {
 	f, err := wire.ToSessionFilter(r)
 	if err != nil {
 		return nil, err
@@ -45,8 +45,8 @@ func (s *sessions) List(ctx context.Context, r *txmgrv1.ListSessionsRequest) (*t
 	return wire.FromSessions(all), err
 }
 
-// sessionID reads an id that has to be there.
-func sessionID(s string) (txn.SessionID, error) {
+// parseSessionID reads an id that has to be there.
+func parseSessionID(s string) (txn.SessionID, error) {
 	if s == "" {
 		return txn.SessionID{}, fmt.Errorf("%w: id is missing: give the session's", txn.ErrInvalid)
 	}

@@ -9,20 +9,20 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// tokens is the TokenService.
-type tokens struct{ c Coordinator }
+// tokenService is the TokenService.
+type tokenService struct{ c Coordinator }
 
-func (t *tokens) Create(ctx context.Context, r *txmgrv1.CreateTokenRequest) (*txmgrv1.CreateTokenResponse, error) {
+func (t *tokenService) Create(ctx context.Context, r *txmgrv1.CreateTokenRequest) (*txmgrv1.CreateTokenResponse, error) {
 	req, err := wire.ToTokenRequest(r)
 	if err != nil {
 		return nil, err
 	}
 	// The audit must not take one for what it calls others.
-	if req.Name == rootName || req.Name == clusterName {
-		return nil, fmt.Errorf("%w: the name %q is taken: %s is the token of the root token file, and %s the cluster itself", txn.ErrInvalid, req.Name, rootName, clusterName)
+	if req.Name == rootName || req.Name == systemActor {
+		return nil, fmt.Errorf("%w: the name %q is taken: %s is the token of the root token file, and %s the cluster itself", txn.ErrInvalid, req.Name, rootName, systemActor)
 	}
-	req.By = caller(ctx, req.By)
-	if err := checkBy(req.By); err != nil {
+	req.By = actor(ctx, req.By)
+	if err := checkActor(req.By); err != nil {
 		return nil, err
 	}
 	made, secret, err := t.c.CreateToken(ctx, req)
@@ -32,14 +32,14 @@ func (t *tokens) Create(ctx context.Context, r *txmgrv1.CreateTokenRequest) (*tx
 	return &txmgrv1.CreateTokenResponse{Token: wire.FromToken(made), Secret: secret}, nil
 }
 
-func (t *tokens) List(ctx context.Context, _ *txmgrv1.ListTokensRequest) (*txmgrv1.ListTokensResponse, error) {
+func (t *tokenService) List(ctx context.Context, _ *txmgrv1.ListTokensRequest) (*txmgrv1.ListTokensResponse, error) {
 	ts, err := t.c.Tokens(ctx)
 	return wire.FromTokens(ts), err
 }
 
-func (t *tokens) Revoke(ctx context.Context, r *txmgrv1.RevokeTokenRequest) (*txmgrv1.RevokeTokenResponse, error) {
-	by := caller(ctx, r.GetBy())
-	if err := checkWord(by, r.GetReason()); err != nil {
+func (t *tokenService) Revoke(ctx context.Context, r *txmgrv1.RevokeTokenRequest) (*txmgrv1.RevokeTokenResponse, error) {
+	by := actor(ctx, r.GetBy())
+	if err := requireReason(by, r.GetReason()); err != nil {
 		return nil, err
 	}
 	if r.GetToken() == "" {

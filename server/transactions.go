@@ -13,10 +13,10 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// transactions is the TransactionService; Pipe is in pipe.go.
-type transactions struct{ s *Server }
+// transactionService is the TransactionService; Pipe is in pipe.go.
+type transactionService struct{ s *Server }
 
-func (t *transactions) Begin(ctx context.Context, r *txmgrv1.BeginRequest) (*txmgrv1.BeginResponse, error) {
+func (t *transactionService) Begin(ctx context.Context, r *txmgrv1.BeginRequest) (*txmgrv1.BeginResponse, error) {
 	o := txn.Options{Name: r.GetName(), Labels: r.GetLabels()}
 	var err error
 	if r.GetId() != "" {
@@ -37,7 +37,7 @@ func (t *transactions) Begin(ctx context.Context, r *txmgrv1.BeginRequest) (*txm
 		return nil, err
 	}
 	for _, e := range r.GetBranches() {
-		o.Branches = append(o.Branches, txn.Enlistment{Participant: e.GetParticipant(), Payload: e.GetPayload(), Session: e.GetSession()})
+		o.Branches = append(o.Branches, txn.Enlistment{Participant: e.GetParticipant(), Payload: e.GetPayload(), SessionRef: e.GetSession()})
 	}
 	b, err := t.s.c.Begin(ctx, o)
 	if err != nil {
@@ -54,31 +54,31 @@ func branch(b txn.Branch) *txmgrv1.Branch {
 	return &txmgrv1.Branch{Id: b.ID.String(), Participant: b.Participant, Xid: b.XID}
 }
 
-func (t *transactions) Enlist(ctx context.Context, r *txmgrv1.EnlistRequest) (*txmgrv1.Branch, error) {
+func (t *transactionService) Enlist(ctx context.Context, r *txmgrv1.EnlistRequest) (*txmgrv1.Branch, error) {
 	id, err := txn.ParseID(r.GetId())
 	if err != nil {
 		return nil, err
 	}
-	b, err := t.s.c.Enlist(ctx, id, txn.Enlistment{Participant: r.GetParticipant(), Payload: r.GetPayload(), Session: r.GetSession()})
+	b, err := t.s.c.Enlist(ctx, id, txn.Enlistment{Participant: r.GetParticipant(), Payload: r.GetPayload(), SessionRef: r.GetSession()})
 	if err != nil {
 		return nil, err
 	}
 	return branch(b), nil
 }
 
-func (t *transactions) Commit(ctx context.Context, r *txmgrv1.CommitRequest) (*txmgrv1.Outcome, error) {
+func (t *transactionService) Commit(ctx context.Context, r *txmgrv1.CommitRequest) (*txmgrv1.Outcome, error) {
 	id, err := txn.ParseID(r.GetId())
 	if err != nil {
 		return nil, err
 	}
-	votes, err := votes(r.GetVotes())
+	votes, err := parseVotes(r.GetVotes())
 	if err != nil {
 		return nil, err
 	}
-	return outcome(t.s.c.Commit(ctx, id, txn.Commitment{OwnPhaseTwo: r.GetOwnPhaseTwo(), Votes: votes}))
+	return outcome(t.s.c.Commit(ctx, id, txn.CommitRequest{ClientCompletes: r.GetOwnPhaseTwo(), Votes: votes}))
 }
 
-func votes(ms []*txmgrv1.Vote) (vs []txn.BranchVote, err error) {
+func parseVotes(ms []*txmgrv1.Vote) (vs []txn.BranchVote, err error) {
 	for _, m := range ms {
 		var v txn.BranchVote
 		if v.Branch, err = txn.ParseBranchID(m.GetBranch()); err != nil {
@@ -95,19 +95,19 @@ func votes(ms []*txmgrv1.Vote) (vs []txn.BranchVote, err error) {
 	return vs, nil
 }
 
-func (t *transactions) Vote(ctx context.Context, r *txmgrv1.VoteRequest) (*txmgrv1.Outcome, error) {
+func (t *transactionService) Vote(ctx context.Context, r *txmgrv1.VoteRequest) (*txmgrv1.Outcome, error) {
 	id, err := txn.ParseID(r.GetId())
 	if err != nil {
 		return nil, err
 	}
-	votes, err := votes(r.GetVotes())
+	votes, err := parseVotes(r.GetVotes())
 	if err != nil {
 		return nil, err
 	}
-	return outcome(t.s.c.Vote(ctx, id, txn.Ballot{OwnPhaseTwo: r.GetOwnPhaseTwo(), Reason: r.GetReason(), Votes: votes}))
+	return outcome(t.s.c.Vote(ctx, id, txn.Votes{ClientCompletes: r.GetOwnPhaseTwo(), Reason: r.GetReason(), Votes: votes}))
 }
 
-func (t *transactions) Delegate(ctx context.Context, r *txmgrv1.DelegateRequest) (*txmgrv1.Outcome, error) {
+func (t *transactionService) Delegate(ctx context.Context, r *txmgrv1.DelegateRequest) (*txmgrv1.Outcome, error) {
 	id, err := txn.ParseID(r.GetId())
 	if err != nil {
 		return nil, err
@@ -123,14 +123,14 @@ func outcome(o txn.Outcome, err error) (*txmgrv1.Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &txmgrv1.Outcome{State: o.State.String(), Cause: o.Cause.String(), Hazard: o.Hazard.String()}
-	if o.EndedByHand {
-		m.EndedByHand = &o.EndedByHand
+	m := &txmgrv1.Outcome{State: o.State.String(), Cause: o.Cause.String(), Hazard: o.Heuristic.String()}
+	if o.EndedByApplication {
+		m.EndedByHand = &o.EndedByApplication
 	}
 	return m, nil
 }
 
-func (t *transactions) Rollback(ctx context.Context, r *txmgrv1.RollbackRequest) (*txmgrv1.Outcome, error) {
+func (t *transactionService) Rollback(ctx context.Context, r *txmgrv1.RollbackRequest) (*txmgrv1.Outcome, error) {
 	id, err := txn.ParseID(r.GetId())
 	if err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func (t *transactions) Rollback(ctx context.Context, r *txmgrv1.RollbackRequest)
 	return outcome(t.s.c.Rollback(ctx, id, r.GetReason()))
 }
 
-func (t *transactions) Extend(ctx context.Context, r *txmgrv1.ExtendRequest) (*txmgrv1.Outcome, error) {
+func (t *transactionService) Extend(ctx context.Context, r *txmgrv1.ExtendRequest) (*txmgrv1.Outcome, error) {
 	id, err := txn.ParseID(r.GetId())
 	if err != nil {
 		return nil, err
@@ -153,12 +153,12 @@ func (t *transactions) Extend(ctx context.Context, r *txmgrv1.ExtendRequest) (*t
 	return outcome(t.s.c.Extend(ctx, id, d))
 }
 
-func (t *transactions) Done(ctx context.Context, r *txmgrv1.DoneRequest) (*txmgrv1.DoneResponse, error) {
+func (t *transactionService) Done(ctx context.Context, r *txmgrv1.DoneRequest) (*txmgrv1.DoneResponse, error) {
 	id, err := txn.ParseID(r.GetId())
 	if err != nil {
 		return nil, err
 	}
-	acks := make([]txn.Ack, len(r.GetAcks()))
+	acks := make([]txn.CompletionReport, len(r.GetAcks()))
 	for i, a := range r.GetAcks() {
 		if acks[i].Branch, err = txn.ParseBranchID(a.GetBranch()); err != nil {
 			return nil, err
@@ -167,13 +167,13 @@ func (t *transactions) Done(ctx context.Context, r *txmgrv1.DoneRequest) (*txmgr
 			return nil, err
 		}
 	}
-	if err := t.s.c.Done(ctx, id, acks...); err != nil {
+	if err := t.s.c.ReportCompletion(ctx, id, acks...); err != nil {
 		return nil, err
 	}
 	return &txmgrv1.DoneResponse{}, nil
 }
 
-func (t *transactions) Get(ctx context.Context, r *txmgrv1.GetRequest) (*txmgrv1.Transaction, error) {
+func (t *transactionService) Get(ctx context.Context, r *txmgrv1.GetRequest) (*txmgrv1.Transaction, error) {
 	id, err := txn.ParseID(r.GetId())
 	if err != nil {
 		return nil, err
@@ -185,20 +185,20 @@ func (t *transactions) Get(ctx context.Context, r *txmgrv1.GetRequest) (*txmgrv1
 	return wire.FromInfo(i), nil
 }
 
-func (t *transactions) List(ctx context.Context, r *txmgrv1.Filter) (*txmgrv1.ListResponse, error) {
+func (t *transactionService) List(ctx context.Context, r *txmgrv1.Filter) (*txmgrv1.ListResponse, error) {
 	f, err := wire.ToFilter(r)
 	if err != nil {
 		return nil, err
 	}
-	x := exchangeOf(ctx)
-	if err := t.s.reserve(x, f.Limit); err != nil {
+	x := callFrom(ctx)
+	if err := t.s.reserveList(x, f.Limit); err != nil {
 		return nil, err
 	}
 	infos, err := t.s.c.List(ctx, f)
 	if err != nil {
 		return nil, err
 	}
-	t.s.keep(x, len(infos))
+	t.s.shrinkList(x, len(infos))
 	res := &txmgrv1.ListResponse{Transactions: make([]*txmgrv1.Transaction, len(infos))}
 	for n, i := range infos {
 		res.Transactions[n] = wire.FromInfo(i)
@@ -212,16 +212,16 @@ const (
 	goalDecided  = "decided"
 )
 
-func (t *transactions) Wait(ctx context.Context, r *txmgrv1.WaitRequest) (*txmgrv1.Transaction, error) {
+func (t *transactionService) Wait(ctx context.Context, r *txmgrv1.WaitRequest) (*txmgrv1.Transaction, error) {
 	id, err := txn.ParseID(r.GetId())
 	if err != nil {
 		return nil, err
 	}
-	goal := txn.Finished
+	goal := txn.UntilFinished
 	switch r.GetGoal() {
 	case "", goalFinished:
 	case goalDecided:
-		goal = txn.DecidedGoal
+		goal = txn.UntilDecided
 	default:
 		return nil, fmt.Errorf("%w: unknown goal %q: want %s or %s", txn.ErrInvalid, r.GetGoal(), goalFinished, goalDecided)
 	}
@@ -236,7 +236,7 @@ func (t *transactions) Wait(ctx context.Context, r *txmgrv1.WaitRequest) (*txmgr
 	defer cancel()
 	i, err := t.s.c.Wait(ctx, id, goal)
 	if err != nil {
-		if cause := context.Cause(exchangeOf(ctx).ending); cause != nil && errors.Is(err, txn.ErrWaitTimeout) {
+		if cause := context.Cause(callFrom(ctx).lifetime); cause != nil && errors.Is(err, txn.ErrWaitTimeout) {
 			err = cause // so that the caller waits on at another node
 		}
 		return nil, err
@@ -244,21 +244,21 @@ func (t *transactions) Wait(ctx context.Context, r *txmgrv1.WaitRequest) (*txmgr
 	return wire.FromInfo(i), nil
 }
 
-// watchWrite is how long a watcher may take for one event before it is left.
-const watchWrite = 30 * time.Second
+// eventWriteTimeout is how long a watcher may take for one event before it is left.
+const eventWriteTimeout = 30 * time.Second
 
-func (t *transactions) Watch(ctx context.Context, r *txmgrv1.Filter, stream *connect.ServerStream[txmgrv1.Event]) error {
+func (t *transactionService) Watch(ctx context.Context, r *txmgrv1.Filter, stream *connect.ServerStream[txmgrv1.Event]) error {
 	f, err := wire.ToFilter(r)
 	if err != nil {
 		return err
 	}
-	x := exchangeOf(ctx)
-	ctx, cancel := untilEnding(ctx)
+	x := callFrom(ctx)
+	ctx, cancel := withLifetime(ctx)
 	defer cancel()
 	// The headers tell the caller that it is watching, before there is an event.
 	// Only sending has a deadline: events may be days apart.
 	send := func(e *txmgrv1.Event) error {
-		_ = x.rc.SetWriteDeadline(time.Now().Add(watchWrite))
+		_ = x.rc.SetWriteDeadline(time.Now().Add(eventWriteTimeout))
 		defer func() { _ = x.rc.SetWriteDeadline(time.Time{}) }()
 		return stream.Send(e)
 	}

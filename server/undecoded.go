@@ -14,52 +14,52 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// undecoded is the answer of the connect library to a request that it could not
+// undecodedResponse is the answer of the connect library to a request that it could not
 // decode. No interceptor sees such a request, so the answer has none of the details
 // that all others have: it is held back and written anew. A nil one holds nothing.
-type undecoded struct{ body bytes.Buffer }
+type undecodedResponse struct{ body bytes.Buffer }
 
-// holds reports whether the answer of x is one to hold back.
-func (u *undecoded) holds(x *exchange) bool {
-	return u != nil && !x.seen && x.status >= http.StatusBadRequest
+// shouldBuffer reports whether the answer of x is one to hold back.
+func (u *undecodedResponse) shouldBuffer(x *callState) bool {
+	return u != nil && !x.observed && x.status >= http.StatusBadRequest
 }
 
 // Write implements [http.ResponseWriter].
-func (x *exchange) Write(p []byte) (int, error) {
-	if x.raw.holds(x) {
-		return x.raw.body.Write(p) // a few words of the library's
+func (x *callState) Write(p []byte) (int, error) {
+	if x.undecoded.shouldBuffer(x) {
+		return x.undecoded.body.Write(p) // a few words of the library's
 	}
 	return x.ResponseWriter.Write(p)
 }
 
-// undecoded answers a request that was refused before it was decoded, in the form of
+// rewriteUndecoded answers a request that was refused before it was decoded, in the form of
 // every other failure; one whose protocol is not known gets the bare status.
-func (g *gate) undecoded(x *exchange, r *http.Request, started time.Time) {
-	p, raw, status := x.procedure, x.raw, x.status
-	x.raw = nil
+func (g *apiHandler) rewriteUndecoded(x *callState, r *http.Request, started time.Time) {
+	p, raw, status := x.method, x.undecoded, x.status
+	x.undecoded = nil
 	err := fmt.Errorf("not decoded: HTTP status %d", status)
-	said, known := raw.read()
+	decoded, known := raw.parse()
 	if known {
-		err = opError(p, fmt.Errorf("%w: %s", codeOfStatus(status).Sentinel(), said.Message()))
+		err = opError(p, fmt.Errorf("%w: %s", codeOfStatus(status).Sentinel(), decoded.Message()))
 	}
-	g.s.observe(observation{procedure: p, code: codeOfStatus(status), took: time.Since(started), err: err})
+	g.s.observe(observation{method: p, code: codeOfStatus(status), took: time.Since(started), err: err})
 	if !known {
 		x.WriteHeader(status)
 		_, _ = x.Write(raw.body.Bytes()) // the caller is gone
 		return
 	}
 	x.Header().Del("Content-Length")
-	g.answer(x, r, wire.ToConnectAs(wire.FromError(err, p.op, txn.ID{}), said.Code()))
+	g.writeError(x, r, wire.ToConnectAs(wire.FromError(err, p.op, txn.ID{}), decoded.Code()))
 }
 
-// read takes the library's answer apart.
-func (u *undecoded) read() (*connect.Error, bool) {
-	var said struct {
+// parse takes the library's answer apart.
+func (u *undecodedResponse) parse() (*connect.Error, bool) {
+	var response struct {
 		Code    connect.Code `json:"code"`
 		Message string       `json:"message"`
 	}
-	if err := json.Unmarshal(u.body.Bytes(), &said); err != nil || said.Code == 0 {
+	if err := json.Unmarshal(u.body.Bytes(), &response); err != nil || response.Code == 0 {
 		return nil, false
 	}
-	return connect.NewError(said.Code, errors.New(said.Message)), true
+	return connect.NewError(response.Code, errors.New(response.Message)), true
 }

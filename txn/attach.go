@@ -19,7 +19,7 @@ const HeaderID = "Txmgr-Transaction-Id"
 // to it.
 func Inject(h Header, tx *Tx) {
 	tx.mu.Lock()
-	tx.shared, tx.guests = true, true
+	tx.untrackedBranches, tx.multiClient = true, true
 	tx.mu.Unlock()
 	h.Set(HeaderID, tx.ID().String())
 }
@@ -38,7 +38,7 @@ func Extract(h Header) (id ID, ok bool) {
 // calls it sees to it that Prepare or Rollback is called, and Follow after Prepare;
 // [RunIn] does the first by itself.
 //
-// [ErrRolledBack], [ErrEndedByHand], [ErrHazard], [ErrNotActive]: the transaction is decided, or
+// [ErrRolledBack], [ErrEndedByApplication], [ErrHeuristic], [ErrNotActive]: the transaction is decided, or
 // being decided.
 func Attach(ctx context.Context, m Manager, id ID) (*Tx, error) {
 	info, err := m.Get(ctx, id)
@@ -47,9 +47,9 @@ func Attach(ctx context.Context, m Manager, id ID) (*Tx, error) {
 	}
 	switch {
 	case info.State == Active:
-		return &Tx{m: m, begun: Begun{
+		return &Tx{m: m, begin: BeginResult{
 			ID: id, Timeout: time.Duration(info.ExpiresIn), SurvivalIndex: info.SurvivalIndex, ExpiryTick: info.ExpiryTick,
-		}, attached: true, shared: true, guests: true}, nil
+		}, attached: true, untrackedBranches: true, multiClient: true}, nil
 	case info.State.Decided() && !info.State.Commits():
 		return nil, info.RolledBack("attach")
 	}
@@ -58,62 +58,62 @@ func Attach(ctx context.Context, m Manager, id ID) (*Tx, error) {
 
 // Prepare ends the work of an attached transaction: its sessions prepare, and the
 // coordinator gets their votes. The application that began the transaction commits
-// it; [Tx.Follow] then finishes the sessions.
+// it; [Tx.Complete] then finishes the sessions.
 //
 // An error that is [ErrRolledBack] means that the whole transaction is rolled back;
-// [ErrEndedByHand] that statements of an application had ended a branch, see
+// [ErrEndedByApplication] that statements of an application had ended a branch, see
 // [Tx.Commit].
 // [ErrNotActive]: it was ended before. [ErrManaged]: this application began it.
 func (tx *Tx) Prepare(ctx context.Context) error {
 	if !tx.attached {
 		return &Error{Op: "prepare", ID: tx.ID(), Err: ErrManaged, Detail: "this application began it; use Commit"}
 	}
-	members, first := tx.close()
+	enrollments, first := tx.stopEnlisting()
 	if !first {
 		return tx.notActive("prepare")
 	}
-	return tx.handIn(ctx, ctx, members)
+	return tx.submitVotes(ctx, ctx, enrollments)
 }
 
-func (tx *Tx) handIn(ctx, work context.Context, members []*member) error {
-	ballot, err := tx.prepare(ctx, work, members)
-	if err != nil || len(ballot.Votes) == 0 {
+func (tx *Tx) submitVotes(ctx, work context.Context, enrollments []*enrollment) error {
+	votes, err := tx.prepare(ctx, work, enrollments)
+	if err != nil || len(votes.Votes) == 0 {
 		return err
 	}
-	out, err := tx.m.Vote(ctx, tx.ID(), ballot)
+	out, err := tx.m.Vote(ctx, tx.ID(), votes)
 	if err == nil && out.State.Decided() && !out.State.Commits() {
 		err = tx.rolledBack("prepare", out)
 	}
 	if err != nil {
-		return tx.withdraw(ctx, err)
+		return tx.abortAfterVotes(ctx, err)
 	}
 	return nil
 }
 
-// Follow waits for the decision of a prepared transaction and brings the sessions
+// Complete waits for the decision of a prepared transaction and brings the sessions
 // to it. When ctx ends first they are released, and the coordinator finishes the
-// branches; the error says that. [ErrEndedByHand]: statements of this application
+// branches; the error says that. [ErrEndedByApplication]: statements of this application
 // had ended a branch that is to be rolled back. It is to be called once, after Prepare, best where
 // nobody waits for it.
-func (tx *Tx) Follow(ctx context.Context) error {
-	if members, _ := tx.close(); len(members) == 0 {
+func (tx *Tx) Complete(ctx context.Context) error {
+	if enrollments, _ := tx.stopEnlisting(); len(enrollments) == 0 {
 		return nil
 	}
-	info, err := tx.m.Wait(ctx, tx.ID(), DecidedGoal)
+	info, err := tx.m.Wait(ctx, tx.ID(), UntilDecided)
 	switch {
 	case err != nil || !info.State.Decided():
-		for _, mb := range tx.settle(0) {
-			mb.session.Release()
+		for _, en := range tx.setDecision(0) {
+			en.resource.Release()
 		}
 		return err
 	case info.State.Commits():
-		tx.report(ctx, tx.drive(ctx, Committing))
+		tx.reportCompletion(ctx, tx.completeResources(ctx, Committing))
 	default:
-		acks := tx.drive(ctx, RollingBack)
-		if tx.byHand() != nil {
-			return tx.endedByHand(ctx, "follow", Ballot{}, acks, nil)
+		reports := tx.completeResources(ctx, RollingBack)
+		if tx.applicationEndError() != nil {
+			return tx.reportEndedByApplication(ctx, "follow", Votes{}, reports, nil)
 		}
-		tx.report(ctx, acks)
+		tx.reportCompletion(ctx, reports)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ func (h header) Get(k string) string { return h[k] }
 func (h header) Set(k, v string)     { h[k] = v }
 
 // works joins a session.
-func (s *stage) works(ctx context.Context, tx *txn.Tx) error {
+func (s *fakeManager) works(ctx context.Context, tx *txn.Tx) error {
 	_, err := s.join(ctx, tx, "bank")
 	return err
 }
@@ -29,7 +29,7 @@ func TestARequestCarriesATransaction(t *testing.T) {
 	if id, ok := txn.Extract(h); ok {
 		t.Errorf("got %v out of nothing", id)
 	}
-	s := &stage{}
+	s := &fakeManager{}
 	tx, err := txn.Start(t.Context(), s, txn.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -47,36 +47,36 @@ func TestARequestCarriesATransaction(t *testing.T) {
 func TestWorkInATransactionOfAnother(t *testing.T) {
 	active := txn.Info{ID: theID, State: txn.Active, ExpiresIn: txn.Duration(time.Hour)}
 	for name, c := range map[string]struct {
-		stage  *stage
+		stage  *fakeManager
 		fails  error
 		follow txn.State // of the transaction when Follow asks
 		want   []error
 		story  string
 	}{
 		"committed": {
-			stage: &stage{}, follow: txn.Committing,
+			stage: &fakeManager{}, follow: txn.Committing,
 			story: "enlist bank session-of-bank\nbank prepares\nvote b1=prepared own=true: \nwait\nbank commits\nbank releases\ndone b1=committed",
 		},
 		"rolled back by another": {
-			stage: &stage{}, follow: txn.RollingBack,
+			stage: &fakeManager{}, follow: txn.RollingBack,
 			story: "enlist bank session-of-bank\nbank prepares\nvote b1=prepared own=true: \nwait\nbank rolls back\nbank releases\ndone b1=rolled-back",
 		},
 		"nobody decides while it follows": {
-			stage: &stage{}, follow: txn.Active,
+			stage: &fakeManager{}, follow: txn.Active,
 			story: "enlist bank session-of-bank\nbank prepares\nvote b1=prepared own=true: \nwait\nbank releases",
 		},
 		"votes no": {
-			stage: &stage{votes: map[string]txn.Vote{"bank": txn.VoteNo}},
+			stage: &fakeManager{votes: map[string]txn.Vote{"bank": txn.VoteNo}},
 			want:  []error{txn.ErrRolledBack, txn.ErrVotedNo},
 			story: "enlist bank session-of-bank\nbank prepares\nbank releases\nvote b1=no own=false: bank: voted no\ndone b1=rolled-back",
 		},
 		"fails": {
-			stage: &stage{}, fails: errOut,
+			stage: &fakeManager{}, fails: errOut,
 			want:  []error{txn.ErrRolledBack, errOut},
 			story: "enlist bank session-of-bank\nbank rolls back\nbank releases\nrollback: out of order\ndone b1=rolled-back",
 		},
 		"the votes come too late": {
-			stage: &stage{errs: map[string]error{"vote": &txn.Error{Err: txn.ErrRolledBack, Cause: txn.CauseTimeout}}, cause: txn.CauseTimeout},
+			stage: &fakeManager{errs: map[string]error{"vote": &txn.Error{Err: txn.ErrRolledBack, Cause: txn.CauseTimeout}}, cause: txn.CauseTimeout},
 			want:  []error{txn.ErrRolledBack, txn.ErrTimedOut},
 			story: "enlist bank session-of-bank\nbank prepares\nvote b1=prepared own=true: \nrollback: : rolled back (cause: timeout)\nbank rolls back\nbank releases\ndone b1=rolled-back",
 		},
@@ -100,7 +100,7 @@ func TestWorkInATransactionOfAnother(t *testing.T) {
 					t.Fatal(err)
 				}
 				s.info.State = c.follow
-				if err := tx.Follow(t.Context()); (err == nil) != c.follow.Decided() {
+				if err := tx.Complete(t.Context()); (err == nil) != c.follow.Decided() {
 					t.Errorf("follow: %v", err)
 				}
 			}
@@ -116,7 +116,7 @@ func TestAttachToWhatIsOver(t *testing.T) {
 		txn.Preparing: txn.ErrNotActive, txn.Committed: txn.ErrNotActive,
 		txn.RollingBack: txn.ErrRolledBack, txn.RolledBack: txn.ErrTimedOut,
 	} {
-		s := &stage{info: txn.Info{ID: theID, State: state}}
+		s := &fakeManager{info: txn.Info{ID: theID, State: state}}
 		if state == txn.RolledBack {
 			s.info.Cause = txn.CauseTimeout
 		}
@@ -124,14 +124,14 @@ func TestAttachToWhatIsOver(t *testing.T) {
 			t.Errorf("%v: %v, want %v", state, err, want)
 		}
 	}
-	if _, err := txn.Attach(t.Context(), &stage{}, theID); !errors.Is(err, txn.ErrUnavailable) {
+	if _, err := txn.Attach(t.Context(), &fakeManager{}, theID); !errors.Is(err, txn.ErrUnavailable) {
 		t.Errorf("unreachable: %v", err)
 	}
 }
 
 // TestOnlyTheBeginnerCommits: and only others hand their votes in.
 func TestOnlyTheBeginnerCommits(t *testing.T) {
-	s := &stage{info: txn.Info{ID: theID, State: txn.Active, ExpiresIn: txn.Duration(time.Hour)}}
+	s := &fakeManager{info: txn.Info{ID: theID, State: txn.Active, ExpiresIn: txn.Duration(time.Hour)}}
 	guest, err := txn.Attach(t.Context(), s, theID)
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +146,7 @@ func TestOnlyTheBeginnerCommits(t *testing.T) {
 	if err := own.Prepare(t.Context()); !errors.Is(err, txn.ErrManaged) {
 		t.Errorf("prepare by the beginner: %v", err)
 	}
-	if err := errors.Join(guest.Prepare(t.Context()), guest.Follow(t.Context()), own.Commit(t.Context())); err != nil {
+	if err := errors.Join(guest.Prepare(t.Context()), guest.Complete(t.Context()), own.Commit(t.Context())); err != nil {
 		t.Error(err)
 	}
 	if err := guest.Prepare(t.Context()); !errors.Is(err, txn.ErrNotActive) {
@@ -157,7 +157,7 @@ func TestOnlyTheBeginnerCommits(t *testing.T) {
 // TestGuestsTimeEndsWithTheTransaction: what is left of it when they come.
 func TestGuestsTimeEndsWithTheTransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &stage{info: txn.Info{ID: theID, State: txn.Active, ExpiresIn: txn.Duration(3 * time.Second)}}
+		s := &fakeManager{info: txn.Info{ID: theID, State: txn.Active, ExpiresIn: txn.Duration(3 * time.Second)}}
 		came := time.Now()
 		_, err := txn.RunIn(t.Context(), s, theID, func(ctx context.Context, _ *txn.Tx) error {
 			<-ctx.Done()

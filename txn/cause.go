@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// uncertain are the sentinels with which something may be applied.
-var uncertain = []error{ErrInDoubt, ErrHazard, ErrForgotten, ErrEndedByHand}
+// uncertainErrs are the sentinels with which something may be applied.
+var uncertainErrs = []error{ErrInDoubt, ErrHeuristic, ErrForgotten, ErrEndedByApplication}
 
-// permits are [ErrRolledBack], which permits doing the work again, and the sentinels of
+// retrySafeErrs are [ErrRolledBack], which permits doing the work again, and the sentinels of
 // causes, which are read as if they did. None of them comes with one that is uncertain.
-var permits = []error{ErrRolledBack, ErrTimedOut, ErrVotedNo, ErrSessionExpired}
+var retrySafeErrs = []error{ErrRolledBack, ErrTimedOut, ErrVotedNo, ErrSessionExpired}
 
 // sentinel is that of the cause, nil when there is none.
 func (c Cause) sentinel() error {
@@ -31,11 +31,11 @@ func (c Cause) sentinel() error {
 // session, with [ErrNotFound].
 func (e *Error) Unwrap() []error {
 	errs := []error{e.Err}
-	if e.Hazard != 0 {
-		errs = append(errs, ErrHazard)
+	if e.Heuristic != 0 {
+		errs = append(errs, ErrHeuristic)
 	}
-	if e.Hazard != 0 || isAny(e.Err, uncertain) {
-		errs[0] = without(e.Err, permits...)
+	if e.Heuristic != 0 || isAny(e.Err, uncertainErrs) {
+		errs[0] = maskErrors(e.Err, retrySafeErrs...)
 		return errs
 	}
 	if c := e.Cause.sentinel(); c != nil && (errors.Is(e.Err, ErrRolledBack) || c == ErrSessionExpired && errors.Is(e.Err, ErrNotFound)) {
@@ -44,46 +44,46 @@ func (e *Error) Unwrap() []error {
 	return errs
 }
 
-// because is the end of a transaction with what led there, which may be an error of
+// withCause is the end of a transaction with what led there, which may be an error of
 // another transaction, or of a call on the way: that one's end is not this one's, and
 // its cause permits nothing where this one is not surely rolled back.
-func because(end, why error) error {
-	not := uncertain
+func withCause(end, why error) error {
+	not := uncertainErrs
 	if !errors.Is(end, ErrRolledBack) {
-		not = slices.Clone(permits)
-		for _, other := range []error{ErrInDoubt, ErrEndedByHand} {
+		not = slices.Clone(retrySafeErrs)
+		for _, other := range []error{ErrInDoubt, ErrEndedByApplication} {
 			if !errors.Is(end, other) {
 				not = append(not, other)
 			}
 		}
 	}
-	return fmt.Errorf("%w: %w", end, without(why, not...))
+	return fmt.Errorf("%w: %w", end, maskErrors(why, not...))
 }
 
 func isAny(err error, sentinels []error) bool {
 	return slices.ContainsFunc(sentinels, func(s error) bool { return errors.Is(err, s) })
 }
 
-// without is all that an error is, but for some sentinels.
-func without(err error, not ...error) error {
+// maskErrors is all that an error is, but for some sentinels.
+func maskErrors(err error, not ...error) error {
 	if !isAny(err, not) {
 		return err
 	}
-	return &restricted{err, not}
+	return &maskedError{err, not}
 }
 
-type restricted struct {
-	err error
-	not []error
+type maskedError struct {
+	err    error
+	masked []error
 }
 
 // Error says all that the error says.
-func (r *restricted) Error() string { return r.err.Error() }
+func (r *maskedError) Error() string { return r.err.Error() }
 
 // Is finds what is left of the error.
-func (r *restricted) Is(target error) bool {
-	return !slices.Contains(r.not, target) && errors.Is(r.err, target)
+func (r *maskedError) Is(target error) bool {
+	return !slices.Contains(r.masked, target) && errors.Is(r.err, target)
 }
 
 // As finds everything: a type is no claim.
-func (r *restricted) As(target any) bool { return errors.As(r.err, target) }
+func (r *maskedError) As(target any) bool { return errors.As(r.err, target) }

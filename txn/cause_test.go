@@ -11,11 +11,11 @@ import (
 )
 
 var (
-	uncertain = []error{txn.ErrInDoubt, txn.ErrHazard, txn.ErrForgotten, txn.ErrEndedByHand}
-	permits   = []error{txn.ErrRolledBack, txn.ErrTimedOut, txn.ErrVotedNo, txn.ErrSessionExpired}
-	sentinels = append([]error{
+	uncertainErrs = []error{txn.ErrInDoubt, txn.ErrHeuristic, txn.ErrForgotten, txn.ErrEndedByApplication}
+	retrySafeErrs = []error{txn.ErrRolledBack, txn.ErrTimedOut, txn.ErrVotedNo, txn.ErrSessionExpired}
+	sentinels     = append([]error{
 		txn.ErrInvalid, txn.ErrNotFound, txn.ErrConflict, txn.ErrDenied, txn.ErrManaged, txn.ErrNotActive, txn.ErrUnavailable, txn.ErrWaitTimeout,
-	}, append(uncertain, permits...)...)
+	}, append(uncertainErrs, retrySafeErrs...)...)
 	everyCause = []txn.Cause{0, txn.CauseTimeout, txn.CauseVoteNo, txn.CauseClient, txn.CauseOperator, txn.CauseSessionExpired}
 )
 
@@ -23,8 +23,8 @@ var (
 // something may be applied.
 func claims(t *testing.T, err error) {
 	t.Helper()
-	for _, u := range uncertain {
-		for _, p := range permits {
+	for _, u := range uncertainErrs {
+		for _, p := range retrySafeErrs {
 			if errors.Is(err, u) && errors.Is(err, p) {
 				t.Errorf("%q is %q and %q", err, u, p)
 			}
@@ -38,8 +38,8 @@ func TestCausesComeWithARollback(t *testing.T) {
 	for _, a := range sentinels {
 		for _, b := range append([]error{nil}, sentinels...) {
 			for _, cause := range everyCause {
-				for _, hazard := range []txn.Hazard{0, txn.HazardCommitted} {
-					e := &txn.Error{Op: "commit", Cause: cause, Hazard: hazard, Err: a}
+				for _, hazard := range []txn.Heuristic{0, txn.HeuristicCommit} {
+					e := &txn.Error{Op: "commit", Cause: cause, Heuristic: hazard, Err: a}
 					if b != nil {
 						e.Err = fmt.Errorf("%w: %w", a, b)
 					}
@@ -53,7 +53,7 @@ func TestCausesComeWithARollback(t *testing.T) {
 							t.Errorf("%q is %q: %v, want %v", e, said, got, want)
 						}
 					}
-					if b == nil && hazard == 0 && !errors.Is(e, a) || hazard != 0 && !errors.Is(e, txn.ErrHazard) {
+					if b == nil && hazard == 0 && !errors.Is(e, a) || hazard != 0 && !errors.Is(e, txn.ErrHeuristic) {
 						t.Errorf("%q is not what it says", e)
 					}
 				}
@@ -76,13 +76,13 @@ func TestErrorOfTheWorkIsNoEnd(t *testing.T) {
 			}{
 				"the function fails":            {nil, why, txn.ErrRolledBack},
 				"a vote fails":                  {map[string]error{"bank prepares": why}, nil, nil},
-				"the branch was ended by hand":  {map[string]error{"bank rolls back": txn.ErrEndedByHand}, why, txn.ErrEndedByHand},
+				"the branch was ended by hand":  {map[string]error{"bank rolls back": txn.ErrEndedByApplication}, why, txn.ErrEndedByApplication},
 				"the rollback is a conflict":    {map[string]error{"rollback": txn.ErrConflict}, why, txn.ErrConflict},
 				"the commit is in doubt":        {map[string]error{"commit": &txn.Error{Err: fmt.Errorf("%w: %w", txn.ErrInDoubt, why)}}, nil, nil},
 				"the coordinator is not there":  {map[string]error{"commit": txn.ErrUnavailable, "rollback": fmt.Errorf("%w: %w", errOut, context.DeadlineExceeded)}, nil, txn.ErrInDoubt},
 				"the rollback is told in doubt": {map[string]error{"rollback": txn.ErrUnavailable}, why, txn.ErrRolledBack},
 			} {
-				s := &stage{errs: c.errs}
+				s := &fakeManager{errs: c.errs}
 				err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
 					if _, err := s.join(ctx, tx, "bank"); err != nil {
 						return err
@@ -101,8 +101,8 @@ func TestErrorOfTheWorkIsNoEnd(t *testing.T) {
 // TestUnreachedRollbackIsNoEnd: another application's transaction may be committed
 // although the work here failed, so that error says nothing of its end.
 func TestUnreachedRollbackIsNoEnd(t *testing.T) {
-	for _, sentinel := range permits {
-		s := &stage{errs: map[string]error{"rollback": txn.ErrUnavailable}, info: txn.Info{ID: theID, State: txn.Active}}
+	for _, sentinel := range retrySafeErrs {
+		s := &fakeManager{errs: map[string]error{"rollback": txn.ErrUnavailable}, info: txn.Info{ID: theID, State: txn.Active}}
 		_, err := txn.RunIn(t.Context(), s, theID, func(context.Context, *txn.Tx) error {
 			return &txn.Error{Op: "commit", Err: sentinel}
 		})

@@ -25,11 +25,11 @@ const (
 
 // SessionID names a client's session: the sign of life that its transactions hang on. It is a ULID, made by whoever opens
 // the session, and never used twice. The zero SessionID names none. It is not the database session of a branch, which
-// [Enlistment] and [Session] are about.
+// [Enlistment] and [Resource] are about.
 type SessionID [16]byte
 
 // NewSessionID makes an id from a wall-clock time, for people who sort lists, and 80 bits of chance.
-func NewSessionID(made time.Time, chance [10]byte) SessionID { return SessionID(NewID(made, chance)) }
+func NewSessionID(at time.Time, entropy [10]byte) SessionID { return SessionID(NewID(at, entropy)) }
 
 // ParseSessionID reads the text form. Upper case is accepted, the prefix is required.
 func ParseSessionID(s string) (SessionID, error) {

@@ -12,10 +12,10 @@ type Member struct {
 	ID string `json:"id"`
 	// Name is for people; empty when the node was given none.
 	Name string `json:"name"`
-	// Raft is the address at which the other nodes reach it, and API the URL at
+	// RaftAddr is the address at which the other nodes reach it, and API the URL at
 	// which clients do; API is empty as long as the node has not said it.
-	Raft string `json:"raft"`
-	API  string `json:"api"`
+	RaftAddr string `json:"raft"`
+	API      string `json:"api"`
 	// Version is the release that it said it runs.
 	Version string `json:"version"`
 	// Voter says that it takes part in decisions; otherwise it is a learner, which
@@ -24,10 +24,10 @@ type Member struct {
 	// Leader says that it leads; Self that it is the node that answers.
 	Leader bool `json:"leader"`
 	Self   bool `json:"self"`
-	// Heard is how long ago the leader last heard of it, and Behind how many log
+	// LastContact is how long ago the leader last heard of it, and Behind how many log
 	// entries it lacks. Only the leader knows either; -1 otherwise.
-	Heard  Duration `json:"heard"`
-	Behind int64    `json:"behind"`
+	LastContact Duration `json:"heard"`
+	LogLag      int64    `json:"behind"`
 }
 
 // Role says what the bearer of a token may do. Each role may do all that the one
@@ -84,8 +84,8 @@ type Token struct {
 	// Rate is the most calls a second on one node, bursts of as many included; 0
 	// means no limit of its own.
 	Rate uint32 `json:"rate"`
-	// Made and Expires are wall-clock times; Expires is zero when it never does.
-	Made    time.Time `json:"made"`
+	// Created and Expires are wall-clock times; Expires is zero when it never does.
+	Created time.Time `json:"made"`
 	Expires time.Time `json:"expires,omitzero"`
 	By      string    `json:"by"` // who made it
 }

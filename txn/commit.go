@@ -13,12 +13,12 @@ import (
 // reports them. The sessions prepare at the same time, and so do they commit. Nil
 // means: decided to commit, durably; what the sessions cannot finish the
 // coordinator does. A transaction with one branch is committed in one phase where
-// that can be proved afterwards; see [OnePhaser].
+// that can be proved afterwards; see [OnePhaseCommitter].
 //
 // An error that is [ErrRolledBack] means that surely nothing was applied;
 // [ErrVotedNo] and [ErrTimedOut] say why. [ErrInDoubt] means that the answer was
-// lost: ask the manager with the id. [ErrHazard]: a branch ended, or may have ended,
-// otherwise than decided. [ErrEndedByHand]: statements of
+// lost: ask the manager with the id. [ErrHeuristic]: a branch ended, or may have ended,
+// otherwise than decided. [ErrEndedByApplication]: statements of
 // this application, or of another one that takes part, had ended a branch; the others
 // are rolled back. [ErrNotActive]: the transaction had been
 // ended before. [ErrManaged]: another application began it, and commits.
@@ -26,303 +26,303 @@ func (tx *Tx) Commit(ctx context.Context) error {
 	if tx.attached {
 		return &Error{Op: "commit", ID: tx.ID(), Err: ErrManaged, Detail: "another application began it; hand your votes in with Prepare, and let that one commit"}
 	}
-	members, first := tx.close()
+	enrollments, first := tx.stopEnlisting()
 	if !first {
 		return tx.notActive("commit")
 	}
-	return tx.commit(ctx, ctx, members)
+	return tx.commit(ctx, ctx, enrollments)
 }
 
 // commit takes the votes under the context of the work, which ends with the
 // transaction's time, and the decision under the caller's: only the coordinator
 // knows whether a decision came in time.
-func (tx *Tx) commit(ctx, work context.Context, members []*member) error {
-	if mb := tx.sole(work, members); mb != nil {
-		if done, err := tx.onePhase(ctx, work, mb); done {
+func (tx *Tx) commit(ctx, work context.Context, enrollments []*enrollment) error {
+	if en := tx.onePhaseCandidate(work, enrollments); en != nil {
+		if done, err := tx.onePhase(ctx, work, en); done {
 			return err
 		}
 	}
-	ballot, err := tx.prepare(ctx, work, members)
+	votes, err := tx.prepare(ctx, work, enrollments)
 	if err != nil {
 		return err
 	}
-	decision, cancel := tx.patience(ctx)
+	decision, cancel := tx.decisionContext(ctx)
 	defer cancel()
-	_, err = tx.m.Commit(decision, tx.ID(), Commitment{Votes: ballot.Votes, OwnPhaseTwo: ballot.OwnPhaseTwo})
+	_, err = tx.m.Commit(decision, tx.ID(), CommitRequest{Votes: votes.Votes, ClientCompletes: votes.ClientCompletes})
 	switch {
 	case err == nil:
-		tx.report(ctx, tx.drive(ctx, Committing))
+		tx.reportCompletion(ctx, tx.completeResources(ctx, Committing))
 		return nil
-	case undone(err):
-		return tx.followBack(ctx, err)
-	case nothingChanged(err), errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrInDoubt):
-		return tx.withdraw(ctx, err)
+	case isRolledBack(err):
+		return tx.followRollback(ctx, err)
+	case isRefused(err), errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrInDoubt):
+		return tx.abortAfterVotes(ctx, err)
 	}
-	return tx.doubt(err)
+	return tx.releaseInDoubt(err)
 }
 
-// followBack brings the sessions to a rollback that the coordinator has answered.
-func (tx *Tx) followBack(ctx context.Context, answer error) error {
-	acks := tx.drive(ctx, RollingBack)
-	if tx.byHand() != nil {
-		return tx.endedByHand(ctx, "commit", Ballot{}, acks, answer)
+// followRollback brings the sessions to a rollback that the coordinator has answered.
+func (tx *Tx) followRollback(ctx context.Context, answer error) error {
+	reports := tx.completeResources(ctx, RollingBack)
+	if tx.applicationEndError() != nil {
+		return tx.reportEndedByApplication(ctx, "commit", Votes{}, reports, answer)
 	}
-	tx.report(ctx, acks)
-	tx.heard(outcomeOf(answer)) // for Run, if the function ignores the answer
+	tx.reportCompletion(ctx, reports)
+	tx.mergeOutcome(outcomeOf(answer)) // for Run, if the function ignores the answer
 	return answer
 }
 
-// patience gives the coordinator the time that it has itself, when it has to ask
+// decisionContext gives the coordinator the time that it has itself, when it has to ask
 // others for their votes.
-func (tx *Tx) patience(ctx context.Context) (context.Context, context.CancelFunc) {
+func (tx *Tx) decisionContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
-	if !tx.shared {
+	if !tx.untrackedBranches {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(ctx, tx.granted+phaseTwo)
+	return context.WithTimeout(ctx, tx.granted+phaseTwoTimeout)
 }
 
 // prepare takes the votes. When one of them is missing or no, or the time is over,
 // the transaction is rolled back, and the error says so.
-func (tx *Tx) prepare(ctx, work context.Context, members []*member) (Ballot, error) {
-	err := tx.fate()
-	var no Ballot
+func (tx *Tx) prepare(ctx, work context.Context, enrollments []*enrollment) (Votes, error) {
+	err := tx.rollbackOnly()
+	var no Votes
 	if err == nil {
-		err = waitFor(work, members)
+		err = waitAllOpened(work, enrollments)
 	}
 	if err == nil {
-		atOnce(members, func(mb *member) {
-			if mb.session != nil { // otherwise the coordinator knows whether it was enlisted, and then misses its vote
-				mb.vote, mb.fault = mb.session.Prepare(work)
-				if mb.vote == VoteEndedByHand && !errors.Is(mb.fault, ErrEndedByHand) {
-					mb.fault = errors.Join(ErrEndedByHand, mb.fault)
+		inParallel(enrollments, func(en *enrollment) {
+			if en.resource != nil { // otherwise the coordinator knows whether it was enlisted, and then misses its vote
+				en.vote, en.prepareErr = en.resource.Prepare(work)
+				if en.vote == VoteEndedByApplication && !errors.Is(en.prepareErr, ErrEndedByApplication) {
+					en.prepareErr = errors.Join(ErrEndedByApplication, en.prepareErr)
 				}
-				mb.heed(mb.fault)
+				en.noteEndedByApplication(en.prepareErr)
 			}
 		})
-		no, err = count(members)
+		no, err = checkVotes(enrollments)
 	}
 	if err == nil {
 		err = context.Cause(ctx)
 	}
 	if err == nil {
-		return votes(members), nil
+		return yesVotes(enrollments), nil
 	}
-	return Ballot{}, tx.refuse(ctx, "commit", tx.timedOut(work), no, err)
+	return Votes{}, tx.abort(ctx, "commit", tx.timedOut(work), no, err)
 }
 
-// waitFor waits until no session is being opened any more.
-func waitFor(ctx context.Context, members []*member) error {
-	for _, mb := range members {
-		if err := mb.wait(ctx); err != nil {
-			return fmt.Errorf("%s is still being opened: %w", mb.participant, err)
+// waitAllOpened waits until no session is being opened any more.
+func waitAllOpened(ctx context.Context, enrollments []*enrollment) error {
+	for _, en := range enrollments {
+		if err := en.waitOpened(ctx); err != nil {
+			return fmt.Errorf("%s is still being opened: %w", en.participant, err)
 		}
 	}
 	return nil
 }
 
-// count looks whether all votes are a yes. The error is about the first session
+// checkVotes looks whether all votes are a yes. The error is about the first session
 // that did not vote yes; no are the votes that are surely a no.
-func count(members []*member) (no Ballot, err error) {
-	for _, mb := range members {
-		fault := mb.fault
+func checkVotes(enrollments []*enrollment) (no Votes, err error) {
+	for _, en := range enrollments {
+		fault := en.prepareErr
 		switch {
-		case mb.session == nil, fault == nil && (mb.vote == VotePrepared || mb.vote == VoteReadOnly):
+		case en.resource == nil, fault == nil && (en.vote == VotePrepared || en.vote == VoteReadOnly):
 			continue
 		case fault == nil:
-			fault = fmt.Errorf("voted %v", mb.vote)
+			fault = fmt.Errorf("voted %v", en.vote)
 		}
 		if err == nil {
-			err = fmt.Errorf("%s: %w", mb.participant, fault)
+			err = fmt.Errorf("%s: %w", en.participant, fault)
 		}
-		if mb.vote == VoteNo {
-			no.Votes = append(no.Votes, BranchVote{mb.branch.ID, VoteNo})
+		if en.vote == VoteNo {
+			no.Votes = append(no.Votes, BranchVote{en.branch.ID, VoteNo})
 		}
 	}
 	return no, err
 }
 
-// votes are those of sessions that all voted yes.
-func votes(members []*member) (b Ballot) {
-	for _, mb := range members {
-		if mb.session != nil {
-			b.OwnPhaseTwo = b.OwnPhaseTwo || mb.vote == VotePrepared
-			b.Votes = append(b.Votes, BranchVote{Branch: mb.branch.ID, Vote: mb.vote})
+// yesVotes are those of sessions that all voted yes.
+func yesVotes(enrollments []*enrollment) (b Votes) {
+	for _, en := range enrollments {
+		if en.resource != nil {
+			b.ClientCompletes = b.ClientCompletes || en.vote == VotePrepared
+			b.Votes = append(b.Votes, BranchVote{Branch: en.branch.ID, Vote: en.vote})
 		}
 	}
 	return b
 }
 
-// refuse ends a transaction of which no vote was given away: nobody can commit
+// abort ends a transaction of which no vote was given away: nobody can commit
 // it, so the sessions need not wait for the coordinator. timeout says that its time
 // is over here.
-func (tx *Tx) refuse(ctx context.Context, op string, timeout bool, no Ballot, why error) error {
-	acks := tx.drive(ctx, RollingBack)
-	if tx.byHand() != nil {
-		return tx.endedByHand(ctx, op, no, acks, why)
+func (tx *Tx) abort(ctx context.Context, op string, timeout bool, no Votes, why error) error {
+	reports := tx.completeResources(ctx, RollingBack)
+	if tx.applicationEndError() != nil {
+		return tx.reportEndedByApplication(ctx, op, no, reports, why)
 	}
 	if timeout {
 		// The coordinator comes to the same end by itself, and records the cause; unless
 		// somebody else has extended the transaction, or has committed it.
-		switch out, err := tx.timeout(ctx); {
-		case err != nil && !tx.others():
-			return because(tx.rolledBack(op, Outcome{Cause: CauseTimeout}), why)
+		switch out, err := tx.awaitTimeout(ctx); {
+		case err != nil && !tx.othersMayTakePart():
+			return withCause(tx.rolledBack(op, Outcome{Cause: CauseTimeout}), why)
 		case out.State.Decided() && !out.State.Commits():
-			return because(tx.rolledBack(op, out), why)
+			return withCause(tx.rolledBack(op, out), why)
 		}
 	}
 	no.Reason = why.Error()
-	out, err := tx.tell(ctx, no, acks)
-	return tx.refused(op, out, err, why)
+	out, err := tx.reportRollback(ctx, no, reports)
+	return tx.abortError(op, out, err, why)
 }
 
-// refused is the error of a transaction whose sessions have rolled back, without a vote
+// abortError is the error of a transaction whose sessions have rolled back, without a vote
 // given away. err is why the coordinator was not told, or what it said against it; why may
 // be nil.
-func (tx *Tx) refused(op string, out Outcome, err, why error) error {
+func (tx *Tx) abortError(op string, out Outcome, err, why error) error {
 	end := tx.rolledBack(op, out) // with the cause that the coordinator has recorded; none when it was not reached
 	switch {
 	case errors.Is(err, ErrConflict), errors.Is(err, ErrInvalid): // it contradicts a decision, or what another session voted
 		end = fmt.Errorf("%w: although the sessions have rolled back", err)
-	case err != nil && tx.others():
+	case err != nil && tx.othersMayTakePart():
 		end = &Error{Op: op, ID: tx.ID(), Err: ErrInDoubt, Detail: "the sessions have rolled back, but the coordinator was not reached, which knows what the others who take part have done"}
 		why = errors.Join(why, err)
 	}
 	if why == nil {
 		return end
 	}
-	return because(end, why)
+	return withCause(end, why)
 }
 
-// others reports whether somebody else may take part: what these have committed, or ended
+// othersMayTakePart reports whether somebody else may take part: what these have committed, or ended
 // by statements of their own, only the coordinator knows.
-func (tx *Tx) others() bool {
+func (tx *Tx) othersMayTakePart() bool {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
-	return tx.guests
+	return tx.multiClient
 }
 
-// timeout waits for the coordinator to find, too, that the transaction's time is over. The
+// awaitTimeout waits for the coordinator to find, too, that the transaction's time is over. The
 // outcome is not decided when it does not, since somebody else has extended it.
-func (tx *Tx) timeout(ctx context.Context) (Outcome, error) {
-	ctx, cancel := detached(ctx)
+func (tx *Tx) awaitTimeout(ctx context.Context) (Outcome, error) {
+	ctx, cancel := detachedContext(ctx)
 	defer cancel()
 	i, err := tx.m.Get(ctx, tx.ID())
-	if err == nil && !i.State.Decided() && time.Duration(i.ExpiresIn) <= lateness {
-		soon, cancel := context.WithTimeout(ctx, 2*lateness)
+	if err == nil && !i.State.Decided() && time.Duration(i.ExpiresIn) <= maxTimeoutLag {
+		soon, cancel := context.WithTimeout(ctx, 2*maxTimeoutLag)
 		defer cancel()
-		if i, err = tx.m.Wait(soon, tx.ID(), DecidedGoal); i.State != 0 {
+		if i, err = tx.m.Wait(soon, tx.ID(), UntilDecided); i.State != 0 {
 			err = nil // it may be undecided still
 		}
 	}
 	return i.outcome(), err
 }
 
-// withdraw rolls back after the coordinator refused the call, or could not take
+// abortAfterVotes rolls back after the coordinator refused the call, or could not take
 // it. It may have seen the votes, so its decision comes before the sessions act.
-func (tx *Tx) withdraw(ctx context.Context, why error) error {
-	out, err := tx.tell(ctx, Ballot{Reason: why.Error()}, nil)
+func (tx *Tx) abortAfterVotes(ctx context.Context, why error) error {
+	out, err := tx.reportRollback(ctx, Votes{Reason: why.Error()}, nil)
 	if err != nil {
-		return tx.doubt(fmt.Errorf("%w; and then: %w", why, err))
+		return tx.releaseInDoubt(fmt.Errorf("%w; and then: %w", why, err))
 	}
-	acks := tx.drive(ctx, RollingBack)
-	if tx.byHand() != nil {
-		return tx.endedByHand(ctx, "commit", Ballot{}, acks, why)
+	reports := tx.completeResources(ctx, RollingBack)
+	if tx.applicationEndError() != nil {
+		return tx.reportEndedByApplication(ctx, "commit", Votes{}, reports, why)
 	}
-	tx.report(ctx, acks)
-	return because(tx.rolledBack("commit", out), why)
+	tx.reportCompletion(ctx, reports)
+	return withCause(tx.rolledBack("commit", out), why)
 }
 
-// doubt leaves everything as it is, for the coordinator to finish.
-func (tx *Tx) doubt(why error) error {
-	for _, mb := range tx.settle(0) {
-		mb.session.Release()
+// releaseInDoubt leaves everything as it is, for the coordinator to finish.
+func (tx *Tx) releaseInDoubt(why error) error {
+	for _, en := range tx.setDecision(0) {
+		en.resource.Release()
 	}
-	return tx.inDoubt(why)
+	return tx.inDoubtError(why)
 }
 
-func (tx *Tx) inDoubt(why error) error {
-	if errors.Is(why, ErrInDoubt) && !isAny(why, permits) {
+func (tx *Tx) inDoubtError(why error) error {
+	if errors.Is(why, ErrInDoubt) && !isAny(why, retrySafeErrs) {
 		return why
 	}
-	return because(&Error{Op: "commit", ID: tx.ID(), Err: ErrInDoubt}, why)
+	return withCause(&Error{Op: "commit", ID: tx.ID(), Err: ErrInDoubt}, why)
 }
 
-// drive brings the sessions to the decision, all at once, and releases them. It
+// completeResources brings the sessions to the decision, all at once, and releases them. It
 // gives those that got there; the others are the coordinator's.
-func (tx *Tx) drive(ctx context.Context, to State) (acks []Ack) {
-	ctx, cancel := detached(ctx)
+func (tx *Tx) completeResources(ctx context.Context, to State) (reports []CompletionReport) {
+	ctx, cancel := detachedContext(ctx)
 	defer cancel()
-	members := tx.settle(to)
-	atOnce(members, func(mb *member) {
+	enrollments := tx.setDecision(to)
+	inParallel(enrollments, func(en *enrollment) {
 		switch {
-		case to == RollingBack && mb.rollback(ctx):
-			mb.end = BranchRolledBack
-		case to == Committing && mb.vote == VotePrepared && mb.session.Commit(ctx) == nil:
-			mb.end = BranchCommitted
+		case to == RollingBack && en.rollback(ctx):
+			en.outcome = BranchRolledBack
+		case to == Committing && en.vote == VotePrepared && en.resource.Commit(ctx) == nil:
+			en.outcome = BranchCommitted
 		}
-		mb.session.Release()
+		en.resource.Release()
 	})
-	for _, mb := range members {
-		if mb.end != 0 {
-			acks = append(acks, Ack{Branch: mb.branch.ID, State: mb.end})
+	for _, en := range enrollments {
+		if en.outcome != 0 {
+			reports = append(reports, CompletionReport{Branch: en.branch.ID, State: en.outcome})
 		}
 	}
-	return acks
+	return reports
 }
 
-// atOnce does something to every member, at the same time, and waits for all.
-func atOnce(members []*member, do func(*member)) {
-	if len(members) == 0 {
+// inParallel does something to every member, at the same time, and waits for all.
+func inParallel(enrollments []*enrollment, do func(*enrollment)) {
+	if len(enrollments) == 0 {
 		return
 	}
 	var others sync.WaitGroup
-	for _, mb := range members[1:] {
-		others.Go(func() { do(mb) })
+	for _, en := range enrollments[1:] {
+		others.Go(func() { do(en) })
 	}
-	do(members[0])
+	do(enrollments[0])
 	others.Wait()
 }
 
-// tell asks the coordinator to roll back, whatever became of the caller: by the
+// reportRollback asks the coordinator to roll back, whatever became of the caller: by the
 // votes that are no, or else on request.
-func (tx *Tx) tell(ctx context.Context, no Ballot, acks []Ack) (out Outcome, err error) {
-	ctx, cancel := detached(ctx)
+func (tx *Tx) reportRollback(ctx context.Context, no Votes, reports []CompletionReport) (out Outcome, err error) {
+	ctx, cancel := detachedContext(ctx)
 	defer cancel()
-	no.Reason = shorten(no.Reason)
+	no.Reason = truncateReason(no.Reason)
 	if len(no.Votes) > 0 {
 		out, err = tx.m.Vote(ctx, tx.ID(), no)
 	} else {
 		out, err = tx.m.Rollback(ctx, tx.ID(), no.Reason)
 	}
-	if undone(err) {
+	if isRolledBack(err) {
 		out, err = outcomeOf(err), nil
 	}
 	tx.mu.Lock()
-	tx.untold = err // for Run, if the function ignores it
+	tx.reportErr = err // for Run, if the function ignores it
 	tx.mu.Unlock()
 	if err != nil {
 		return out, err
 	}
-	tx.report(ctx, acks)
-	return tx.heard(out), nil
+	tx.reportCompletion(ctx, reports)
+	return tx.mergeOutcome(out), nil
 }
 
-// report tells the coordinator which branches are finished. When that fails it
+// reportCompletion tells the coordinator which branches are finished. When that fails it
 // finds out by itself: the decision stands, so the error is not the caller's.
-func (tx *Tx) report(ctx context.Context, acks []Ack) {
-	if len(acks) == 0 {
+func (tx *Tx) reportCompletion(ctx context.Context, reports []CompletionReport) {
+	if len(reports) == 0 {
 		return
 	}
-	ctx, cancel := detached(ctx)
+	ctx, cancel := detachedContext(ctx)
 	defer cancel()
-	_ = tx.m.Done(ctx, tx.ID(), acks...)
+	_ = tx.m.ReportCompletion(ctx, tx.ID(), reports...)
 }
 
-// nothingChanged reports whether an error of Commit says that the coordinator
+// isRefused reports whether an error of Commit says that the coordinator
 // looked at the call and refused it.
-func nothingChanged(err error) bool {
+func isRefused(err error) bool {
 	for _, refusal := range []error{ErrInvalid, ErrNotFound, ErrConflict, ErrNotActive, ErrDenied} {
 		if errors.Is(err, refusal) {
 			return true
@@ -331,14 +331,14 @@ func nothingChanged(err error) bool {
 	return false
 }
 
-// detached outlives its caller, but not for ever: what has begun to end is
+// detachedContext outlives its caller, but not for ever: what has begun to end is
 // ended, and locks are not held because somebody went away.
-func detached(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), phaseTwo)
+func detachedContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), phaseTwoTimeout)
 }
 
-// shorten keeps a reason within what the log takes.
-func shorten(reason string) string {
+// truncateReason keeps a reason within what the log takes.
+func truncateReason(reason string) string {
 	if len(reason) <= MaxReason {
 		return reason
 	}

@@ -43,17 +43,17 @@ var (
 	// older than what it surely remembers. The transaction may have been committed or
 	// rolled back; nothing was begun. It permits no repetition: look at the data.
 	ErrForgotten = errors.New("may have been decided and forgotten")
-	// ErrHazard: a branch ended, or may have ended, otherwise than decided.
-	ErrHazard = errors.New("hazard")
-	// ErrEndedByHand: statements of the application's own ended a branch, past the
+	// ErrHeuristic: a branch ended, or may have ended, otherwise than decided.
+	ErrHeuristic = errors.New("hazard")
+	// ErrEndedByApplication: statements of the application's own ended a branch, past the
 	// coordinator, or may have: the contrary cannot be proved, as the text says then.
 	// The transaction is rolled back, but what that branch did, or what
 	// its session did afterwards, may be committed: look at the data before doing the
 	// work again. It is told to everybody who takes part in the transaction, or asks
 	// for it, from when its session has said so on. Never comes with [ErrRolledBack];
-	// comes with [ErrHazard] when the branch is known to have ended otherwise than
+	// comes with [ErrHeuristic] when the branch is known to have ended otherwise than
 	// decided.
-	ErrEndedByHand = errors.New("branch was, or may have been, ended by statements of the application's own")
+	ErrEndedByApplication = errors.New("branch was, or may have been, ended by statements of the application's own")
 )
 
 // What can be wrong with the coordinator.
@@ -68,14 +68,14 @@ var (
 // sentinels above in it; the id is always there, so that a caller in doubt can
 // ask again.
 type Error struct {
-	Op     string // the attempted call, for example "commit"
-	ID     ID     // the transaction; zero when the call names none
-	State  State  // where it is now, as far as known
-	Cause  Cause  // why it was rolled back, when it was
-	Hazard Hazard // how its branches ended otherwise than decided, as far as known
-	Detail string // what exactly, for people; may be empty
-	Mark   Mark   // of [ErrForgotten]: the one to make a new id with
-	Err    error  // a sentinel of this package
+	Op        string    // the attempted call, for example "commit"
+	ID        ID        // the transaction; zero when the call names none
+	State     State     // where it is now, as far as known
+	Cause     Cause     // why it was rolled back, when it was
+	Heuristic Heuristic // how its branches ended otherwise than decided, as far as known
+	Detail    string    // what exactly, for people; may be empty
+	Mark      Mark      // of [ErrForgotten]: the one to make a new id with
+	Err       error     // a sentinel of this package
 }
 
 // Error says what was tried on which transaction, what went wrong, and why.
@@ -89,8 +89,8 @@ func (e *Error) Error() string {
 	if e.Cause != 0 {
 		fmt.Fprintf(&b, " (cause: %v)", e.Cause)
 	}
-	if e.Hazard != 0 {
-		fmt.Fprintf(&b, " (state: %v, hazard: %v)", e.State, e.Hazard)
+	if e.Heuristic != 0 {
+		fmt.Fprintf(&b, " (state: %v, hazard: %v)", e.State, e.Heuristic)
 	}
 	if e.Detail != "" {
 		b.WriteString(": " + e.Detail)
@@ -121,9 +121,9 @@ var codes = []struct {
 	code Code
 }{
 	{ErrInDoubt, CodeInDoubt},
-	{ErrHazard, CodeInDoubt},
+	{ErrHeuristic, CodeInDoubt},
 	{ErrForgotten, CodeInDoubt},
-	{ErrEndedByHand, CodeInDoubt},
+	{ErrEndedByApplication, CodeInDoubt},
 	{ErrRolledBack, CodeRolledBack},
 	{ErrNotFound, CodeNotFound},
 	{ErrConflict, CodeConflict},

@@ -32,7 +32,7 @@ func TestExtendMovesTheEndOfTheWork(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &stage{timeout: 3 * time.Second, errs: c.errs}
+				s := &fakeManager{timeout: 3 * time.Second, errs: c.errs}
 				began := time.Now()
 				err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
 					for _, st := range c.steps {
@@ -56,7 +56,7 @@ func TestExtendMovesTheEndOfTheWork(t *testing.T) {
 // TestExtendAfterTheEnd asks nobody.
 func TestExtendAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &stage{timeout: time.Second}
+		s := &fakeManager{timeout: time.Second}
 		var kept *txn.Tx
 		_ = txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
 			kept = tx
@@ -77,7 +77,7 @@ func TestExtendAfterTheEnd(t *testing.T) {
 
 // TestExtendWithoutRun: there is no context to be moved.
 func TestExtendWithoutRun(t *testing.T) {
-	s := &stage{}
+	s := &fakeManager{}
 	tx, err := txn.Start(t.Context(), s, txn.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func TestTimeOverHereButNotThere(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &stage{timeout: time.Second, info: c.info, later: c.later, cause: txn.CauseClient}
+				s := &fakeManager{timeout: time.Second, info: c.info, later: c.later, cause: txn.CauseClient}
 				err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
 					if _, err := s.join(ctx, tx, "bank"); err != nil {
 						return err

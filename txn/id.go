@@ -24,10 +24,10 @@ type ID [16]byte
 // NewID makes an id from a wall-clock time (for people who sort lists; nothing
 // is decided by it) and 80 bits of chance. Both are inputs: this package has no
 // clock and no randomness of its own.
-func NewID(made time.Time, chance [10]byte) ID {
+func NewID(at time.Time, entropy [10]byte) ID {
 	var u ulid.ULID
-	_ = u.SetTime(ulid.Timestamp(made)) // fails only past the year 10889
-	copy(u[6:], chance[:])
+	_ = u.SetTime(ulid.Timestamp(at)) // fails only past the year 10889
+	copy(u[6:], entropy[:])
 	return ID(u)
 }
 
@@ -50,8 +50,8 @@ func ParseID(s string) (ID, error) {
 // String gives the text form, for example tx_01k9x3v7h2m8qf4r6t0bz5n1de.
 func (id ID) String() string { return IDPrefix + id.ulid() }
 
-// Made is the wall-clock time that the id was made with, to the millisecond.
-func (id ID) Made() time.Time { return ulid.Time(ulid.ULID(id).Time()) }
+// Time is the wall-clock time that the id was made with, to the millisecond.
+func (id ID) Time() time.Time { return ulid.Time(ulid.ULID(id).Time()) }
 
 // IsZero reports whether id names nothing.
 func (id ID) IsZero() bool { return id == ID{} }
@@ -137,7 +137,7 @@ func ParseXID(s string) (cluster string, id ID, b BranchID, ok bool) {
 		return "", ID{}, 0, false
 	}
 	parts := strings.Split(rest, "_")
-	if len(parts) != 3 || !ValidCluster(parts[0]) {
+	if len(parts) != 3 || !ValidClusterID(parts[0]) {
 		return "", ID{}, 0, false
 	}
 	id, err := ParseID(IDPrefix + parts[1])
@@ -150,9 +150,9 @@ func ParseXID(s string) (cluster string, id ID, b BranchID, ok bool) {
 	return parts[0], id, b, s == XID(parts[0], id, b)
 }
 
-// ValidCluster reports whether s can be a cluster tag: 1 to 16 lower-case
+// ValidClusterID reports whether s can be a cluster tag: 1 to 16 lower-case
 // letters and digits.
-func ValidCluster(s string) bool {
+func ValidClusterID(s string) bool {
 	if len(s) == 0 || len(s) > 16 {
 		return false
 	}

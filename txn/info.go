@@ -9,12 +9,12 @@ import (
 // Info is one transaction as the coordinator sees it. The JSON form is part of
 // the API.
 type Info struct {
-	ID     ID     `json:"id"`
-	Name   string `json:"name"`
-	State  State  `json:"state"`
-	Cause  Cause  `json:"cause"`
-	Reason string `json:"reason"` // given by whoever asked for the rollback
-	Hazard Hazard `json:"hazard"`
+	ID        ID        `json:"id"`
+	Name      string    `json:"name"`
+	State     State     `json:"state"`
+	Cause     Cause     `json:"cause"`
+	Reason    string    `json:"reason"` // given by whoever asked for the rollback
+	Heuristic Heuristic `json:"hazard"`
 	// Timeout is what was granted; Began is the leader's wall clock, for people.
 	Timeout Duration  `json:"timeout"`
 	Began   time.Time `json:"began"`
@@ -39,10 +39,10 @@ type Info struct {
 	Session SessionID `json:"session,omitzero"`
 }
 
-// EndedByHand reports whether statements of the application's own ended a branch: see
-// [ErrEndedByHand].
-func (i *Info) EndedByHand() bool {
-	return slices.ContainsFunc(i.Branches, func(b BranchInfo) bool { return b.Vote == VoteEndedByHand })
+// EndedByApplication reports whether statements of the application's own ended a branch: see
+// [ErrEndedByApplication].
+func (i *Info) EndedByApplication() bool {
+	return slices.ContainsFunc(i.Branches, func(b BranchInfo) bool { return b.Vote == VoteEndedByApplication })
 }
 
 // RolledBack is the error of a call that wants a transaction which is rolled back to be
@@ -51,9 +51,9 @@ func (i *Info) EndedByHand() bool {
 func (i *Info) RolledBack(op string) *Error { return i.outcome().rolledBack(op, i.ID) }
 
 func (i *Info) outcome() Outcome {
-	o := Outcome{State: i.State, Cause: i.Cause, Hazard: i.Hazard, EndedByHand: i.EndedByHand()}
+	o := Outcome{State: i.State, Cause: i.Cause, Heuristic: i.Heuristic, EndedByApplication: i.EndedByApplication()}
 	for _, b := range i.Branches {
-		o.Hazard = cmp.Or(o.Hazard, b.Hazard)
+		o.Heuristic = cmp.Or(o.Heuristic, b.Heuristic)
 	}
 	return o
 }
@@ -67,10 +67,10 @@ type BranchInfo struct {
 	XID         string      `json:"xid"`
 	Vote        Vote        `json:"vote"`
 	State       BranchState `json:"state"`
-	// Hazard says how the branch ended, or may have ended, otherwise than decided,
+	// Heuristic says how the branch ended, or may have ended, otherwise than decided,
 	// and Detail how that is known.
-	Hazard Hazard `json:"hazard,omitzero"`
-	Detail string `json:"detail,omitempty"`
+	Heuristic Heuristic `json:"hazard,omitzero"`
+	Detail    string    `json:"detail,omitempty"`
 	// Attempts, LastError and NextTry say why phase two is not over; they are
 	// known to the leader only.
 	Attempts  int      `json:"attempts"`
@@ -104,35 +104,35 @@ func (d *Duration) UnmarshalText(b []byte) error {
 	return err
 }
 
-// Group is one survival-index group: all the transactions that the same
+// DeadlineGroup is one survival-index group: all the transactions that the same
 // invocation of the timeout thread ends.
-type Group struct {
+type DeadlineGroup struct {
 	ExpiryTick           uint64   `json:"expiry_tick"`
 	RemainingInvocations uint64   `json:"remaining_invocations"`
 	ExpiresIn            Duration `json:"expires_in"`
 	Transactions         int      `json:"transactions"`
 }
 
-// Groups is the survival index at one tick, or the part of it that was asked for.
-type Groups struct {
-	Tick     uint64   `json:"tick"`
-	Interval Duration `json:"interval"`
-	Groups   []Group  `json:"groups"` // the one that ends first before the others
+// DeadlineGroups is the survival index at one tick, or the part of it that was asked for.
+type DeadlineGroups struct {
+	Tick     uint64          `json:"tick"`
+	Interval Duration        `json:"interval"`
+	Groups   []DeadlineGroup `json:"groups"` // the one that ends first before the others
 	// Next is the tick of the first group that did not fit; zero when all did.
 	Next uint64 `json:"next"`
 }
 
-// GroupRange chooses groups of the survival index. The zero GroupRange chooses the first
-// [DefaultGroups].
-type GroupRange struct {
+// DeadlineGroupRange chooses groups of the survival index. The zero DeadlineGroupRange chooses the first
+// [DefaultDeadlineGroups].
+type DeadlineGroupRange struct {
 	From  uint64 // those that end at this tick or later
 	Limit int    // at most this many; 0 means DefaultGroups, and MaxGroups is the most
 }
 
 // How many groups one answer holds.
 const (
-	DefaultGroups = 1000
-	MaxGroups     = 10_000
+	DefaultDeadlineGroups = 1000
+	MaxDeadlineGroups     = 10_000
 )
 
 // Filter chooses transactions. The zero Filter chooses all.
@@ -152,11 +152,11 @@ type Filter struct {
 
 // Event tells that a transaction changed its state.
 type Event struct {
-	ID     ID        `json:"id"`
-	Name   string    `json:"name"`
-	State  State     `json:"state"`
-	Cause  Cause     `json:"cause"`
-	Hazard Hazard    `json:"hazard"`
-	Tick   uint64    `json:"tick"`
-	Time   time.Time `json:"time"` // the leader's wall clock, for people
+	ID        ID        `json:"id"`
+	Name      string    `json:"name"`
+	State     State     `json:"state"`
+	Cause     Cause     `json:"cause"`
+	Heuristic Heuristic `json:"hazard"`
+	Tick      uint64    `json:"tick"`
+	Time      time.Time `json:"time"` // the leader's wall clock, for people
 }

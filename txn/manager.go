@@ -16,7 +16,7 @@ type Options struct {
 	// have been forgotten, [ErrForgotten].
 	ID ID
 	// Mark is what the maker of ID knew of the coordinator when it made the id: that
-	// of the latest [Begun]. It belongs to the id, and must be the same in every begin
+	// of the latest [BeginResult]. It belongs to the id, and must be the same in every begin
 	// of it: keep both, or neither. Zero: not known; then the time in the id counts,
 	// which may be wrong by a minute. It is not used when ID is zero.
 	Mark Mark
@@ -42,13 +42,13 @@ type Enlistment struct {
 	Participant string
 	// Payload is handed to the participant in every phase. At most 64 KiB.
 	Payload []byte
-	// Session identifies the application's database session, so that it can be
+	// SessionRef identifies the application's database session, so that it can be
 	// fenced off at the deadline and its end be proved; see the participant's
 	// documentation for the form. At most 256 bytes. A later enlistment with
 	// another session replaces it, for good: a session that was replaced is refused
 	// with [ErrConflict], so that a copy of its enlistment that arrives late changes
 	// nothing. At most 16 sessions of a branch may be replaced.
-	Session string
+	SessionRef string
 }
 
 // Branch is what an enlistment gives back.
@@ -58,8 +58,8 @@ type Branch struct {
 	XID         string // the name to prepare under
 }
 
-// Begun is a new transaction.
-type Begun struct {
+// BeginResult is a new transaction.
+type BeginResult struct {
 	ID            ID
 	Timeout       time.Duration // granted
 	SurvivalIndex uint64
@@ -76,35 +76,35 @@ type BranchVote struct {
 	Vote   Vote
 }
 
-// Commitment asks for the decision to commit.
-type Commitment struct {
+// CommitRequest asks for the decision to commit.
+type CommitRequest struct {
 	Votes []BranchVote
-	// OwnPhaseTwo says that the caller will finish its branches itself and
+	// ClientCompletes says that the caller will finish its branches itself and
 	// report them by Done; the coordinator leaves it a short time to do so.
-	OwnPhaseTwo bool
+	ClientCompletes bool
 }
 
-// Ballot hands votes in without asking for a decision.
-type Ballot struct {
+// Votes hands votes in without asking for a decision.
+type Votes struct {
 	Votes []BranchVote
-	// OwnPhaseTwo is as in [Commitment].
-	OwnPhaseTwo bool
+	// ClientCompletes is as in [CommitRequest].
+	ClientCompletes bool
 	// Reason says for people why a vote is no. At most 512 bytes.
 	Reason string
 }
 
 // Outcome is where a call left the transaction.
 type Outcome struct {
-	State  State
-	Cause  Cause
-	Hazard Hazard
-	// EndedByHand says that statements of the application's own ended a branch: when
+	State     State
+	Cause     Cause
+	Heuristic Heuristic
+	// EndedByApplication says that statements of the application's own ended a branch: when
 	// the transaction is rolled back, something of it may be applied nevertheless.
-	EndedByHand bool
+	EndedByApplication bool
 }
 
-// Ack says how a branch ended: [BranchCommitted] or [BranchRolledBack].
-type Ack struct {
+// CompletionReport says how a branch ended: [BranchCommitted] or [BranchRolledBack].
+type CompletionReport struct {
 	Branch BranchID
 	State  BranchState
 }
@@ -113,10 +113,10 @@ type Ack struct {
 type Goal uint8
 
 const (
-	// Finished: nothing is left to be done.
-	Finished Goal = iota
-	// DecidedGoal: the outcome is fixed.
-	DecidedGoal
+	// UntilFinished: nothing is left to be done.
+	UntilFinished Goal = iota
+	// UntilDecided: the outcome is fixed.
+	UntilDecided
 )
 
 // Manager is a transaction coordinator, embedded (node.Node) or over the
@@ -128,35 +128,35 @@ const (
 type Manager interface {
 	// Begin starts a transaction; its time runs from the coordinator's
 	// acceptance.
-	Begin(ctx context.Context, o Options) (Begun, error)
+	Begin(ctx context.Context, o Options) (BeginResult, error)
 	// Enlist records a branch durably, which must precede its prepare.
 	Enlist(ctx context.Context, id ID, e Enlistment) (Branch, error)
 	// Commit decides. A nil error means: decided to commit, durable; phase two
 	// may still be running (see Outcome.State). An error that is
-	// [ErrRolledBack] means surely not; [ErrHazard], [ErrEndedByHand]: it is rolled
+	// [ErrRolledBack] means surely not; [ErrHeuristic], [ErrEndedByApplication]: it is rolled
 	// back, but a branch may be committed; [ErrInDoubt]: ask Get.
-	Commit(ctx context.Context, id ID, c Commitment) (Outcome, error)
+	Commit(ctx context.Context, id ID, c CommitRequest) (Outcome, error)
 	// Rollback decides to roll back. A transaction that is decided to commit
 	// answers [ErrConflict]; one with a hazard has it in the outcome; one that is rolled back, and of which statements of the
-	// application's own ended a branch, [ErrEndedByHand].
+	// application's own ended a branch, [ErrEndedByApplication].
 	Rollback(ctx context.Context, id ID, reason string) (Outcome, error)
 	// Vote hands in the votes of some branches; the rest comes with Commit. A no
 	// decides to roll back, and is not an error. After a decision that contradicts
-	// the votes the error is [ErrRolledBack] or [ErrConflict]. [VoteEndedByHand]
+	// the votes the error is [ErrRolledBack] or [ErrConflict]. [VoteEndedByApplication]
 	// decides as a no does, and is also taken after a rollback was decided: from then
-	// on every call is answered [ErrEndedByHand] that would be [ErrRolledBack].
-	Vote(ctx context.Context, id ID, b Ballot) (Outcome, error)
+	// on every call is answered [ErrEndedByApplication] that would be [ErrRolledBack].
+	Vote(ctx context.Context, id ID, b Votes) (Outcome, error)
 	// Delegate leaves the decision to the transaction's only branch, which the
-	// application is about to commit in one phase: see [OnePhaser]. From then on
+	// application is about to commit in one phase: see [OnePhaseCommitter]. From then on
 	// nobody else decides; Done with the branch's end does. When the application
 	// does not come back with it, the coordinator asks the participant after the
 	// deadline. [ErrConflict]: there are other branches, or votes.
 	Delegate(ctx context.Context, id ID, b BranchID) (Outcome, error)
 	// Extend grants a new timeout, counted from now. It never shortens.
 	Extend(ctx context.Context, id ID, timeout time.Duration) (Outcome, error)
-	// Done reports branches that the caller has finished. For a branch to which the
+	// ReportCompletion reports branches that the caller has finished. For a branch to which the
 	// decision was delegated it is the decision.
-	Done(ctx context.Context, id ID, acks ...Ack) error
+	ReportCompletion(ctx context.Context, id ID, acks ...CompletionReport) error
 	// Get looks a transaction up.
 	Get(ctx context.Context, id ID) (Info, error)
 	// Wait returns when the transaction has reached the goal, or with

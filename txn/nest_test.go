@@ -12,7 +12,7 @@ import (
 )
 
 func TestNestedRunJoins(t *testing.T) {
-	s := &stage{}
+	s := &fakeManager{}
 	err := txn.Run(t.Context(), s, txn.Options{Name: "outer"}, func(ctx context.Context, outer *txn.Tx) error {
 		return txn.Run(ctx, s, txn.Options{Name: "inner"}, func(ctx context.Context, inner *txn.Tx) error {
 			if inner != outer {
@@ -28,7 +28,7 @@ func TestNestedRunJoins(t *testing.T) {
 }
 
 func TestNestedRunOfAnotherManagerDoesNotJoin(t *testing.T) {
-	s, other := &stage{}, &stage{}
+	s, other := &fakeManager{}, &fakeManager{}
 	err := txn.Run(t.Context(), s, txn.Options{Name: "outer"}, func(ctx context.Context, _ *txn.Tx) error {
 		return txn.Run(ctx, other, txn.Options{Name: "inner"}, func(context.Context, *txn.Tx) error { return nil })
 	})
@@ -45,7 +45,7 @@ func TestNestedFailureCannotBeOverlooked(t *testing.T) {
 		"panic": func(context.Context, *txn.Tx) error { panic(errOut) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &stage{}
+			s := &fakeManager{}
 			err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
 				if err := s.works(ctx, tx); err != nil {
 					return err
@@ -81,7 +81,7 @@ func TestTheCallersDeadlineIsTheTransactions(t *testing.T) {
 					ctx, cancel = context.WithTimeout(ctx, c.left)
 					defer cancel()
 				}
-				s := &spy{}
+				s := &spyManager{}
 				err := txn.Run(ctx, s, txn.Options{Timeout: c.asked}, func(context.Context, *txn.Tx) error { return nil })
 				if err != nil || s.options.Timeout != c.want {
 					t.Errorf("%v; asked for %v, want %v", err, s.options.Timeout, c.want)
@@ -91,19 +91,19 @@ func TestTheCallersDeadlineIsTheTransactions(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), -1)
 	defer cancel()
-	s := &spy{}
+	s := &spyManager{}
 	if err := txn.Run(ctx, s, txn.Options{}, nil); !errors.Is(err, context.DeadlineExceeded) || s.told() != "" {
 		t.Errorf("%v: %s", err, s.told())
 	}
 }
 
-// spy records how it was asked to begin.
-type spy struct {
-	stage
+// spyManager records how it was asked to begin.
+type spyManager struct {
+	fakeManager
 	options txn.Options
 }
 
-func (s *spy) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
+func (s *spyManager) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, error) {
 	s.options = o
-	return s.stage.Begin(ctx, o)
+	return s.fakeManager.Begin(ctx, o)
 }

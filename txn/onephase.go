@@ -5,97 +5,97 @@ import (
 	"fmt"
 )
 
-// sole is the only branch of the transaction, if its session can commit it in one
+// onePhaseCandidate is the only branch of the transaction, if its session can commit it in one
 // phase. The coordinator has the last word: there may be branches of others.
-func (tx *Tx) sole(work context.Context, members []*member) *member {
+func (tx *Tx) onePhaseCandidate(work context.Context, enrollments []*enrollment) *enrollment {
 	tx.mu.Lock()
-	alone := len(members) == 1 && !tx.shared && tx.doomed == nil
+	alone := len(enrollments) == 1 && !tx.untrackedBranches && tx.rollbackCause == nil
 	tx.mu.Unlock()
-	if !alone || waitFor(work, members) != nil || work.Err() != nil {
+	if !alone || waitAllOpened(work, enrollments) != nil || work.Err() != nil {
 		return nil
 	}
-	if s, ok := members[0].session.(OnePhaser); ok && s.OnePhase() {
-		return members[0]
+	if s, ok := enrollments[0].resource.(OnePhaseCommitter); ok && s.OnePhase() {
+		return enrollments[0]
 	}
 	return nil
 }
 
 // onePhase has the decision delegated to the branch, and commits it. done is false
 // when the coordinator would not delegate; then nothing has happened.
-func (tx *Tx) onePhase(ctx, work context.Context, mb *member) (done bool, err error) {
-	_, err = tx.m.Delegate(ctx, tx.ID(), mb.branch.ID)
+func (tx *Tx) onePhase(ctx, work context.Context, en *enrollment) (done bool, err error) {
+	_, err = tx.m.Delegate(ctx, tx.ID(), en.branch.ID)
 	switch {
-	case undone(err):
-		return true, tx.followBack(ctx, err)
-	case err != nil && nothingChanged(err):
+	case isRolledBack(err):
+		return true, tx.followRollback(ctx, err)
+	case err != nil && isRefused(err):
 		return false, nil
 	case err != nil || work.Err() != nil:
 		// Perhaps it was delegated. Its rollback is the end, either way.
 		if err == nil {
 			err = context.Cause(work)
 		}
-		return true, tx.giveUp(ctx, err)
+		return true, tx.rollbackSole(ctx, err)
 	}
-	return true, tx.commitAlone(ctx, mb)
+	return true, tx.commitOnePhase(ctx, en)
 }
 
-// commitAlone makes the decision by doing what was decided. It is not called off
+// commitOnePhase makes the decision by doing what was decided. It is not called off
 // half way: what is on its way to the participant may arrive.
-func (tx *Tx) commitAlone(ctx context.Context, mb *member) error {
-	tx.settle(Committing)
-	ctx, cancel := detached(ctx)
+func (tx *Tx) commitOnePhase(ctx context.Context, en *enrollment) error {
+	tx.setDecision(Committing)
+	ctx, cancel := detachedContext(ctx)
 	defer cancel()
-	end, err := mb.session.(OnePhaser).CommitOnePhase(ctx)
-	mb.session.Release()
-	mb.heed(err)
+	end, err := en.resource.(OnePhaseCommitter).CommitOnePhase(ctx)
+	en.resource.Release()
+	en.noteEndedByApplication(err)
 	switch end {
 	case BranchCommitted:
-		tx.report(ctx, []Ack{{mb.branch.ID, end}})
+		tx.reportCompletion(ctx, []CompletionReport{{en.branch.ID, end}})
 		return nil
 	case BranchRolledBack:
-		tx.settle(RollingBack)
-		tx.report(ctx, []Ack{{mb.branch.ID, end}})
-		return because(tx.rolledBack("commit", Outcome{Cause: CauseVoteNo}), fmt.Errorf("%s: %w", mb.participant, err))
+		tx.setDecision(RollingBack)
+		tx.reportCompletion(ctx, []CompletionReport{{en.branch.ID, end}})
+		return withCause(tx.rolledBack("commit", Outcome{Cause: CauseVoteNo}), fmt.Errorf("%s: %w", en.participant, err))
 	}
-	tx.settle(0)
-	if tx.byHand() != nil {
-		return tx.endedByHand(ctx, "commit", Ballot{}, nil, nil)
+	tx.setDecision(0)
+	if tx.applicationEndError() != nil {
+		return tx.reportEndedByApplication(ctx, "commit", Votes{}, nil, nil)
 	}
-	err = fmt.Errorf("%s: %w", mb.participant, err)
-	info, waited := tx.m.Wait(ctx, tx.ID(), DecidedGoal)
+	err = fmt.Errorf("%s: %w", en.participant, err)
+	info, waited := tx.m.Wait(ctx, tx.ID(), UntilDecided)
 	switch {
-	case waited == nil && info.Hazard != 0:
-		return because(&Error{Op: "commit", ID: tx.ID(), State: info.State, Err: ErrHazard, Detail: "nobody can know how its branch ended; look at the data"}, err)
+	case waited == nil && info.Heuristic != 0:
+		return withCause(&Error{Op: "commit", ID: tx.ID(), State: info.State, Err: ErrHeuristic, Detail: "nobody can know how its branch ended; look at the data"}, err)
 	case waited == nil && info.State.Commits():
-		tx.settle(Committing)
+		tx.setDecision(Committing)
 		return nil
 	case waited == nil && info.State.Decided():
-		tx.settle(RollingBack)
-		return because(tx.rolledBack("commit", info.outcome()), err)
+		tx.setDecision(RollingBack)
+		return withCause(tx.rolledBack("commit", info.outcome()), err)
 	}
-	return tx.inDoubt(err)
+	return tx.inDoubtError(err)
 }
 
-// giveUp rolls the only branch back, and with it the transaction, whether the
+// rollbackSole rolls the only branch back, and with it the transaction, whether the
 // decision has been delegated or not.
-func (tx *Tx) giveUp(ctx context.Context, why error) error {
-	acks := tx.drive(ctx, RollingBack)
-	if tx.byHand() != nil {
-		return tx.endedByHand(ctx, "commit", Ballot{}, acks, why)
+func (tx *Tx) rollbackSole(ctx context.Context, why error) error {
+	reports := tx.completeResources(ctx, RollingBack)
+	if tx.applicationEndError() != nil {
+		return tx.reportEndedByApplication(ctx, "commit", Votes{}, reports, why)
 	}
-	if len(acks) == 0 {
-		tx.settle(0)
-		return tx.inDoubt(why)
+	if len(reports) == 0 {
+		tx.setDecision(0)
+		return tx.inDoubtError(why)
 	}
-	ctx, cancel := detached(ctx)
+	ctx, cancel := detachedContext(ctx)
 	defer cancel()
 	var out Outcome // as the coordinator has recorded it
-	err := tx.m.Done(ctx, tx.ID(), acks...)
+	err := tx.m.ReportCompletion(ctx, tx.ID(), reports...)
 	if err == nil {
 		info, _ := tx.m.Get(ctx, tx.ID())
 		out = info.outcome()
-	} else if out, err = tx.tell(ctx, Ballot{Reason: why.Error()}, acks); !tx.others() {
+	} else if out, err = tx.reportRollback(ctx, Votes{Reason: why.Error()}, reports); !tx.othersMayTakePart() {
 		err = nil // it was not delegated; or the coordinator is not reached, and the deadline does it
 	}
-	return tx.refused("commit", out, err, why) // in doubt as why may be, it is so no more
+	return tx.abortError("commit", out, err, why) // in doubt as why may be, it is so no more
 }

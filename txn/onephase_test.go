@@ -11,15 +11,15 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// soloist is a session that can commit alone.
-type soloist struct {
-	player
+// onePhaseResource is a session that can commit alone.
+type onePhaseResource struct {
+	fakeResource
 	end txn.BranchState
 }
 
-func (p *soloist) OnePhase() bool { return p.end != 0 }
+func (p *onePhaseResource) OnePhase() bool { return p.end != 0 }
 
-func (p *soloist) CommitOnePhase(ctx context.Context) (txn.BranchState, error) {
+func (p *onePhaseResource) CommitOnePhase(ctx context.Context) (txn.BranchState, error) {
 	p.s.tell("%s commits alone", p.name)
 	if p.end == txn.BranchCommitted {
 		return p.end, ctx.Err()
@@ -33,10 +33,10 @@ func (p *soloist) CommitOnePhase(ctx context.Context) (txn.BranchState, error) {
 // unknownEnd is the end of a soloist that loses the answer.
 const unknownEnd = txn.BranchEnlisted
 
-func (s *stage) solo(ctx context.Context, tx *txn.Tx, end txn.BranchState) error {
-	_, err := txn.Join(ctx, tx, "bank", func(ctx context.Context, enlist txn.Enlister) (*soloist, error) {
+func (s *fakeManager) solo(ctx context.Context, tx *txn.Tx, end txn.BranchState) error {
+	_, err := txn.Join(ctx, tx, "bank", func(ctx context.Context, enlist txn.EnlistFunc) (*onePhaseResource, error) {
 		_, err := enlist(ctx, "session", nil)
-		return &soloist{player{s, "bank"}, end}, err
+		return &onePhaseResource{fakeResource{s, "bank"}, end}, err
 	})
 	return err
 }
@@ -44,68 +44,68 @@ func (s *stage) solo(ctx context.Context, tx *txn.Tx, end txn.BranchState) error
 func TestASingleBranchIsCommittedInOnePhase(t *testing.T) {
 	const begun = "begin \nenlist bank session\n"
 	for name, c := range map[string]struct {
-		stage *stage
+		stage *fakeManager
 		end   txn.BranchState
 		want  []error
 		not   []error
 		story string
 	}{
 		"committed": {
-			stage: &stage{}, end: txn.BranchCommitted,
+			stage: &fakeManager{}, end: txn.BranchCommitted,
 			story: "delegate b1\nbank commits alone\nbank releases\ndone b1=committed",
 		},
 		"refused by the participant": {
-			stage: &stage{}, end: txn.BranchRolledBack,
+			stage: &fakeManager{}, end: txn.BranchRolledBack,
 			want:  []error{txn.ErrRolledBack, txn.ErrVotedNo, errOut},
 			story: "delegate b1\nbank commits alone\nbank releases\ndone b1=rolled-back",
 		},
 		"a lost report changes nothing": {
-			stage: &stage{errs: map[string]error{"done": txn.ErrUnavailable}}, end: txn.BranchCommitted,
+			stage: &fakeManager{errs: map[string]error{"done": txn.ErrUnavailable}}, end: txn.BranchCommitted,
 			story: "delegate b1\nbank commits alone\nbank releases\ndone b1=committed",
 		},
 		"not able to": {
-			stage: &stage{}, end: 0,
+			stage: &fakeManager{}, end: 0,
 			story: "bank prepares\ncommit b1=prepared own=true\nbank commits\nbank releases\ndone b1=committed",
 		},
 		"the coordinator knows of other branches": {
-			stage: &stage{errs: map[string]error{"delegate": txn.ErrConflict}}, end: txn.BranchCommitted,
+			stage: &fakeManager{errs: map[string]error{"delegate": txn.ErrConflict}}, end: txn.BranchCommitted,
 			story: "delegate b1\nbank prepares\ncommit b1=prepared own=true\nbank commits\nbank releases\ndone b1=committed",
 		},
 		"too late": {
-			stage: &stage{errs: map[string]error{"delegate": &txn.Error{Err: txn.ErrRolledBack, Cause: txn.CauseTimeout}}}, end: txn.BranchCommitted,
+			stage: &fakeManager{errs: map[string]error{"delegate": &txn.Error{Err: txn.ErrRolledBack, Cause: txn.CauseTimeout}}}, end: txn.BranchCommitted,
 			want:  []error{txn.ErrRolledBack, txn.ErrTimedOut},
 			story: "delegate b1\nbank rolls back\nbank releases\ndone b1=rolled-back",
 		},
 		"perhaps delegated": {
-			stage: &stage{errs: map[string]error{"delegate": txn.ErrInDoubt}}, end: txn.BranchCommitted,
+			stage: &fakeManager{errs: map[string]error{"delegate": txn.ErrInDoubt}}, end: txn.BranchCommitted,
 			want:  []error{txn.ErrRolledBack},
 			not:   []error{txn.ErrInDoubt},
 			story: "delegate b1\nbank rolls back\nbank releases\ndone b1=rolled-back",
 		},
 		"perhaps delegated, and the session cannot be rolled back": {
-			stage: &stage{errs: map[string]error{"delegate": txn.ErrInDoubt, "bank rolls back": errOut}}, end: txn.BranchCommitted,
+			stage: &fakeManager{errs: map[string]error{"delegate": txn.ErrInDoubt, "bank rolls back": errOut}}, end: txn.BranchCommitted,
 			want:  []error{txn.ErrInDoubt},
 			not:   []error{txn.ErrRolledBack},
 			story: "delegate b1\nbank rolls back\nbank releases",
 		},
 		"the answer is lost, and nobody knows": {
-			stage: &stage{}, end: unknownEnd,
+			stage: &fakeManager{}, end: unknownEnd,
 			want:  []error{txn.ErrInDoubt, errOut},
 			not:   []error{txn.ErrRolledBack},
 			story: "delegate b1\nbank commits alone\nbank releases\nwait",
 		},
 		"the answer is lost, and it was committed": {
-			stage: &stage{info: txn.Info{ID: theID, State: txn.Committed}}, end: unknownEnd,
+			stage: &fakeManager{info: txn.Info{ID: theID, State: txn.Committed}}, end: unknownEnd,
 			story: "delegate b1\nbank commits alone\nbank releases\nwait",
 		},
 		"the answer is lost, and nobody can ever know": {
-			stage: &stage{info: txn.Info{ID: theID, State: txn.RolledBack, Cause: txn.CauseVoteNo, Hazard: txn.HazardUnknown}}, end: unknownEnd,
-			want:  []error{txn.ErrHazard, errOut},
+			stage: &fakeManager{info: txn.Info{ID: theID, State: txn.RolledBack, Cause: txn.CauseVoteNo, Heuristic: txn.HeuristicHazard}}, end: unknownEnd,
+			want:  []error{txn.ErrHeuristic, errOut},
 			not:   []error{txn.ErrRolledBack},
 			story: "delegate b1\nbank commits alone\nbank releases\nwait",
 		},
 		"the answer is lost, and it was rolled back": {
-			stage: &stage{info: txn.Info{ID: theID, State: txn.RolledBack, Cause: txn.CauseVoteNo}}, end: unknownEnd,
+			stage: &fakeManager{info: txn.Info{ID: theID, State: txn.RolledBack, Cause: txn.CauseVoteNo}}, end: unknownEnd,
 			want:  []error{txn.ErrRolledBack, txn.ErrVotedNo, errOut},
 			story: "delegate b1\nbank commits alone\nbank releases\nwait",
 		},
@@ -148,7 +148,7 @@ func TestOthersMayHaveBranches(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &stage{}
+			s := &fakeManager{}
 			err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
 				return errors.Join(s.solo(ctx, tx, txn.BranchCommitted), share(ctx, tx))
 			})

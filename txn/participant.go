@@ -22,26 +22,26 @@ type Participant struct {
 
 // Limits of what enters the log. All in bytes or counts.
 const (
-	MaxName          = 128
-	MaxReason        = 512
-	MaxLabels        = 16
-	MaxLabel         = 128
-	MaxPayload       = 64 << 10
-	MaxSession       = 256
-	MaxBranches      = 256
-	MaxParticipants  = 1024
-	MaxSettings      = 16
-	MaxSettingKey    = 64
-	MaxSettingValue  = 1024
-	MaxParticipantID = 63
+	MaxName            = 128
+	MaxReason          = 512
+	MaxLabels          = 16
+	MaxLabel           = 128
+	MaxPayload         = 64 << 10
+	MaxSessionRef      = 256
+	MaxBranches        = 256
+	MaxParticipants    = 1024
+	MaxSettings        = 16
+	MaxSettingKey      = 64
+	MaxSettingValue    = 1024
+	MaxParticipantName = 63
 )
 
 // CheckParticipantName reports what is wrong with a participant's name: 1 to 63
 // lower-case letters, digits, '-' and '_', beginning with a letter.
 func CheckParticipantName(s string) error {
 	const letters = "abcdefghijklmnopqrstuvwxyz"
-	if s == "" || len(s) > MaxParticipantID || !strings.Contains(letters, s[:1]) || strings.Trim(s, letters+"0123456789-_") != "" {
-		return fmt.Errorf("%w: participant name %q: want 1 to %d lower-case letters, digits, '-' or '_', beginning with a letter", ErrInvalid, clip(s), MaxParticipantID)
+	if s == "" || len(s) > MaxParticipantName || !strings.Contains(letters, s[:1]) || strings.Trim(s, letters+"0123456789-_") != "" {
+		return fmt.Errorf("%w: participant name %q: want 1 to %d lower-case letters, digits, '-' or '_', beginning with a letter", ErrInvalid, clip(s), MaxParticipantName)
 	}
 	return nil
 }
@@ -82,8 +82,8 @@ func (e Enlistment) Check() error {
 	if len(e.Payload) > MaxPayload {
 		return fmt.Errorf("%w: payload for %s has %d bytes; at most %d", ErrInvalid, e.Participant, len(e.Payload), MaxPayload)
 	}
-	if len(e.Session) > MaxSession {
-		return fmt.Errorf("%w: session for %s has %d bytes; at most %d", ErrInvalid, e.Participant, len(e.Session), MaxSession)
+	if len(e.SessionRef) > MaxSessionRef {
+		return fmt.Errorf("%w: session for %s has %d bytes; at most %d", ErrInvalid, e.Participant, len(e.SessionRef), MaxSessionRef)
 	}
 	return nil
 }

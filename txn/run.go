@@ -24,40 +24,40 @@ import (
 //
 // An error of fn comes back wrapped in one that is [ErrRolledBack], or, when
 // statements of fn, or of another application that takes part, have ended a branch,
-// [ErrEndedByHand]; errors of the commit are
+// [ErrEndedByApplication]; errors of the commit are
 // those of [Tx.Commit].
 func Run(ctx context.Context, m Manager, o Options, fn func(ctx context.Context, tx *Tx) error) error {
-	if outer, ok := FromContext(ctx); ok && same(outer.m, m) {
-		return outer.nest(ctx, fn)
+	if outer, ok := FromContext(ctx); ok && sameManager(outer.m, m) {
+		return outer.runNested(ctx, fn)
 	}
-	if err := o.limit(ctx); err != nil {
+	if err := o.capTimeout(ctx); err != nil {
 		return Wrap("begin", o.ID, err)
 	}
 	tx, err := Start(ctx, m, o)
 	if err != nil {
 		return err
 	}
-	tx.until, _ = ctx.Deadline()
+	tx.callerDeadline, _ = ctx.Deadline()
 	return tx.run(ctx, fn, tx.commit)
 }
 
 // RunIn runs fn in a transaction that another application began, as [Run] does, and
 // prepares instead of committing: see [Tx.Prepare]. When fn fails the whole
-// transaction is rolled back. After nil somebody has to call [Tx.Follow].
+// transaction is rolled back. After nil somebody has to call [Tx.Complete].
 func RunIn(ctx context.Context, m Manager, id ID, fn func(ctx context.Context, tx *Tx) error) (*Tx, error) {
 	tx, err := Attach(ctx, m, id)
 	if err != nil {
 		return nil, err
 	}
-	return tx, tx.run(ctx, fn, tx.handIn)
+	return tx, tx.run(ctx, fn, tx.submitVotes)
 }
 
 // run runs fn and ends the transaction as the caller wants it ended.
-func (tx *Tx) run(ctx context.Context, fn func(context.Context, *Tx) error, finish func(ctx, work context.Context, members []*member) error) (err error) {
+func (tx *Tx) run(ctx context.Context, fn func(context.Context, *Tx) error, finish func(ctx, work context.Context, enrollments []*enrollment) error) (err error) {
 	work, cancel := context.WithCancelCause(context.WithValue(ctx, contextKey{}, tx))
 	defer cancel(nil)
-	tx.limit(cancel)
-	defer tx.unlimit()
+	tx.startDeadline(cancel)
+	defer tx.stopDeadline()
 
 	returned := false
 	defer func() {
@@ -67,31 +67,31 @@ func (tx *Tx) run(ctx context.Context, fn func(context.Context, *Tx) error, fini
 	}()
 	err = fn(work, tx)
 	returned = true
-	members, first := tx.close()
+	enrollments, first := tx.stopEnlisting()
 	switch {
-	case !first && (err != nil || tx.ending() == Committing):
+	case !first && (err != nil || tx.decision() == Committing):
 		return err
-	case !first && tx.byHand() != nil:
-		return tx.whereByHand(ctx, "run", nil)
-	case !first && tx.ending() == RollingBack:
-		return tx.refused("run", Outcome{}, tx.notTold(), nil)
+	case !first && tx.applicationEndError() != nil:
+		return tx.endedByApplicationError(ctx, "run", nil)
+	case !first && tx.decision() == RollingBack:
+		return tx.abortError("run", Outcome{}, tx.lastReportErr(), nil)
 	case !first:
 		return &Error{Op: "run", ID: tx.ID(), Err: ErrInDoubt}
 	case err == nil:
-		return finish(ctx, work, members)
+		return finish(ctx, work, enrollments)
 	}
-	return tx.refuse(ctx, "run", tx.timedOut(work), Ballot{}, err)
+	return tx.abort(ctx, "run", tx.timedOut(work), Votes{}, err)
 }
 
-// nest runs fn in a transaction that is there already.
-func (tx *Tx) nest(ctx context.Context, fn func(context.Context, *Tx) error) (err error) {
+// runNested runs fn in a transaction that is there already.
+func (tx *Tx) runNested(ctx context.Context, fn func(context.Context, *Tx) error) (err error) {
 	returned := false
 	defer func() {
 		switch {
 		case !returned:
-			tx.doom(errors.New("a nested function did not return"))
+			tx.setRollbackOnly(errors.New("a nested function did not return"))
 		case err != nil:
-			tx.doom(err)
+			tx.setRollbackOnly(err)
 		}
 	}()
 	err = fn(ctx, tx)
@@ -99,17 +99,17 @@ func (tx *Tx) nest(ctx context.Context, fn func(context.Context, *Tx) error) (er
 	return err
 }
 
-// same reports whether two managers are one.
-func same(a, b Manager) bool {
+// sameManager reports whether two managers are one.
+func sameManager(a, b Manager) bool {
 	return reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.TypeOf(a).Comparable() && a == b
 }
 
-// leastTimeout is what a timeout is shortened to at most: a coordinator refuses one that
+// minTimeout is what a timeout is shortened to at most: a coordinator refuses one that
 // is below its interval, and the caller's context ends the work in any case.
-const leastTimeout = time.Second
+const minTimeout = time.Second
 
-// limit shortens the timeout to the time that the caller has.
-func (o *Options) limit(ctx context.Context) error {
+// capTimeout shortens the timeout to the time that the caller has.
+func (o *Options) capTimeout(ctx context.Context) error {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		return nil
@@ -119,7 +119,7 @@ func (o *Options) limit(ctx context.Context) error {
 		return context.DeadlineExceeded
 	}
 	if wanted := cmp.Or(o.Timeout, DefaultTimeout); left < wanted {
-		o.Timeout = min(wanted, max(left, leastTimeout))
+		o.Timeout = min(wanted, max(left, minTimeout))
 	}
 	return nil
 }
@@ -132,17 +132,17 @@ func FromContext(ctx context.Context) (tx *Tx, ok bool) {
 
 type contextKey struct{}
 
-// limit cancels the work when the granted time is over, or what it is extended to.
-func (tx *Tx) limit(work context.CancelCauseFunc) {
+// startDeadline cancels the work when the granted time is over, or what it is extended to.
+func (tx *Tx) startDeadline(work context.CancelCauseFunc) {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
-	tx.work = work
-	tx.armLocked(tx.begun.Timeout)
+	tx.cancelWork = work
+	tx.armTimerLocked(tx.begin.Timeout)
 }
 
-// armLocked lets the work end so much from now, unless it ends later already.
-func (tx *Tx) armLocked(d time.Duration) {
-	if tx.work == nil {
+// armTimerLocked lets the work end so much from now, unless it ends later already.
+func (tx *Tx) armTimerLocked(d time.Duration) {
+	if tx.cancelWork == nil {
 		return
 	}
 	// Contexts, as they compare without a look at the clock.
@@ -153,20 +153,20 @@ func (tx *Tx) armLocked(d time.Duration) {
 			cancel()
 			return
 		}
-		tx.disarm()
+		tx.stopTimer()
 	}
-	work, over := tx.work, &Error{Op: "run", ID: tx.ID(), Cause: CauseTimeout, Err: ErrTimedOut}
+	work, over := tx.cancelWork, &Error{Op: "run", ID: tx.ID(), Cause: CauseTimeout, Err: ErrTimedOut}
 	stop := context.AfterFunc(timer, func() { work(over) })
 	tx.timer = timer
-	tx.disarm = func() { stop(); cancel() } // in this order: cancel would end the work
+	tx.stopTimer = func() { stop(); cancel() } // in this order: cancel would end the work
 }
 
-// unlimit ends the watch over the work, also for extensions that come later.
-func (tx *Tx) unlimit() {
+// stopDeadline ends the watch over the work, also for extensions that come later.
+func (tx *Tx) stopDeadline() {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
-	tx.work = nil
-	tx.disarm()
+	tx.cancelWork = nil
+	tx.stopTimer()
 }
 
 // timedOut reports whether the context of the work ended with the time of this
@@ -174,9 +174,9 @@ func (tx *Tx) unlimit() {
 // unless the transaction was extended: [Run] asks for no more than is left until then.
 func (tx *Tx) timedOut(work context.Context) bool {
 	tx.mu.Lock()
-	extended := tx.granted > tx.begun.Timeout
+	extended := tx.granted > tx.begin.Timeout
 	tx.mu.Unlock()
-	if d, ok := work.Deadline(); ok && d.Equal(tx.until) && !extended && errors.Is(work.Err(), context.DeadlineExceeded) {
+	if d, ok := work.Deadline(); ok && d.Equal(tx.callerDeadline) && !extended && errors.Is(work.Err(), context.DeadlineExceeded) {
 		return true
 	}
 	var over *Error

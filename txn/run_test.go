@@ -36,7 +36,7 @@ func TestRunRollsBack(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := &stage{}
+			s := &fakeManager{}
 			err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
 				if _, err := s.join(ctx, tx, "bank"); err != nil {
 					return err
@@ -53,7 +53,7 @@ func TestRunRollsBack(t *testing.T) {
 
 // TestNoDoubtAboutARollback: a call of the function was in doubt, and the transaction is not. The rest of its error is kept.
 func TestNoDoubtAboutARollback(t *testing.T) {
-	s := &stage{}
+	s := &fakeManager{}
 	lost := &txn.Error{Op: "enlist", Err: txn.ErrInDoubt, Detail: "leadership lost"}
 	err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
 		if _, err := s.join(ctx, tx, "bank"); err != nil {
@@ -73,7 +73,7 @@ func TestRunRollsBackOnPanicAndGoexit(t *testing.T) {
 		"goexit": runtime.Goexit,
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &stage{}
+			s := &fakeManager{}
 			var wg sync.WaitGroup
 			wg.Go(func() {
 				defer func() { _ = recover() }()
@@ -96,7 +96,7 @@ func TestRunRollsBackOnPanicAndGoexit(t *testing.T) {
 }
 
 func TestRunAddsNothingToAnEndThatTheFunctionChose(t *testing.T) {
-	s := &stage{}
+	s := &fakeManager{}
 	err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error { return tx.Commit(ctx) })
 	if err != nil {
 		t.Error(err)
@@ -125,7 +125,7 @@ func TestRunAddsNothingToAnEndThatTheFunctionChose(t *testing.T) {
 // end by itself, so that it records the right cause.
 func TestTimeoutEndsTheWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &stage{timeout: 3 * time.Second}
+		s := &fakeManager{timeout: 3 * time.Second}
 		began := time.Now()
 		err := txn.Run(t.Context(), s, txn.Options{Timeout: time.Hour}, func(ctx context.Context, tx *txn.Tx) error {
 			if _, err := s.join(ctx, tx, "bank"); err != nil {
@@ -151,18 +151,20 @@ func TestTimeoutEndsTheWork(t *testing.T) {
 // TestPrepareThatTakesTooLongTimesOut, but the decision itself is not cut short.
 func TestPrepareThatTakesTooLongTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &stage{timeout: time.Second}
+		s := &fakeManager{timeout: time.Second}
 		err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
-			_, err := txn.Join(ctx, tx, "slow", func(context.Context, txn.Enlister) (*slow, error) { return &slow{player{s, "slow"}}, nil })
+			_, err := txn.Join(ctx, tx, "slow", func(context.Context, txn.EnlistFunc) (*slowResource, error) {
+				return &slowResource{fakeResource{s, "slow"}}, nil
+			})
 			return err
 		})
 		checkError(t, err, []error{txn.ErrRolledBack, txn.ErrTimedOut}, []error{txn.ErrVotedNo})
 	})
 }
 
-type slow struct{ player }
+type slowResource struct{ fakeResource }
 
-func (s *slow) Prepare(ctx context.Context) (txn.Vote, error) {
+func (s *slowResource) Prepare(ctx context.Context) (txn.Vote, error) {
 	<-ctx.Done()
 	return 0, context.Cause(ctx)
 }
@@ -175,7 +177,7 @@ func TestInnerRunIsNotTimedOutByTheOuterOne(t *testing.T) {
 		time.AfterFunc(time.Second, func() {
 			cancel(&txn.Error{ID: txn.NewID(time.UnixMilli(9), [10]byte{9}), Cause: txn.CauseTimeout, Err: txn.ErrTimedOut})
 		})
-		s := &stage{}
+		s := &fakeManager{}
 		_ = txn.Run(outer, s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
 			<-ctx.Done()
 			return errOut
@@ -187,7 +189,7 @@ func TestInnerRunIsNotTimedOutByTheOuterOne(t *testing.T) {
 }
 
 func TestCallerThatLeavesBeforeTheDecisionRollsBack(t *testing.T) {
-	s := &stage{}
+	s := &fakeManager{}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	err := txn.Run(ctx, s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
 		_, err := s.join(ctx, tx, "bank")
@@ -205,7 +207,7 @@ func TestFromContext(t *testing.T) {
 	if tx, ok := txn.FromContext(t.Context()); ok || tx != nil {
 		t.Errorf("an empty context has %v", tx)
 	}
-	err := txn.Run(t.Context(), &stage{}, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
+	err := txn.Run(t.Context(), &fakeManager{}, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
 		if got, ok := txn.FromContext(ctx); !ok || got != tx || tx.ID() != theID {
 			t.Errorf("got %v", got)
 		}
@@ -217,7 +219,7 @@ func TestFromContext(t *testing.T) {
 }
 
 func TestBeginThatFailsRunsNothing(t *testing.T) {
-	s := &stage{errs: map[string]error{"begin": &txn.Error{Op: "begin", Err: txn.ErrUnavailable}}}
+	s := &fakeManager{errs: map[string]error{"begin": &txn.Error{Op: "begin", Err: txn.ErrUnavailable}}}
 	err := txn.Run(t.Context(), s, txn.Options{}, func(context.Context, *txn.Tx) error {
 		t.Error("ran")
 		return nil
@@ -238,7 +240,7 @@ func TestCallerWithLittleTime(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), c.left)
 			defer cancel()
-			s := &stage{}
+			s := &fakeManager{}
 			err := txn.Run(ctx, s, txn.Options{Timeout: c.timeout}, func(context.Context, *txn.Tx) error { return nil })
 			checkError(t, err, nil, nil)
 			if s.asked.Timeout != c.want {

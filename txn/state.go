@@ -69,9 +69,9 @@ const (
 	VoteNo
 	// VoteDelegated: no vote; the branch decides by its own end.
 	VoteDelegated
-	// VoteEndedByHand: statements of the application's own have ended the branch, and
-	// may have committed its work, or what came after it. See [ErrEndedByHand].
-	VoteEndedByHand
+	// VoteEndedByApplication: statements of the application's own have ended the branch, and
+	// may have committed its work, or what came after it. See [ErrEndedByApplication].
+	VoteEndedByApplication
 )
 
 var voteNames = []string{"none", "prepared", "read-only", "no", "delegated", "ended-by-hand"}
@@ -88,8 +88,8 @@ const (
 	BranchCommitted
 	// BranchRolledBack: acknowledged the rollback.
 	BranchRolledBack
-	// BranchHazard: ended, or may have ended, otherwise than decided.
-	BranchHazard
+	// BranchHeuristic: ended, or may have ended, otherwise than decided.
+	BranchHeuristic
 )
 
 var branchStateNames = []string{"", "enlisted", "prepared", "committed", "rolled-back", "hazard"}
@@ -98,23 +98,23 @@ var branchStateNames = []string{"", "enlisted", "prepared", "committed", "rolled
 // coordinator. A hazard is finished in that sense: only a person can help.
 func (s BranchState) Finished() bool { return s >= BranchCommitted }
 
-// Hazard says how the branches of a transaction ended, or may have ended,
-// otherwise than decided. The zero Hazard is none.
-type Hazard uint8
+// Heuristic says how the branches of a transaction ended, or may have ended,
+// otherwise than decided. The zero Heuristic is none.
+type Heuristic uint8
 
 const (
-	// HazardCommitted: decided to roll back, but committed.
-	HazardCommitted Hazard = iota + 1
-	// HazardRolledBack: decided to commit, but rolled back.
-	HazardRolledBack
-	// HazardMixed: branches went both wrong ways, or one of several went wrong.
-	HazardMixed
-	// HazardUnknown: a participant does not know the branch and no proof of its
+	// HeuristicCommit: decided to roll back, but committed.
+	HeuristicCommit Heuristic = iota + 1
+	// HeuristicRollback: decided to commit, but rolled back.
+	HeuristicRollback
+	// HeuristicMixed: branches went both wrong ways, or one of several went wrong.
+	HeuristicMixed
+	// HeuristicHazard: a participant does not know the branch and no proof of its
 	// end can be had.
-	HazardUnknown
+	HeuristicHazard
 )
 
-var hazardNames = []string{"", "committed", "rolled-back", "mixed", "unknown"}
+var heuristicNames = []string{"", "committed", "rolled-back", "mixed", "unknown"}
 
 func name(names []string, i uint8) string {
 	if int(i) < len(names) {
@@ -151,7 +151,7 @@ func (v Vote) String() string { return name(voteNames, uint8(v)) }
 func (s BranchState) String() string { return name(branchStateNames, uint8(s)) }
 
 // String gives the name used in the API, for example "mixed".
-func (h Hazard) String() string { return name(hazardNames, uint8(h)) }
+func (h Heuristic) String() string { return name(heuristicNames, uint8(h)) }
 
 // MarshalText implements [encoding.TextMarshaler].
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
@@ -166,7 +166,7 @@ func (v Vote) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 func (s BranchState) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // MarshalText implements [encoding.TextMarshaler].
-func (h Hazard) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
+func (h Heuristic) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
 func (s *State) UnmarshalText(b []byte) (err error) {
@@ -193,7 +193,7 @@ func (s *BranchState) UnmarshalText(b []byte) (err error) {
 }
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
-func (h *Hazard) UnmarshalText(b []byte) (err error) {
-	*h, err = parse[Hazard]("hazard", hazardNames, string(b))
+func (h *Heuristic) UnmarshalText(b []byte) (err error) {
+	*h, err = parse[Heuristic]("hazard", heuristicNames, string(b))
 	return err
 }

@@ -14,11 +14,11 @@ type Status struct {
 	Tick       uint64   `json:"tick"`
 	Interval   Duration `json:"interval"`
 	Uptime     Duration `json:"uptime"`
-	Open       int      `json:"open"`      // undecided, the delegated ones included
+	Undecided  int      `json:"open"`      // undecided, the delegated ones included
 	Delegated  int      `json:"delegated"` // undecided: the decision is left to their only branch
-	Undone     int      `json:"undone"`    // decided, phase two not over
+	Completing int      `json:"undone"`    // decided, phase two not over
 	Finished   int      `json:"finished"`  // kept outcomes
-	Hazards    int      `json:"hazards"`   // not forgotten yet
+	Heuristics int      `json:"hazards"`   // not forgotten yet
 	Committed  uint64   `json:"committed"` // decisions since bootstrap
 	RolledBack uint64   `json:"rolled_back"`
 	TimedOut   uint64   `json:"timed_out"`
@@ -36,10 +36,10 @@ type Status struct {
 	LogBytes        int64  `json:"log_bytes"`
 	// Incarnation counts how often the cluster was restored from a backup. Held says
 	// that since then nobody has said that recovery may act.
-	Incarnation uint64 `json:"incarnation"`
-	Held        bool   `json:"held"`
-	// Waiting says what the node waits for before it serves; empty when it does.
-	Waiting string `json:"waiting,omitempty"`
+	Incarnation    uint64 `json:"incarnation"`
+	RecoveryPaused bool   `json:"held"`
+	// WaitingFor says what the node waits for before it serves; empty when it does.
+	WaitingFor string `json:"waiting,omitempty"`
 	// Members are the cluster's nodes; one, when it is alone.
 	Members []Member `json:"members"`
 	// Participants as this node sees them.
@@ -70,8 +70,8 @@ type ParticipantStatus struct {
 	Decision   *PoolDecision `json:"decision,omitempty"`
 }
 
-// Finding is one branch that a sweep found prepared at a participant.
-type Finding struct {
+// ScanResult is one branch that a sweep found prepared at a participant.
+type ScanResult struct {
 	Participant string    `json:"participant"`
 	XID         string    `json:"xid"`
 	ID          ID        `json:"id"`
@@ -84,12 +84,12 @@ type Finding struct {
 	// waits for that; known when a person asked.
 	Locks   []string `json:"locks"`
 	Waiters []string `json:"waiters"`
-	// Verdict is what has to be done: leave, commit or rollback; foreign: it is not
+	// Class is what has to be done: leave, commit or rollback; foreign: it is not
 	// this cluster's, and never touched; ghost: its locks are held by nobody until
 	// the participant restarts; unseen: not a branch, but a participant that could
 	// not be looked at, where there may be more. Done says that it was done, Error
 	// why it could not be.
-	Verdict string `json:"verdict"`
-	Done    bool   `json:"done"`
-	Error   string `json:"error"`
+	Class string `json:"verdict"`
+	Done  bool   `json:"done"`
+	Error string `json:"error"`
 }

@@ -15,35 +15,35 @@ import (
 // its participant says.
 type Tx struct {
 	m        Manager
-	begun    Begun
+	begin    BeginResult
 	attached bool // another application began it
 
-	until time.Time // the deadline of Run's caller, to which it has shortened the timeout; zero without
+	callerDeadline time.Time // the deadline of Run's caller, to which it has shortened the timeout; zero without
 
-	mu      sync.Mutex    // guards all below
-	ended   bool          // Commit or Rollback was called: nobody joins any more
-	end     State         // [Committing] or [RollingBack]; zero while not known
-	members []*member     // in the order of joining
-	shared  bool          // it may have branches that are not members
-	guests  bool          // others may take part: other applications, or who begins the same id
-	doomed  error         // why it must not commit
-	said    Outcome       // of the coordinator: the cause, and of branches that were ended by hand or are a hazard
-	untold  error         // why the coordinator was not told of the rollback
-	granted time.Duration // the longest timeout so far
+	mu                 sync.Mutex    // guards all below
+	ended              bool          // Commit or Rollback was called: nobody joins any more
+	decided            State         // [Committing] or [RollingBack]; zero while not known
+	enrollments        []*enrollment // in the order of joining
+	untrackedBranches  bool          // it may have branches that are not members
+	multiClient        bool          // others may take part: other applications, or who begins the same id
+	rollbackCause      error         // why it must not commit
+	coordinatorOutcome Outcome       // of the coordinator: the cause, and of branches that were ended by hand or are a hazard
+	reportErr          error         // why the coordinator was not told of the rollback
+	granted            time.Duration // the longest timeout so far
 
 	// The time of the work; all nil without [Run].
-	work   context.CancelCauseFunc // ends it
-	timer  context.Context         // ends when it has to
-	disarm func()                  // forgets timer
+	cancelWork context.CancelCauseFunc // ends it
+	timer      context.Context         // ends when it has to
+	stopTimer  func()                  // forgets timer
 }
 
-// phaseTwo bounds the application's own part of phase two. What takes longer is
+// phaseTwoTimeout bounds the application's own part of phase two. What takes longer is
 // left to the coordinator.
-const phaseTwo = 10 * time.Second
+const phaseTwoTimeout = 10 * time.Second
 
-// lateness is how far behind the application the coordinator may be with a
+// maxTimeoutLag is how far behind the application the coordinator may be with a
 // timeout before somebody has to tell it.
-const lateness = time.Second
+const maxTimeoutLag = time.Second
 
 // Start begins a transaction. Whoever calls it sees to it that Commit or
 // Rollback is called; [Run] does so by itself.
@@ -53,7 +53,7 @@ func Start(ctx context.Context, m Manager, o Options) (*Tx, error) {
 		return nil, err
 	}
 	// Somebody else may begin the transaction of an id that was given, and commit it.
-	return &Tx{m: m, begun: begun, granted: begun.Timeout, guests: !o.ID.IsZero()}, nil
+	return &Tx{m: m, begin: begun, granted: begun.Timeout, multiClient: !o.ID.IsZero()}, nil
 }
 
 // Enlist adds a branch whose participant is asked for its vote by the coordinator,
@@ -64,7 +64,7 @@ func Start(ctx context.Context, m Manager, o Options) (*Tx, error) {
 func (tx *Tx) Enlist(ctx context.Context, e Enlistment) (Branch, error) {
 	tx.mu.Lock()
 	ended := tx.ended
-	tx.shared = true
+	tx.untrackedBranches = true
 	tx.mu.Unlock()
 	if ended {
 		return Branch{}, tx.notActive("enlist " + e.Participant)
@@ -73,11 +73,11 @@ func (tx *Tx) Enlist(ctx context.Context, e Enlistment) (Branch, error) {
 }
 
 // ID names the transaction.
-func (tx *Tx) ID() ID { return tx.begun.ID }
+func (tx *Tx) ID() ID { return tx.begin.ID }
 
 // Timeout is what was granted: how long the transaction may stay undecided,
 // counted from its begin. Extensions do not show in it.
-func (tx *Tx) Timeout() time.Duration { return tx.begun.Timeout }
+func (tx *Tx) Timeout() time.Duration { return tx.begin.Timeout }
 
 // Extend asks for a new timeout, counted from now. When it is granted, the
 // context of [Run] ends no sooner than that. It never shortens. After an error
@@ -97,83 +97,83 @@ func (tx *Tx) Extend(ctx context.Context, timeout time.Duration) error {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
 	tx.granted = max(tx.granted, timeout)
-	tx.armLocked(timeout)
+	tx.armTimerLocked(timeout)
 	return nil
 }
 
 // Rollback undoes the sessions and tells the coordinator, also when ctx has
 // ended. After a rollback it does nothing; after a commit it answers
-// [ErrNotActive]. [ErrEndedByHand]: a branch had been ended by statements of this
-// application, or of another one that takes part. [ErrHazard]: a branch is known to be
+// [ErrNotActive]. [ErrEndedByApplication]: a branch had been ended by statements of this
+// application, or of another one that takes part. [ErrHeuristic]: a branch is known to be
 // committed nevertheless, or may be. Any other error means that the coordinator was not reached: it rolls
 // back when the transaction's time is over.
 func (tx *Tx) Rollback(ctx context.Context, reason string) error {
-	if _, first := tx.close(); !first {
-		if tx.ending() == RollingBack {
+	if _, first := tx.stopEnlisting(); !first {
+		if tx.decision() == RollingBack {
 			return nil
 		}
 		return tx.notActive("rollback")
 	}
-	acks := tx.drive(ctx, RollingBack)
-	if tx.byHand() != nil {
-		return tx.endedByHand(ctx, "rollback", Ballot{}, acks, nil)
+	reports := tx.completeResources(ctx, RollingBack)
+	if tx.applicationEndError() != nil {
+		return tx.reportEndedByApplication(ctx, "rollback", Votes{}, reports, nil)
 	}
-	out, err := tx.tell(ctx, Ballot{Reason: reason}, acks)
-	if err == nil && (out.EndedByHand || out.Hazard != 0) {
+	out, err := tx.reportRollback(ctx, Votes{Reason: reason}, reports)
+	if err == nil && (out.EndedByApplication || out.Heuristic != 0) {
 		return tx.rolledBack("rollback", out)
 	}
 	return err
 }
 
-// close lets nobody join any more and gives who did. Only the first caller may
+// stopEnlisting lets nobody join any more and gives who did. Only the first caller may
 // end the transaction.
-func (tx *Tx) close() (members []*member, first bool) {
+func (tx *Tx) stopEnlisting() (enrollments []*enrollment, first bool) {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
 	first, tx.ended = !tx.ended, true
-	return tx.members, first
+	return tx.enrollments, first
 }
 
-// settle records the end and gives the members with a session. One that is still
+// setDecision records the end and gives the members with a session. One that is still
 // being opened loses its place: its opener undoes what it did.
-func (tx *Tx) settle(end State) []*member {
+func (tx *Tx) setDecision(end State) []*enrollment {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
-	tx.end = end
-	tx.members = slices.DeleteFunc(slices.Clone(tx.members), func(mb *member) bool { return mb.session == nil })
-	return tx.members
+	tx.decided = end
+	tx.enrollments = slices.DeleteFunc(slices.Clone(tx.enrollments), func(en *enrollment) bool { return en.resource == nil })
+	return tx.enrollments
 }
 
-// doom sees to it that the transaction is not committed, for the first reason given.
-func (tx *Tx) doom(why error) {
+// setRollbackOnly sees to it that the transaction is not committed, for the first reason given.
+func (tx *Tx) setRollbackOnly(why error) {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
-	if tx.doomed == nil {
-		tx.doomed = why
+	if tx.rollbackCause == nil {
+		tx.rollbackCause = why
 	}
 }
 
-// fate is why the transaction must not be committed; nil when it may be.
-func (tx *Tx) fate() error {
+// rollbackOnly is why the transaction must not be committed; nil when it may be.
+func (tx *Tx) rollbackOnly() error {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
-	return tx.doomed
+	return tx.rollbackCause
 }
 
-// notTold is why the coordinator was not told of the rollback; nil when it was.
-func (tx *Tx) notTold() error {
+// lastReportErr is why the coordinator was not told of the rollback; nil when it was.
+func (tx *Tx) lastReportErr() error {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
-	return tx.untold
+	return tx.reportErr
 }
 
-// ending is how the transaction was ended, as far as known.
-func (tx *Tx) ending() State {
+// decision is how the transaction was ended, as far as known.
+func (tx *Tx) decision() State {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
-	return tx.end
+	return tx.decided
 }
 
 func (tx *Tx) notActive(op string) error {
-	return &Error{Op: op, ID: tx.ID(), State: tx.ending(), Err: ErrNotActive}
+	return &Error{Op: op, ID: tx.ID(), State: tx.decision(), Err: ErrNotActive}
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// stage is a coordinator and sessions that answer as they are told and write
+// fakeManager is a coordinator and sessions that answer as they are told and write
 // down what they were asked.
-type stage struct {
+type fakeManager struct {
 	mu    sync.Mutex
 	story []string
 
@@ -32,13 +32,13 @@ type stage struct {
 	asked   txn.Options // of the last begin
 }
 
-func (s *stage) tell(format string, args ...any) {
+func (s *fakeManager) tell(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.story = append(s.story, fmt.Sprintf(format, args...))
 }
 
-func (s *stage) told() string {
+func (s *fakeManager) told() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Join(inOrder(s.story), "\n")
@@ -72,39 +72,39 @@ func inOrder(story []string) []string {
 
 var theID = txn.NewID(time.UnixMilli(1), [10]byte{1})
 
-func (s *stage) Begin(_ context.Context, o txn.Options) (txn.Begun, error) {
+func (s *fakeManager) Begin(_ context.Context, o txn.Options) (txn.BeginResult, error) {
 	s.tell("begin %s", o.Name)
 	s.asked = o
 	d := s.timeout
 	if d == 0 {
 		d = time.Hour
 	}
-	return txn.Begun{ID: theID, Timeout: d}, s.errs["begin"]
+	return txn.BeginResult{ID: theID, Timeout: d}, s.errs["begin"]
 }
 
-func (s *stage) Enlist(_ context.Context, _ txn.ID, e txn.Enlistment) (txn.Branch, error) {
-	s.tell("enlist %s %s", e.Participant, e.Session)
+func (s *fakeManager) Enlist(_ context.Context, _ txn.ID, e txn.Enlistment) (txn.Branch, error) {
+	s.tell("enlist %s %s", e.Participant, e.SessionRef)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.n++
 	return txn.Branch{ID: txn.BranchID(s.n), Participant: e.Participant}, s.errs["enlist"]
 }
 
-func (s *stage) Commit(_ context.Context, _ txn.ID, c txn.Commitment) (txn.Outcome, error) {
+func (s *fakeManager) Commit(_ context.Context, _ txn.ID, c txn.CommitRequest) (txn.Outcome, error) {
 	var votes []string
 	for _, v := range c.Votes {
 		votes = append(votes, fmt.Sprintf("%v=%v", v.Branch, v.Vote))
 	}
-	s.tell("commit %s own=%v", strings.Join(votes, " "), c.OwnPhaseTwo)
+	s.tell("commit %s own=%v", strings.Join(votes, " "), c.ClientCompletes)
 	return txn.Outcome{State: txn.Committing}, s.errs["commit"]
 }
 
-func (s *stage) Vote(ctx context.Context, _ txn.ID, b txn.Ballot) (txn.Outcome, error) {
+func (s *fakeManager) Vote(ctx context.Context, _ txn.ID, b txn.Votes) (txn.Outcome, error) {
 	var votes []string
 	for _, v := range b.Votes {
 		votes = append(votes, fmt.Sprintf("%v=%v", v.Branch, v.Vote))
 	}
-	s.tell("vote %s own=%v: %s", strings.Join(votes, " "), b.OwnPhaseTwo, b.Reason)
+	s.tell("vote %s own=%v: %s", strings.Join(votes, " "), b.ClientCompletes, b.Reason)
 	if err := errors.Join(ctx.Err(), s.errs["vote"]); err != nil {
 		return txn.Outcome{}, err
 	}
@@ -115,19 +115,19 @@ func (s *stage) Vote(ctx context.Context, _ txn.ID, b txn.Ballot) (txn.Outcome, 
 }
 
 // recorded is the cause that the coordinator has recorded.
-func (s *stage) recorded(c txn.Cause) txn.Cause {
+func (s *fakeManager) recorded(c txn.Cause) txn.Cause {
 	if s.cause != 0 {
 		return s.cause
 	}
 	return c
 }
 
-func (s *stage) Delegate(ctx context.Context, _ txn.ID, b txn.BranchID) (txn.Outcome, error) {
+func (s *fakeManager) Delegate(ctx context.Context, _ txn.ID, b txn.BranchID) (txn.Outcome, error) {
 	s.tell("delegate %v", b)
 	return txn.Outcome{State: txn.Preparing}, errors.Join(ctx.Err(), s.errs["delegate"])
 }
 
-func (s *stage) Rollback(ctx context.Context, _ txn.ID, reason string) (txn.Outcome, error) {
+func (s *fakeManager) Rollback(ctx context.Context, _ txn.ID, reason string) (txn.Outcome, error) {
 	s.tell("rollback: %s", reason)
 	if ctx.Err() != nil {
 		return txn.Outcome{}, ctx.Err()
@@ -138,7 +138,7 @@ func (s *stage) Rollback(ctx context.Context, _ txn.ID, reason string) (txn.Outc
 	return txn.Outcome{State: txn.RollingBack, Cause: s.recorded(txn.CauseClient)}, nil
 }
 
-func (s *stage) Done(_ context.Context, _ txn.ID, acks ...txn.Ack) error {
+func (s *fakeManager) ReportCompletion(_ context.Context, _ txn.ID, acks ...txn.CompletionReport) error {
 	var done []string
 	for _, a := range acks {
 		done = append(done, fmt.Sprintf("%v=%v", a.Branch, a.State))
@@ -147,35 +147,35 @@ func (s *stage) Done(_ context.Context, _ txn.ID, acks ...txn.Ack) error {
 	return s.errs["done"]
 }
 
-func (s *stage) Extend(_ context.Context, _ txn.ID, d time.Duration) (txn.Outcome, error) {
+func (s *fakeManager) Extend(_ context.Context, _ txn.ID, d time.Duration) (txn.Outcome, error) {
 	s.tell("extend %v", d)
 	return txn.Outcome{State: txn.Active}, s.errs["extend"]
 }
 
-func (s *stage) Get(ctx context.Context, _ txn.ID) (txn.Info, error) {
+func (s *fakeManager) Get(ctx context.Context, _ txn.ID) (txn.Info, error) {
 	if s.info.ID.IsZero() {
 		return txn.Info{}, &txn.Error{Err: txn.ErrUnavailable}
 	}
 	return s.info, ctx.Err()
 }
 
-func (s *stage) Wait(_ context.Context, _ txn.ID, goal txn.Goal) (txn.Info, error) {
+func (s *fakeManager) Wait(_ context.Context, _ txn.ID, goal txn.Goal) (txn.Info, error) {
 	s.tell("wait")
 	if s.later.State != 0 {
 		return s.later, nil
 	}
-	if goal != txn.DecidedGoal || !s.info.State.Decided() {
+	if goal != txn.UntilDecided || !s.info.State.Decided() {
 		return s.info, txn.ErrWaitTimeout
 	}
 	return s.info, nil
 }
 
-type player struct {
-	s    *stage
+type fakeResource struct {
+	s    *fakeManager
 	name string
 }
 
-func (p *player) Prepare(ctx context.Context) (txn.Vote, error) {
+func (p *fakeResource) Prepare(ctx context.Context) (txn.Vote, error) {
 	p.s.tell("%s prepares", p.name)
 	vote, ok := p.s.votes[p.name]
 	if !ok {
@@ -184,22 +184,22 @@ func (p *player) Prepare(ctx context.Context) (txn.Vote, error) {
 	return vote, p.s.errs[p.name+" prepares"]
 }
 
-func (p *player) Commit(ctx context.Context) error {
+func (p *fakeResource) Commit(ctx context.Context) error {
 	p.s.tell("%s commits", p.name)
 	return errors.Join(ctx.Err(), p.s.errs[p.name+" commits"])
 }
 
-func (p *player) Rollback(ctx context.Context) error {
+func (p *fakeResource) Rollback(ctx context.Context) error {
 	p.s.tell("%s rolls back", p.name)
 	return errors.Join(ctx.Err(), p.s.errs[p.name+" rolls back"])
 }
 
-func (p *player) Release() { p.s.tell("%s releases", p.name) }
+func (p *fakeResource) Release() { p.s.tell("%s releases", p.name) }
 
-func (s *stage) join(ctx context.Context, tx *txn.Tx, name string) (*player, error) {
-	return txn.Join(ctx, tx, name, func(ctx context.Context, enlist txn.Enlister) (*player, error) {
+func (s *fakeManager) join(ctx context.Context, tx *txn.Tx, name string) (*fakeResource, error) {
+	return txn.Join(ctx, tx, name, func(ctx context.Context, enlist txn.EnlistFunc) (*fakeResource, error) {
 		_, err := enlist(ctx, "session-of-"+name, nil)
-		return &player{s, name}, err
+		return &fakeResource{s, name}, err
 	})
 }
 
@@ -209,63 +209,63 @@ func TestEndOfATransaction(t *testing.T) {
 	const joined = "begin order\nenlist bank session-of-bank\nenlist shop session-of-shop\n"
 	for _, c := range []struct {
 		name  string
-		stage *stage
+		stage *fakeManager
 		want  []error // nil: commit succeeds
 		not   []error
 		story string
 	}{
 		{
 			name:  "all vote yes",
-			stage: &stage{},
+			stage: &fakeManager{},
 			story: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\n" +
 				"bank commits\nbank releases\nshop commits\nshop releases\ndone b1=committed b2=committed",
 		},
 		{
 			name:  "a read-only branch takes no part in phase two",
-			stage: &stage{votes: map[string]txn.Vote{"bank": txn.VoteReadOnly}},
+			stage: &fakeManager{votes: map[string]txn.Vote{"bank": txn.VoteReadOnly}},
 			story: "bank prepares\nshop prepares\ncommit b1=read-only b2=prepared own=true\n" +
 				"bank releases\nshop commits\nshop releases\ndone b2=committed",
 		},
 		{
 			name:  "all are read-only",
-			stage: &stage{votes: map[string]txn.Vote{"bank": txn.VoteReadOnly, "shop": txn.VoteReadOnly}},
+			stage: &fakeManager{votes: map[string]txn.Vote{"bank": txn.VoteReadOnly, "shop": txn.VoteReadOnly}},
 			story: "bank prepares\nshop prepares\ncommit b1=read-only b2=read-only own=false\nbank releases\nshop releases",
 		},
 		{
 			name:  "a session that cannot commit leaves its branch to the coordinator",
-			stage: &stage{errs: map[string]error{"bank commits": errOut}},
+			stage: &fakeManager{errs: map[string]error{"bank commits": errOut}},
 			story: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\n" +
 				"bank commits\nbank releases\nshop commits\nshop releases\ndone b2=committed",
 		},
 		{
 			name:  "a report that is lost does not undo the decision",
-			stage: &stage{errs: map[string]error{"done": errOut}},
+			stage: &fakeManager{errs: map[string]error{"done": errOut}},
 			story: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\n" +
 				"bank commits\nbank releases\nshop commits\nshop releases\ndone b1=committed b2=committed",
 		},
 		{
 			name:  "the last votes no",
-			stage: &stage{votes: map[string]txn.Vote{"shop": txn.VoteNo}, errs: map[string]error{"shop prepares": errOut}},
+			stage: &fakeManager{votes: map[string]txn.Vote{"shop": txn.VoteNo}, errs: map[string]error{"shop prepares": errOut}},
 			want:  []error{txn.ErrRolledBack, txn.ErrVotedNo, errOut},
 			story: "bank prepares\nshop prepares\nbank rolls back\nbank releases\nshop releases\n" +
 				"vote b2=no own=false: shop: out of order\ndone b1=rolled-back b2=rolled-back",
 		},
 		{
 			name:  "no without a reason is no",
-			stage: &stage{votes: map[string]txn.Vote{"bank": txn.VoteNo}},
+			stage: &fakeManager{votes: map[string]txn.Vote{"bank": txn.VoteNo}},
 			want:  []error{txn.ErrRolledBack, txn.ErrVotedNo},
 			story: "bank prepares\nshop prepares\nbank releases\nshop rolls back\nshop releases\nvote b1=no own=false: bank: voted no\ndone b1=rolled-back b2=rolled-back",
 		},
 		{
 			name:  "no vote at all is a rollback by the client",
-			stage: &stage{votes: map[string]txn.Vote{"bank": 0}},
+			stage: &fakeManager{votes: map[string]txn.Vote{"bank": 0}},
 			want:  []error{txn.ErrRolledBack},
 			not:   []error{txn.ErrVotedNo},
 			story: "bank prepares\nshop prepares\nbank rolls back\nbank releases\nshop rolls back\nshop releases\nrollback: bank: voted none\ndone b1=rolled-back b2=rolled-back",
 		},
 		{
 			name: "a prepare of unknown end is undone, and left to the coordinator when that fails",
-			stage: &stage{votes: map[string]txn.Vote{"bank": 0}, errs: map[string]error{
+			stage: &fakeManager{votes: map[string]txn.Vote{"bank": 0}, errs: map[string]error{
 				"bank prepares": errOut, "bank rolls back": errOut,
 			}},
 			want:  []error{txn.ErrRolledBack, errOut},
@@ -274,7 +274,7 @@ func TestEndOfATransaction(t *testing.T) {
 		},
 		{
 			name: "votes that were not given away need no coordinator to be taken back",
-			stage: &stage{votes: map[string]txn.Vote{"bank": txn.VoteNo}, errs: map[string]error{
+			stage: &fakeManager{votes: map[string]txn.Vote{"bank": txn.VoteNo}, errs: map[string]error{
 				"bank prepares": errOut, "vote": txn.ErrUnavailable,
 			}},
 			want:  []error{txn.ErrRolledBack, errOut},
@@ -283,7 +283,7 @@ func TestEndOfATransaction(t *testing.T) {
 		},
 		{
 			name: "somebody else decided to commit meanwhile",
-			stage: &stage{votes: map[string]txn.Vote{"bank": txn.VoteNo}, errs: map[string]error{
+			stage: &fakeManager{votes: map[string]txn.Vote{"bank": txn.VoteNo}, errs: map[string]error{
 				"bank prepares": errOut, "vote": &txn.Error{Err: txn.ErrConflict},
 			}},
 			want:  []error{txn.ErrConflict, errOut},
@@ -292,35 +292,35 @@ func TestEndOfATransaction(t *testing.T) {
 		},
 		{
 			name:  "the coordinator decided otherwise",
-			stage: &stage{errs: map[string]error{"commit": &txn.Error{Err: txn.ErrRolledBack, Cause: txn.CauseTimeout}}},
+			stage: &fakeManager{errs: map[string]error{"commit": &txn.Error{Err: txn.ErrRolledBack, Cause: txn.CauseTimeout}}},
 			want:  []error{txn.ErrRolledBack, txn.ErrTimedOut},
 			story: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\n" +
 				"bank rolls back\nbank releases\nshop rolls back\nshop releases\ndone b1=rolled-back b2=rolled-back",
 		},
 		{
 			name:  "the coordinator refuses the votes: it decides first",
-			stage: &stage{cause: txn.CauseClient, errs: map[string]error{"commit": &txn.Error{Err: txn.ErrConflict}}},
+			stage: &fakeManager{cause: txn.CauseClient, errs: map[string]error{"commit": &txn.Error{Err: txn.ErrConflict}}},
 			want:  []error{txn.ErrRolledBack, txn.ErrConflict},
 			story: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\nrollback: : conflict\n" +
 				"bank rolls back\nbank releases\nshop rolls back\nshop releases\ndone b1=rolled-back b2=rolled-back",
 		},
 		{
 			name:  "the coordinator refuses the votes and is gone",
-			stage: &stage{errs: map[string]error{"commit": &txn.Error{Err: txn.ErrNotActive}, "rollback": txn.ErrUnavailable}},
+			stage: &fakeManager{errs: map[string]error{"commit": &txn.Error{Err: txn.ErrNotActive}, "rollback": txn.ErrUnavailable}},
 			want:  []error{txn.ErrInDoubt, txn.ErrNotActive, txn.ErrUnavailable},
 			not:   []error{txn.ErrRolledBack},
 			story: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\nrollback: : transaction is not active\nbank releases\nshop releases",
 		},
 		{
 			name:  "the answer of the coordinator is lost: nothing is touched",
-			stage: &stage{errs: map[string]error{"commit": errOut}},
+			stage: &fakeManager{errs: map[string]error{"commit": errOut}},
 			want:  []error{txn.ErrInDoubt, errOut},
 			not:   []error{txn.ErrRolledBack},
 			story: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\nbank releases\nshop releases",
 		},
 		{
 			name:  "the coordinator could not take the votes: it decides first",
-			stage: &stage{cause: txn.CauseClient, errs: map[string]error{"commit": &txn.Error{Err: txn.ErrUnavailable}}},
+			stage: &fakeManager{cause: txn.CauseClient, errs: map[string]error{"commit": &txn.Error{Err: txn.ErrUnavailable}}},
 			want:  []error{txn.ErrRolledBack, txn.ErrUnavailable},
 			not:   []error{txn.ErrInDoubt},
 			story: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\nrollback: : unavailable\n" +
@@ -328,7 +328,7 @@ func TestEndOfATransaction(t *testing.T) {
 		},
 		{
 			name: "the coordinator could not take the votes, but somebody else's",
-			stage: &stage{errs: map[string]error{
+			stage: &fakeManager{errs: map[string]error{
 				"commit": &txn.Error{Err: txn.ErrUnavailable}, "rollback": &txn.Error{Err: txn.ErrConflict},
 			}},
 			want:  []error{txn.ErrInDoubt, txn.ErrConflict},
@@ -337,14 +337,14 @@ func TestEndOfATransaction(t *testing.T) {
 		},
 		{
 			name:  "doubt beats unavailable: the votes may have arrived",
-			stage: &stage{errs: map[string]error{"commit": &txn.Error{Err: errors.Join(txn.ErrInDoubt, txn.ErrUnavailable)}}},
+			stage: &fakeManager{errs: map[string]error{"commit": &txn.Error{Err: errors.Join(txn.ErrInDoubt, txn.ErrUnavailable)}}},
 			want:  []error{txn.ErrInDoubt},
 			not:   []error{txn.ErrRolledBack},
 			story: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\nbank releases\nshop releases",
 		},
 		{
 			name:  "the coordinator itself is in doubt",
-			stage: &stage{errs: map[string]error{"commit": &txn.Error{ID: theID, Err: txn.ErrInDoubt}}},
+			stage: &fakeManager{errs: map[string]error{"commit": &txn.Error{ID: theID, Err: txn.ErrInDoubt}}},
 			want:  []error{txn.ErrInDoubt},
 			story: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\nbank releases\nshop releases",
 		},
@@ -395,7 +395,7 @@ func TestEndedTransactionTakesNothingMore(t *testing.T) {
 		"after rollback": {end: func(ctx context.Context, tx *txn.Tx) error { return tx.Rollback(ctx, "no") }, wantState: txn.RollingBack},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, ctx := &stage{}, t.Context()
+			s, ctx := &fakeManager{}, t.Context()
 			tx, err := txn.Start(ctx, s, txn.Options{})
 			if err != nil {
 				t.Fatal(err)
@@ -426,7 +426,7 @@ func TestEndedTransactionTakesNothingMore(t *testing.T) {
 }
 
 func TestReasonIsCutToWhatTheLogTakes(t *testing.T) {
-	s := &stage{errs: map[string]error{"bank prepares": errors.New(strings.Repeat("é", txn.MaxReason))}}
+	s := &fakeManager{errs: map[string]error{"bank prepares": errors.New(strings.Repeat("é", txn.MaxReason))}}
 	_ = txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
 		_, err := s.join(ctx, tx, "bank")
 		return err

@@ -51,12 +51,12 @@ func fromAudit(as []txn.AuditRecord) []*txmgrv1.AuditRecord {
 
 // ToAudit reads the message for audit records.
 func ToAudit(m *txmgrv1.AuditResponse) ([]txn.AuditRecord, error) {
-	var r reader
+	var r fieldReader
 	as := r.audit(m.GetRecords())
-	return as, r.answer("audit records")
+	return as, r.decodeError("audit records")
 }
 
-func (r *reader) audit(ms []*txmgrv1.AuditRecord) []txn.AuditRecord {
+func (r *fieldReader) audit(ms []*txmgrv1.AuditRecord) []txn.AuditRecord {
 	as := make([]txn.AuditRecord, len(ms))
 	for n, m := range ms {
 		as[n] = txn.AuditRecord{
@@ -67,23 +67,23 @@ func (r *reader) audit(ms []*txmgrv1.AuditRecord) []txn.AuditRecord {
 	return as
 }
 
-// FromDiagnoses gives the message for what a doctor found.
-func FromDiagnoses(ds []txn.Diagnosis) *txmgrv1.DoctorResponse {
+// FromChecks gives the message for what a doctor found.
+func FromChecks(ds []txn.Check) *txmgrv1.DoctorResponse {
 	m := &txmgrv1.DoctorResponse{Diagnoses: make([]*txmgrv1.Diagnosis, len(ds))}
 	for n, d := range ds {
 		m.Diagnoses[n] = &txmgrv1.Diagnosis{
-			Participant: Text(d.Participant), Level: Text(d.Level), Subject: Text(d.Subject), Found: Text(d.Found), Fix: Text(d.Fix),
+			Participant: Text(d.Participant), Level: Text(d.Level), Subject: Text(d.Subject), Found: Text(d.Message), Fix: Text(d.Remedy),
 		}
 	}
 	return m
 }
 
-// ToDiagnoses reads the message for what a doctor found.
-func ToDiagnoses(m *txmgrv1.DoctorResponse) []txn.Diagnosis {
-	ds := make([]txn.Diagnosis, len(m.GetDiagnoses()))
+// ToChecks reads the message for what a doctor found.
+func ToChecks(m *txmgrv1.DoctorResponse) []txn.Check {
+	ds := make([]txn.Check, len(m.GetDiagnoses()))
 	for n, d := range m.GetDiagnoses() {
-		ds[n] = txn.Diagnosis{
-			Participant: d.GetParticipant(), Level: d.GetLevel(), Subject: d.GetSubject(), Found: d.GetFound(), Fix: d.GetFix(),
+		ds[n] = txn.Check{
+			Participant: d.GetParticipant(), Level: d.GetLevel(), Subject: d.GetSubject(), Message: d.GetFound(), Remedy: d.GetFix(),
 		}
 	}
 	return ds

@@ -10,22 +10,22 @@ import (
 // FromMember gives the message for a node of the cluster.
 func FromMember(m txn.Member) *txmgrv1.Member {
 	return &txmgrv1.Member{
-		Id: Text(m.ID), Name: Text(m.Name), Raft: Text(m.Raft), Api: Text(m.API), Version: Text(m.Version),
-		Voter: m.Voter, Leader: m.Leader, Self: m.Self, Heard: formatDuration(time.Duration(m.Heard)), Behind: m.Behind,
+		Id: Text(m.ID), Name: Text(m.Name), Raft: Text(m.RaftAddr), Api: Text(m.API), Version: Text(m.Version),
+		Voter: m.Voter, Leader: m.Leader, Self: m.Self, Heard: formatDuration(time.Duration(m.LastContact)), Behind: m.LogLag,
 	}
 }
 
 // ToMember reads the message for a node of the cluster.
 func ToMember(m *txmgrv1.Member) (txn.Member, error) {
-	var r reader
+	var r fieldReader
 	member := r.member(m)
-	return member, r.answer("member")
+	return member, r.decodeError("member")
 }
 
-func (r *reader) member(m *txmgrv1.Member) txn.Member {
+func (r *fieldReader) member(m *txmgrv1.Member) txn.Member {
 	return txn.Member{
-		ID: m.GetId(), Name: m.GetName(), Raft: m.GetRaft(), API: m.GetApi(), Version: m.GetVersion(),
-		Voter: m.GetVoter(), Leader: m.GetLeader(), Self: m.GetSelf(), Heard: r.duration("members.heard", m.GetHeard()), Behind: m.GetBehind(),
+		ID: m.GetId(), Name: m.GetName(), RaftAddr: m.GetRaft(), API: m.GetApi(), Version: m.GetVersion(),
+		Voter: m.GetVoter(), Leader: m.GetLeader(), Self: m.GetSelf(), LastContact: r.duration("members.heard", m.GetHeard()), LogLag: m.GetBehind(),
 	}
 }
 
@@ -37,7 +37,7 @@ func fromMembers(members []txn.Member) []*txmgrv1.Member {
 	return ms
 }
 
-func (r *reader) members(ms []*txmgrv1.Member) []txn.Member {
+func (r *fieldReader) members(ms []*txmgrv1.Member) []txn.Member {
 	members := make([]txn.Member, len(ms))
 	for n, m := range ms {
 		members[n] = r.member(m)
@@ -55,10 +55,10 @@ func FromBackup(b txn.Backup) *txmgrv1.Backup {
 
 // ToBackup reads the message for what a copy of the state is.
 func ToBackup(m *txmgrv1.Backup) (txn.Backup, error) {
-	var r reader
+	var r fieldReader
 	b := txn.Backup{
 		Cluster: m.GetCluster(), Incarnation: m.GetIncarnation(), Index: m.GetIndex(), Term: m.GetTerm(), Tick: m.GetTick(),
 		Taken: r.time("backup.taken", m.GetTaken()), Bytes: m.GetBytes(), SHA256: m.GetSha256(),
 	}
-	return b, r.answer("backup")
+	return b, r.decodeError("backup")
 }

@@ -17,9 +17,9 @@ var kinds = []struct {
 	name string
 }{
 	{txn.ErrInDoubt, "in-doubt"},
-	{txn.ErrHazard, "hazard"},
+	{txn.ErrHeuristic, "hazard"},
 	{txn.ErrForgotten, "forgotten"},
-	{txn.ErrEndedByHand, "ended-by-hand"},
+	{txn.ErrEndedByApplication, "ended-by-hand"},
 	{txn.ErrRolledBack, "rolled-back"},
 	{txn.ErrTimedOut, "timed-out"},
 	{txn.ErrVotedNo, "voted-no"},
@@ -61,7 +61,7 @@ func FromError(err error, op string, id txn.ID) *txmgrv1.Failure {
 		f.RetryAfter = formatDuration(r.After)
 	}
 	f.Id = formatID(id)
-	f.Next = (&txn.Error{ID: id, Err: err}).Next()
+	f.Next = (&txn.Error{ID: id, Err: err}).Hint()
 	return f
 }
 
@@ -142,15 +142,15 @@ func implied(f *txmgrv1.Failure, err error) bool {
 	var c txn.Cause
 	_ = c.UnmarshalText([]byte(f.GetCause()))
 	for _, k := range []error{txn.ErrRolledBack, txn.ErrNotFound} {
-		if has(f.GetKinds(), nameOf(k)) && errors.Is(&txn.Error{Cause: c, Err: k}, err) && err != k {
+		if has(f.GetKinds(), kindOf(k)) && errors.Is(&txn.Error{Cause: c, Err: k}, err) && err != k {
 			return true
 		}
 	}
 	return false
 }
 
-// nameOf gives the name under which a sentinel travels.
-func nameOf(err error) string {
+// kindOf gives the name under which a sentinel travels.
+func kindOf(err error) string {
 	for _, k := range kinds {
 		if k.err == err {
 			return k.name

@@ -18,8 +18,8 @@ import (
 
 var sentinels = []error{
 	txn.ErrInvalid, txn.ErrNotFound, txn.ErrConflict, txn.ErrDenied, txn.ErrManaged, txn.ErrNotActive, txn.ErrRolledBack,
-	txn.ErrTimedOut, txn.ErrVotedNo, txn.ErrSessionExpired, txn.ErrInDoubt, txn.ErrHazard, txn.ErrUnavailable, txn.ErrWaitTimeout,
-	txn.ErrEndedByHand, txn.ErrForgotten,
+	txn.ErrTimedOut, txn.ErrVotedNo, txn.ErrSessionExpired, txn.ErrInDoubt, txn.ErrHeuristic, txn.ErrUnavailable, txn.ErrWaitTimeout,
+	txn.ErrEndedByApplication, txn.ErrForgotten,
 }
 
 // Invariant 4: an error comes back as the same sentinels, no more and no fewer,
@@ -29,15 +29,15 @@ func TestErrorsComeBack(t *testing.T) {
 	cases := []error{
 		&txn.Error{Op: "commit", ID: id, State: txn.RolledBack, Cause: txn.CauseTimeout, Err: txn.ErrRolledBack},
 		&txn.Error{Op: "commit", ID: id, State: txn.RolledBack, Cause: txn.CauseVoteNo, Detail: "ledger: out of range", Err: txn.ErrRolledBack},
-		&txn.Error{Op: "commit", ID: id, Err: fmt.Errorf("%w: %w", txn.ErrInDoubt, txn.ErrHazard)},
-		&txn.Error{Op: "commit", ID: id, State: txn.RolledBack, Cause: txn.CauseVoteNo, Hazard: txn.HazardCommitted, Err: txn.ErrEndedByHand},
+		&txn.Error{Op: "commit", ID: id, Err: fmt.Errorf("%w: %w", txn.ErrInDoubt, txn.ErrHeuristic)},
+		&txn.Error{Op: "commit", ID: id, State: txn.RolledBack, Cause: txn.CauseVoteNo, Heuristic: txn.HeuristicCommit, Err: txn.ErrEndedByApplication},
 		fmt.Errorf("wrapped: %w", &txn.Error{Op: "enlist", ID: id, State: txn.Committed, Err: txn.ErrNotActive}),
 	}
 	for _, s := range sentinels {
 		cases = append(cases, &txn.Error{Op: "commit", ID: id, State: txn.Active, Err: s}, fmt.Errorf("%w: because", s))
 		for _, cause := range []txn.Cause{txn.CauseTimeout, txn.CauseVoteNo, txn.CauseClient, txn.CauseSessionExpired} {
-			for _, hazard := range []txn.Hazard{0, txn.HazardCommitted} {
-				cases = append(cases, &txn.Error{Op: "commit", ID: id, State: txn.RolledBack, Cause: cause, Hazard: hazard, Err: s})
+			for _, hazard := range []txn.Heuristic{0, txn.HeuristicCommit} {
+				cases = append(cases, &txn.Error{Op: "commit", ID: id, State: txn.RolledBack, Cause: cause, Heuristic: hazard, Err: s})
 			}
 		}
 	}
@@ -130,7 +130,7 @@ func TestRetryAfter(t *testing.T) {
 func TestCodesForPeople(t *testing.T) {
 	for err, want := range map[error]connect.Code{
 		txn.ErrInvalid: connect.CodeInvalidArgument, txn.ErrNotFound: connect.CodeNotFound, txn.ErrConflict: connect.CodeFailedPrecondition,
-		txn.ErrRolledBack: connect.CodeAborted, txn.ErrInDoubt: connect.CodeUnknown, txn.ErrHazard: connect.CodeUnknown, txn.ErrEndedByHand: connect.CodeUnknown,
+		txn.ErrRolledBack: connect.CodeAborted, txn.ErrInDoubt: connect.CodeUnknown, txn.ErrHeuristic: connect.CodeUnknown, txn.ErrEndedByApplication: connect.CodeUnknown,
 		txn.ErrUnavailable: connect.CodeUnavailable, txn.ErrDenied: connect.CodePermissionDenied, txn.ErrWaitTimeout: connect.CodeDeadlineExceeded,
 		errors.New("other"): connect.CodeInternal,
 	} {
@@ -146,8 +146,8 @@ func TestNextAfterAHazard(t *testing.T) {
 	id := txn.ID{1, 2, 3}
 	for want, err := range map[string]error{
 		"txmgr inspect " + id.String():       &txn.Error{Op: "commit", ID: id, Err: txn.ErrInDoubt},
-		"txmgr doubt explain " + id.String(): &txn.Error{Op: "commit", ID: id, Err: fmt.Errorf("%w: %w", txn.ErrInDoubt, txn.ErrHazard)},
-		"txmgr doubt list":                   txn.ErrEndedByHand,
+		"txmgr doubt explain " + id.String(): &txn.Error{Op: "commit", ID: id, Err: fmt.Errorf("%w: %w", txn.ErrInDoubt, txn.ErrHeuristic)},
+		"txmgr doubt list":                   txn.ErrEndedByApplication,
 	} {
 		if f := wire.FromError(err, "commit", txn.ID{}); !strings.HasSuffix(f.GetNext(), ": "+want) {
 			t.Errorf("%v: %q, want %q", err, f.GetNext(), want)

@@ -17,7 +17,7 @@ func FromInfo(i txn.Info) *txmgrv1.Transaction {
 		State:                i.State.String(),
 		Cause:                i.Cause.String(),
 		Reason:               Text(i.Reason),
-		Hazard:               i.Hazard.String(),
+		Hazard:               i.Heuristic.String(),
 		Timeout:              formatDuration(time.Duration(i.Timeout)),
 		Began:                formatTime(i.Began),
 		ExpiresIn:            formatDuration(time.Duration(i.ExpiresIn)),
@@ -42,7 +42,7 @@ func FromInfo(i txn.Info) *txmgrv1.Transaction {
 			Attempts:    int64(b.Attempts),
 			LastError:   Text(b.LastError),
 			NextTryIn:   formatDuration(time.Duration(b.NextTry)),
-			Hazard:      optional(b.Hazard.String()),
+			Hazard:      optional(b.Heuristic.String()),
 			Detail:      optional(Text(b.Detail)),
 		}
 	}
@@ -51,7 +51,7 @@ func FromInfo(i txn.Info) *txmgrv1.Transaction {
 
 // ToInfo reads the message for a transaction.
 func ToInfo(t *txmgrv1.Transaction) (txn.Info, error) {
-	var r reader
+	var r fieldReader
 	i := txn.Info{
 		ID:                   r.id("id", t.GetId()),
 		Name:                 t.GetName(),
@@ -62,16 +62,16 @@ func ToInfo(t *txmgrv1.Transaction) (txn.Info, error) {
 		SurvivalIndex:        t.GetSurvivalIndex(),
 		RemainingInvocations: t.GetRemainingInvocations(),
 		ExpiryTick:           t.GetExpiryTick(),
-		Labels:               present(t.GetLabels()),
+		Labels:               emptyIfNil(t.GetLabels()),
 		Decided:              r.time("decided", t.GetDecided()),
 		DecidedTick:          t.GetDecidedTick(),
 		DecidedIndex:         t.GetDecidedIndex(),
 		Branches:             make([]txn.BranchInfo, len(t.GetBranches())),
-		Session:              r.session("session", t.GetSession()),
+		Session:              r.sessionID("session", t.GetSession()),
 	}
-	r.name("state", t.GetState(), &i.State)
-	r.name("cause", t.GetCause(), &i.Cause)
-	r.name("hazard", t.GetHazard(), &i.Hazard)
+	r.enum("state", t.GetState(), &i.State)
+	r.enum("cause", t.GetCause(), &i.Cause)
+	r.enum("hazard", t.GetHazard(), &i.Heuristic)
 	for n, b := range t.GetBranches() {
 		i.Branches[n] = txn.BranchInfo{
 			ID:          r.branch("branches.id", b.GetId()),
@@ -84,29 +84,29 @@ func ToInfo(t *txmgrv1.Transaction) (txn.Info, error) {
 			Detail:      b.GetDetail(),
 			NextTry:     r.duration("branches.next_try_in", b.GetNextTryIn()),
 		}
-		r.name("branches.vote", b.GetVote(), &i.Branches[n].Vote)
-		r.name("branches.state", b.GetState(), &i.Branches[n].State)
-		r.name("branches.hazard", b.GetHazard(), &i.Branches[n].Hazard)
+		r.enum("branches.vote", b.GetVote(), &i.Branches[n].Vote)
+		r.enum("branches.state", b.GetState(), &i.Branches[n].State)
+		r.enum("branches.hazard", b.GetHazard(), &i.Branches[n].Heuristic)
 	}
-	return i, r.answer("transaction")
+	return i, r.decodeError("transaction")
 }
 
 // FromEvent gives the message for an event.
 func FromEvent(e txn.Event) *txmgrv1.Event {
 	return &txmgrv1.Event{
 		Id: formatID(e.ID), Name: Text(e.Name), State: e.State.String(), Cause: e.Cause.String(),
-		Hazard: e.Hazard.String(), Tick: e.Tick, Time: formatTime(e.Time),
+		Hazard: e.Heuristic.String(), Tick: e.Tick, Time: formatTime(e.Time),
 	}
 }
 
 // ToEvent reads the message for an event.
 func ToEvent(m *txmgrv1.Event) (txn.Event, error) {
-	var r reader
+	var r fieldReader
 	e := txn.Event{ID: r.id("id", m.GetId()), Name: m.GetName(), Tick: m.GetTick(), Time: r.time("time", m.GetTime())}
-	r.name("state", m.GetState(), &e.State)
-	r.name("cause", m.GetCause(), &e.Cause)
-	r.name("hazard", m.GetHazard(), &e.Hazard)
-	return e, r.answer("event")
+	r.enum("state", m.GetState(), &e.State)
+	r.enum("cause", m.GetCause(), &e.Cause)
+	r.enum("hazard", m.GetHazard(), &e.Heuristic)
+	return e, r.decodeError("event")
 }
 
 // FromFilter gives the message for a filter.
@@ -170,8 +170,8 @@ func formatID(id txn.ID) string {
 	return id.String()
 }
 
-// answer is the error of reading what the other side sent.
-func (r *reader) answer(what string) error {
+// decodeError is the error of reading what the other side sent.
+func (r *fieldReader) decodeError(what string) error {
 	if r.err == nil {
 		return nil
 	}

@@ -32,13 +32,13 @@ func exampleInfo(t testing.TB) txn.Info {
 		t.Fatal(err)
 	}
 	return txn.Info{
-		ID: id, Name: "transfer", State: txn.RollingBack, Cause: txn.CauseVoteNo, Reason: "no \"funds\" <\u00e9>", Hazard: txn.HazardMixed,
+		ID: id, Name: "transfer", State: txn.RollingBack, Cause: txn.CauseVoteNo, Reason: "no \"funds\" <\u00e9>", Heuristic: txn.HeuristicMixed,
 		Timeout: txn.Duration(30 * time.Second), Began: time.Date(2026, 1, 2, 3, 4, 5, 600, time.UTC),
 		Decided: time.Date(2026, 1, 2, 3, 4, 6, 0, time.UTC), DecidedTick: 4700, DecidedIndex: 99, ExpiresIn: txn.Duration(12300 * time.Millisecond),
 		SurvivalIndex: 301, RemainingInvocations: 123, ExpiryTick: 4711, Labels: map[string]string{"b": "2", "a": "1"},
 		Branches: []txn.BranchInfo{{
 			ID: 1, Name: "b1", Participant: "bank", Kind: "postgres", XID: txn.XID("c7f2", id, 1), Vote: txn.VotePrepared,
-			State: txn.BranchHazard, Hazard: txn.HazardCommitted, Detail: "pg_xact_status: committed", Attempts: 17, LastError: "connection\nrefused", NextTry: txn.Duration(8 * time.Second),
+			State: txn.BranchHeuristic, Heuristic: txn.HeuristicCommit, Detail: "pg_xact_status: committed", Attempts: 17, LastError: "connection\nrefused", NextTry: txn.Duration(8 * time.Second),
 		}},
 	}
 }
@@ -66,9 +66,9 @@ func TestJSONIsThatOfTheTypes(t *testing.T) {
 	decision := txn.PoolDecision{At: time.Unix(5, 0).UTC(), From: 16, To: 32, Why: "more is done", Rate: 0.1, Busy: 15.99, Bound: 1, Mean: txn.Duration(time.Second), Queued: 7}
 	pool := txn.Pool{Participant: "bank", Limit: 32, Throughput: 1e21, Decisions: []txn.PoolDecision{decision, {At: time.Unix(6, 0).UTC()}}}
 	status := txn.Status{
-		Cluster: "c7f2", Node: "n1", Leader: true, Term: 3, Interval: txn.Duration(time.Second), LogBytes: 12, Incarnation: 2, Held: true, Waiting: "the others",
-		Members: []txn.Member{{ID: "n1", Name: "one", Raft: "10.0.0.1:7461", API: "https://one:7460", Version: "v1", Voter: true, Leader: true, Self: true, Heard: -1, Behind: -1}},
-		Open:    5, Delegated: 2, RolledBack: 7, TimedOut: 3, RolledBackBy: map[txn.Cause]uint64{txn.CauseTimeout: 3, txn.CauseVoteNo: 2, txn.CauseOperator: 0},
+		Cluster: "c7f2", Node: "n1", Leader: true, Term: 3, Interval: txn.Duration(time.Second), LogBytes: 12, Incarnation: 2, RecoveryPaused: true, WaitingFor: "the others",
+		Members:   []txn.Member{{ID: "n1", Name: "one", RaftAddr: "10.0.0.1:7461", API: "https://one:7460", Version: "v1", Voter: true, Leader: true, Self: true, LastContact: -1, LogLag: -1}},
+		Undecided: 5, Delegated: 2, RolledBack: 7, TimedOut: 3, RolledBackBy: map[txn.Cause]uint64{txn.CauseTimeout: 3, txn.CauseVoteNo: 2, txn.CauseOperator: 0},
 		Participants: []txn.ParticipantStatus{
 			{Participant: txn.Participant{Name: "bank", Kind: "postgres", Settings: map[string]string{"dsn": "x"}}, Queued: 2},
 			{
@@ -77,10 +77,10 @@ func TestJSONIsThatOfTheTypes(t *testing.T) {
 			},
 		},
 	}
-	token := txn.Token{ID: "abcdefgh", Name: "ci", Role: txn.RoleOperator, Rate: 7, Made: time.Unix(5, 0).UTC(), Expires: time.Unix(9, 0).UTC(), By: "ann"}
+	token := txn.Token{ID: "abcdefgh", Name: "ci", Role: txn.RoleOperator, Rate: 7, Created: time.Unix(5, 0).UTC(), Expires: time.Unix(9, 0).UTC(), By: "ann"}
 	backup := txn.Backup{Cluster: "c7f2", Incarnation: 1, Index: 2, Term: 3, Tick: 4, Taken: time.Unix(5, 0).UTC(), Bytes: 6, SHA256: "ab"}
 	event := txn.Event{ID: exampleInfo(t).ID, Name: "n", State: txn.Committed, Tick: 7, Time: time.Unix(5, 0).UTC()}
-	groups := txn.Groups{Tick: 4, Interval: txn.Duration(time.Second), Groups: []txn.Group{{ExpiryTick: 9, RemainingInvocations: 5, Transactions: 2}}}
+	groups := txn.DeadlineGroups{Tick: 4, Interval: txn.Duration(time.Second), Groups: []txn.DeadlineGroup{{ExpiryTick: 9, RemainingInvocations: 5, Transactions: 2}}}
 	for _, c := range []struct {
 		ours    any
 		message proto.Message
@@ -89,11 +89,11 @@ func TestJSONIsThatOfTheTypes(t *testing.T) {
 		{status, wire.FromStatus(status)},
 		{event, wire.FromEvent(event)},
 		{pool, wire.FromPools([]txn.Pool{pool}).GetPools()[0]},
-		{groups, wire.FromGroups(groups)},
+		{groups, wire.FromDeadlineGroups(groups)},
 		{txn.Status{RolledBackBy: map[txn.Cause]uint64{}, Members: []txn.Member{}, Participants: []txn.ParticipantStatus{}}, wire.FromStatus(txn.Status{})},
 		{status.Members[0], wire.FromMember(status.Members[0])},
 		{token, wire.FromToken(token)},
-		{txn.Token{ID: "abcdefgh", Role: txn.RoleReader, Made: token.Made}, wire.FromToken(txn.Token{ID: "abcdefgh", Role: txn.RoleReader, Made: token.Made})},
+		{txn.Token{ID: "abcdefgh", Role: txn.RoleReader, Created: token.Created}, wire.FromToken(txn.Token{ID: "abcdefgh", Role: txn.RoleReader, Created: token.Created})},
 		{backup, wire.FromBackup(backup)},
 	} {
 		want, err := json.Marshal(c.ours)

@@ -25,7 +25,7 @@ func FromPools(ps []txn.Pool) *txmgrv1.PoolsResponse {
 
 // ToPools reads the message for how many calls participants get at once.
 func ToPools(m *txmgrv1.PoolsResponse) ([]txn.Pool, error) {
-	var r reader
+	var r fieldReader
 	ps := make([]txn.Pool, len(m.GetPools()))
 	for n, p := range m.GetPools() {
 		ps[n] = txn.Pool{
@@ -37,7 +37,7 @@ func ToPools(m *txmgrv1.PoolsResponse) ([]txn.Pool, error) {
 			ps[n].Decisions[i] = r.poolDecision(d)
 		}
 	}
-	return ps, r.answer("pools")
+	return ps, r.decodeError("pools")
 }
 
 func fromPoolDecision(d txn.PoolDecision) *txmgrv1.PoolDecision {
@@ -47,7 +47,7 @@ func fromPoolDecision(d txn.PoolDecision) *txmgrv1.PoolDecision {
 	}
 }
 
-func (r *reader) poolDecision(m *txmgrv1.PoolDecision) txn.PoolDecision {
+func (r *fieldReader) poolDecision(m *txmgrv1.PoolDecision) txn.PoolDecision {
 	return txn.PoolDecision{
 		At: r.time("decision.at", m.GetAt()), From: int(m.GetFrom()), To: int(m.GetTo()), Why: m.GetWhy(),
 		Rate: m.GetRate(), Busy: m.GetBusy(), Bound: m.GetBound(),

@@ -40,7 +40,7 @@ func ToSessionOptions(m *txmgrv1.OpenSessionRequest) (o txn.SessionOptions, err 
 		return o, err
 	}
 	if o.TTL == 0 && m.GetTtl() != "" {
-		return o, fmt.Errorf("%w: ttl %q: leave it out for the default, or give at least %v", txn.ErrInvalid, clip(m.GetTtl()), txn.MinSessionTTL)
+		return o, fmt.Errorf("%w: ttl %q: leave it out for the default, or give at least %v", txn.ErrInvalid, truncate(m.GetTtl()), txn.MinSessionTTL)
 	}
 	return o, o.Check()
 }
@@ -55,17 +55,17 @@ func FromSession(s txn.ClientSession) *txmgrv1.Session {
 
 // ToSession reads the message for a client's session.
 func ToSession(m *txmgrv1.Session) (txn.ClientSession, error) {
-	var r reader
+	var r fieldReader
 	s := r.clientSession(m)
-	return s, r.answer("session")
+	return s, r.decodeError("session")
 }
 
-func (r *reader) clientSession(m *txmgrv1.Session) txn.ClientSession {
+func (r *fieldReader) clientSession(m *txmgrv1.Session) txn.ClientSession {
 	s := txn.ClientSession{
-		ID: r.session("session.id", m.GetId()), Name: m.GetName(), TTL: r.duration("session.ttl", m.GetTtl()),
+		ID: r.sessionID("session.id", m.GetId()), Name: m.GetName(), TTL: r.duration("session.ttl", m.GetTtl()),
 		Opened: r.time("session.opened", m.GetOpened()), Transactions: int(m.GetTransactions()), EndedTick: m.GetEndedTick(),
 	}
-	r.name("session.state", m.GetState(), &s.State)
+	r.enum("session.state", m.GetState(), &s.State)
 	return s
 }
 
@@ -80,12 +80,12 @@ func FromSessions(all []txn.ClientSession) *txmgrv1.ListSessionsResponse {
 
 // ToSessions reads the message for clients' sessions.
 func ToSessions(m *txmgrv1.ListSessionsResponse) ([]txn.ClientSession, error) {
-	var r reader
+	var r fieldReader
 	all := make([]txn.ClientSession, len(m.GetSessions()))
 	for n, s := range m.GetSessions() {
 		all[n] = r.clientSession(s)
 	}
-	return all, r.answer("sessions")
+	return all, r.decodeError("sessions")
 }
 
 // FromSessionFilter gives the message that asks for clients' sessions.
@@ -101,7 +101,7 @@ func ToSessionFilter(m *txmgrv1.ListSessionsRequest) (txn.SessionFilter, error) 
 	return txn.SessionFilter{Ended: m.GetEnded(), Limit: int(m.GetLimit())}, nil
 }
 
-func (r *reader) session(field, s string) txn.SessionID {
+func (r *fieldReader) sessionID(field, s string) txn.SessionID {
 	id, err := ToSessionID(s)
 	r.fail(field, err)
 	return id

@@ -13,30 +13,30 @@ func FromStatus(s txn.Status) *txmgrv1.StatusResponse {
 		Cluster: Text(s.Cluster), Node: Text(s.Node), Leader: s.Leader, LeaderId: Text(s.LeaderID), Version: Text(s.Version),
 		Term: s.Term, LogIndex: s.LogIndex, Tick: s.Tick,
 		Interval: formatDuration(time.Duration(s.Interval)), Uptime: formatDuration(time.Duration(s.Uptime)),
-		Open: int64(s.Open), Delegated: int64(s.Delegated), Undone: int64(s.Undone), Finished: int64(s.Finished), Hazards: int64(s.Hazards),
+		Open: int64(s.Undecided), Delegated: int64(s.Delegated), Undone: int64(s.Completing), Finished: int64(s.Finished), Hazards: int64(s.Heuristics),
 		Committed: s.Committed, RolledBack: s.RolledBack, TimedOut: s.TimedOut, RolledBackBy: fromCauses(s.RolledBackBy),
 		Sessions: int64(s.Sessions), SessionsExpired: s.SessionsExpired,
 		Commands: s.Commands, Entries: s.Entries, TickEntries: s.TickEntries, Syncs: s.Syncs, LogBytes: s.LogBytes,
-		Incarnation: s.Incarnation, Held: s.Held, Waiting: optional(Text(s.Waiting)), Members: fromMembers(s.Members),
+		Incarnation: s.Incarnation, Held: s.RecoveryPaused, Waiting: optional(Text(s.WaitingFor)), Members: fromMembers(s.Members),
 		Participants: FromParticipants(s.Participants),
 	}
 }
 
 // ToStatus reads the message for a node's status.
 func ToStatus(m *txmgrv1.StatusResponse) (txn.Status, error) {
-	var r reader
+	var r fieldReader
 	s := txn.Status{
 		Cluster: m.GetCluster(), Node: m.GetNode(), Leader: m.GetLeader(), LeaderID: m.GetLeaderId(), Version: m.GetVersion(),
 		Term: m.GetTerm(), LogIndex: m.GetLogIndex(), Tick: m.GetTick(),
 		Interval: r.duration("interval", m.GetInterval()), Uptime: r.duration("uptime", m.GetUptime()),
-		Open: int(m.GetOpen()), Delegated: int(m.GetDelegated()), Undone: int(m.GetUndone()), Finished: int(m.GetFinished()), Hazards: int(m.GetHazards()),
+		Undecided: int(m.GetOpen()), Delegated: int(m.GetDelegated()), Completing: int(m.GetUndone()), Finished: int(m.GetFinished()), Heuristics: int(m.GetHazards()),
 		Committed: m.GetCommitted(), RolledBack: m.GetRolledBack(), TimedOut: m.GetTimedOut(), RolledBackBy: toCauses(m.GetRolledBackBy()),
 		Sessions: int(m.GetSessions()), SessionsExpired: m.GetSessionsExpired(),
 		Commands: m.GetCommands(), Entries: m.GetEntries(), TickEntries: m.GetTickEntries(), Syncs: m.GetSyncs(), LogBytes: m.GetLogBytes(),
-		Incarnation: m.GetIncarnation(), Held: m.GetHeld(), Waiting: m.GetWaiting(), Members: r.members(m.GetMembers()),
+		Incarnation: m.GetIncarnation(), RecoveryPaused: m.GetHeld(), WaitingFor: m.GetWaiting(), Members: r.members(m.GetMembers()),
 		Participants: r.participants(m.GetParticipants()),
 	}
-	return s, r.answer("status")
+	return s, r.decodeError("status")
 }
 
 func fromCauses(counts map[txn.Cause]uint64) map[string]uint64 {
@@ -69,7 +69,7 @@ func FromParticipant(p txn.Participant, by, reason string) *txmgrv1.AddRequest {
 // ToParticipant reads the message for a registration.
 func ToParticipant(m *txmgrv1.AddRequest) txn.Participant {
 	return txn.Participant{
-		Name: m.GetName(), Kind: m.GetKind(), Settings: present(m.GetSettings()), CoordinatorPrepares: m.GetCoordinatorPrepares(),
+		Name: m.GetName(), Kind: m.GetKind(), Settings: emptyIfNil(m.GetSettings()), CoordinatorPrepares: m.GetCoordinatorPrepares(),
 	}
 }
 
@@ -94,17 +94,17 @@ func FromParticipants(ps []txn.ParticipantStatus) []*txmgrv1.ParticipantStatus {
 
 // ToParticipants reads the messages for the health of participants.
 func ToParticipants(ms []*txmgrv1.ParticipantStatus) ([]txn.ParticipantStatus, error) {
-	var r reader
+	var r fieldReader
 	ps := r.participants(ms)
-	return ps, r.answer("participants")
+	return ps, r.decodeError("participants")
 }
 
-func (r *reader) participants(ms []*txmgrv1.ParticipantStatus) []txn.ParticipantStatus {
+func (r *fieldReader) participants(ms []*txmgrv1.ParticipantStatus) []txn.ParticipantStatus {
 	ps := make([]txn.ParticipantStatus, len(ms))
 	for n, m := range ms {
 		ps[n] = txn.ParticipantStatus{
 			Participant: txn.Participant{
-				Name: m.GetName(), Kind: m.GetKind(), Settings: present(m.GetSettings()), CoordinatorPrepares: m.GetCoordinatorPrepares(),
+				Name: m.GetName(), Kind: m.GetKind(), Settings: emptyIfNil(m.GetSettings()), CoordinatorPrepares: m.GetCoordinatorPrepares(),
 			},
 			Healthy: m.GetHealthy(), LastError: m.GetLastError(), NextTry: r.duration("participants.next_try_in", m.GetNextTryIn()),
 			Queued: int(m.GetQueued()), Running: int(m.GetRunning()),
@@ -120,8 +120,8 @@ func (r *reader) participants(ms []*txmgrv1.ParticipantStatus) []txn.Participant
 	return ps
 }
 
-// FromGroups gives the message for the survival index.
-func FromGroups(g txn.Groups) *txmgrv1.GroupsResponse {
+// FromDeadlineGroups gives the message for the survival index.
+func FromDeadlineGroups(g txn.DeadlineGroups) *txmgrv1.GroupsResponse {
 	m := &txmgrv1.GroupsResponse{
 		Tick: g.Tick, Interval: formatDuration(time.Duration(g.Interval)), Groups: make([]*txmgrv1.Group, len(g.Groups)), Next: g.Next,
 	}
@@ -134,47 +134,47 @@ func FromGroups(g txn.Groups) *txmgrv1.GroupsResponse {
 	return m
 }
 
-// ToGroups reads the message for the survival index.
-func ToGroups(m *txmgrv1.GroupsResponse) (txn.Groups, error) {
-	var r reader
-	g := txn.Groups{
-		Tick: m.GetTick(), Interval: r.duration("interval", m.GetInterval()), Groups: make([]txn.Group, len(m.GetGroups())), Next: m.GetNext(),
+// ToDeadlineGroups reads the message for the survival index.
+func ToDeadlineGroups(m *txmgrv1.GroupsResponse) (txn.DeadlineGroups, error) {
+	var r fieldReader
+	g := txn.DeadlineGroups{
+		Tick: m.GetTick(), Interval: r.duration("interval", m.GetInterval()), Groups: make([]txn.DeadlineGroup, len(m.GetGroups())), Next: m.GetNext(),
 	}
 	for n, one := range m.GetGroups() {
-		g.Groups[n] = txn.Group{
+		g.Groups[n] = txn.DeadlineGroup{
 			ExpiryTick: one.GetExpiryTick(), RemainingInvocations: one.GetRemainingInvocations(),
 			ExpiresIn: r.duration("groups.expires_in", one.GetExpiresIn()), Transactions: int(one.GetTransactions()),
 		}
 	}
-	return g, r.answer("groups")
+	return g, r.decodeError("groups")
 }
 
-// FromFindings gives the message for what a sweep found.
-func FromFindings(fs []txn.Finding) *txmgrv1.ScanResponse {
+// FromScanResults gives the message for what a sweep found.
+func FromScanResults(fs []txn.ScanResult) *txmgrv1.ScanResponse {
 	m := &txmgrv1.ScanResponse{Findings: make([]*txmgrv1.Finding, len(fs))}
 	for n, f := range fs {
 		m.Findings[n] = &txmgrv1.Finding{
 			Participant: Text(f.Participant), Xid: Text(f.XID), Id: formatID(f.ID), Branch: formatBranch(f.Branch),
 			Since: optional(formatTime(f.Since)), Owner: Text(f.Owner), State: f.State.String(),
-			Verdict: Text(f.Verdict), Done: f.Done, Error: Text(f.Error), Locks: texts(f.Locks), Waiters: texts(f.Waiters),
+			Verdict: Text(f.Class), Done: f.Done, Error: Text(f.Error), Locks: textList(f.Locks), Waiters: textList(f.Waiters),
 		}
 	}
 	return m
 }
 
-// ToFindings reads the message for what a sweep found.
-func ToFindings(m *txmgrv1.ScanResponse) ([]txn.Finding, error) {
-	var r reader
-	fs := make([]txn.Finding, len(m.GetFindings()))
+// ToScanResults reads the message for what a sweep found.
+func ToScanResults(m *txmgrv1.ScanResponse) ([]txn.ScanResult, error) {
+	var r fieldReader
+	fs := make([]txn.ScanResult, len(m.GetFindings()))
 	for n, f := range m.GetFindings() {
-		fs[n] = txn.Finding{
+		fs[n] = txn.ScanResult{
 			Participant: f.GetParticipant(), XID: f.GetXid(), ID: r.id("findings.id", f.GetId()),
 			Branch: r.branch("findings.branch", f.GetBranch()), Since: r.time("findings.since", f.GetSince()), Owner: f.GetOwner(),
-			Verdict: f.GetVerdict(), Done: f.GetDone(), Error: f.GetError(), Locks: texts(f.GetLocks()), Waiters: texts(f.GetWaiters()),
+			Class: f.GetVerdict(), Done: f.GetDone(), Error: f.GetError(), Locks: textList(f.GetLocks()), Waiters: textList(f.GetWaiters()),
 		}
-		r.name("findings.state", f.GetState(), &fs[n].State)
+		r.enum("findings.state", f.GetState(), &fs[n].State)
 	}
-	return fs, r.answer("findings")
+	return fs, r.decodeError("findings")
 }
 
 func formatBranch(b txn.BranchID) string {

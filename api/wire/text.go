@@ -17,13 +17,13 @@ func Text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 func TextMap(m map[string]string) map[string]string {
 	for k, v := range m {
 		if Text(k) != k || Text(v) != v {
-			return mendedMap(m)
+			return sanitizedMap(m)
 		}
 	}
 	return m
 }
 
-func mendedMap(m map[string]string) map[string]string {
+func sanitizedMap(m map[string]string) map[string]string {
 	mended := make(map[string]string, len(m))
 	for k, v := range m {
 		mended[Text(k)] = Text(v)
@@ -31,8 +31,8 @@ func mendedMap(m map[string]string) map[string]string {
 	return mended
 }
 
-// texts is [Text] for each of some lines, never nil.
-func texts(lines []string) []string {
+// textList is [Text] for each of some lines, never nil.
+func textList(lines []string) []string {
 	mended := make([]string, len(lines))
 	for n, l := range lines {
 		mended[n] = Text(l)
@@ -48,8 +48,8 @@ func optional[T comparable](v T) *T {
 	return &v
 }
 
-// present turns nil into empty, so that the JSON form is {} and not null.
-func present(m map[string]string) map[string]string {
+// emptyIfNil turns nil into empty, so that the JSON form is {} and not null.
+func emptyIfNil(m map[string]string) map[string]string {
 	if m == nil {
 		return map[string]string{}
 	}
@@ -71,10 +71,10 @@ func ParseDuration(field, s string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil {
-		return 0, fmt.Errorf("%w: %s %q: want a duration with its unit, such as 30s, 1m30s or 500ms", txn.ErrInvalid, field, clip(s))
+		return 0, fmt.Errorf("%w: %s %q: want a duration with its unit, such as 30s, 1m30s or 500ms", txn.ErrInvalid, field, truncate(s))
 	}
 	if d < 0 {
-		return 0, fmt.Errorf("%w: %s %q is negative", txn.ErrInvalid, field, clip(s))
+		return 0, fmt.Errorf("%w: %s %q is negative", txn.ErrInvalid, field, truncate(s))
 	}
 	return d, nil
 }
@@ -86,24 +86,24 @@ func formatTime(t time.Time) string {
 	return t.Format(time.RFC3339Nano)
 }
 
-func clip(s string) string {
+func truncate(s string) string {
 	if len(s) > 64 {
 		return Text(s[:64]) + "..."
 	}
 	return Text(s)
 }
 
-// reader collects the first error while fields are read, so that a message can
+// fieldReader collects the first error while fields are read, so that a message can
 // be translated field by field without a check after each.
-type reader struct{ err error }
+type fieldReader struct{ err error }
 
-func (r *reader) fail(field string, err error) {
+func (r *fieldReader) fail(field string, err error) {
 	if r.err == nil && err != nil {
 		r.err = fmt.Errorf("%s: %w", field, err)
 	}
 }
 
-func (r *reader) duration(field, s string) txn.Duration {
+func (r *fieldReader) duration(field, s string) txn.Duration {
 	if s == "" {
 		return 0
 	}
@@ -112,7 +112,7 @@ func (r *reader) duration(field, s string) txn.Duration {
 	return txn.Duration(d)
 }
 
-func (r *reader) time(field, s string) time.Time {
+func (r *fieldReader) time(field, s string) time.Time {
 	if s == "" {
 		return time.Time{}
 	}
@@ -121,7 +121,7 @@ func (r *reader) time(field, s string) time.Time {
 	return t
 }
 
-func (r *reader) id(field, s string) txn.ID {
+func (r *fieldReader) id(field, s string) txn.ID {
 	if s == "" {
 		return txn.ID{}
 	}
@@ -130,7 +130,7 @@ func (r *reader) id(field, s string) txn.ID {
 	return id
 }
 
-func (r *reader) branch(field, s string) txn.BranchID {
+func (r *fieldReader) branch(field, s string) txn.BranchID {
 	if s == "" {
 		return 0
 	}
@@ -139,7 +139,7 @@ func (r *reader) branch(field, s string) txn.BranchID {
 	return b
 }
 
-// name reads one of the named values of package txn.
-func (r *reader) name(field, s string, into interface{ UnmarshalText([]byte) error }) {
+// enum reads one of the named values of package txn.
+func (r *fieldReader) enum(field, s string, into interface{ UnmarshalText([]byte) error }) {
 	r.fail(field, into.UnmarshalText([]byte(s)))
 }

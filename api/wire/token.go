@@ -29,23 +29,23 @@ func ToTokenRequest(m *txmgrv1.CreateTokenRequest) (r txn.TokenRequest, err erro
 func FromToken(t txn.Token) *txmgrv1.Token {
 	return &txmgrv1.Token{
 		Id: Text(t.ID), Name: Text(t.Name), Role: t.Role.String(), Rate: t.Rate,
-		Made: formatTime(t.Made), Expires: optional(formatTime(t.Expires)), By: Text(t.By),
+		Made: formatTime(t.Created), Expires: optional(formatTime(t.Expires)), By: Text(t.By),
 	}
 }
 
 // ToToken reads the message for a token.
 func ToToken(m *txmgrv1.Token) (txn.Token, error) {
-	var r reader
+	var r fieldReader
 	t := r.token(m)
-	return t, r.answer("token")
+	return t, r.decodeError("token")
 }
 
-func (r *reader) token(m *txmgrv1.Token) txn.Token {
+func (r *fieldReader) token(m *txmgrv1.Token) txn.Token {
 	t := txn.Token{
 		ID: m.GetId(), Name: m.GetName(), Rate: m.GetRate(),
-		Made: r.time("token.made", m.GetMade()), Expires: r.time("token.expires", m.GetExpires()), By: m.GetBy(),
+		Created: r.time("token.made", m.GetMade()), Expires: r.time("token.expires", m.GetExpires()), By: m.GetBy(),
 	}
-	r.name("token.role", m.GetRole(), &t.Role)
+	r.enum("token.role", m.GetRole(), &t.Role)
 	return t
 }
 
@@ -60,10 +60,10 @@ func FromTokens(ts []txn.Token) *txmgrv1.ListTokensResponse {
 
 // ToTokens reads the message for tokens.
 func ToTokens(m *txmgrv1.ListTokensResponse) ([]txn.Token, error) {
-	var r reader
+	var r fieldReader
 	ts := make([]txn.Token, len(m.GetTokens()))
 	for n, t := range m.GetTokens() {
 		ts[n] = r.token(t)
 	}
-	return ts, r.answer("tokens")
+	return ts, r.decodeError("tokens")
 }

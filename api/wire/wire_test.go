@@ -31,7 +31,7 @@ var (
 	moment   = rapid.Map(rapid.Int64Range(0, 1<<60), func(n int64) time.Time { return time.Unix(0, n).UTC() })
 	orNever  = rapid.OneOf(moment, rapid.Just(time.Time{}))
 	lines    = rapid.SliceOfN(text, 0, 3)
-	texts    = rapid.MapOfN(text, text, 0, 3)
+	textList = rapid.MapOfN(text, text, 0, 3)
 	txid     = rapid.Custom(func(t *rapid.T) txn.ID {
 		id := txn.ID(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id"))
 		id[15] |= 1 // not the zero id
@@ -52,10 +52,10 @@ func orNone[T ~uint8](last T) *rapid.Generator[T] {
 var info = rapid.Custom(func(t *rapid.T) txn.Info {
 	i := txn.Info{
 		ID: txid.Draw(t, "id"), Name: text.Draw(t, "name"), State: upTo(txn.RolledBack).Draw(t, "state"),
-		Cause: orNone(txn.CauseOperator).Draw(t, "cause"), Reason: text.Draw(t, "reason"), Hazard: orNone(txn.HazardUnknown).Draw(t, "hazard"),
+		Cause: orNone(txn.CauseOperator).Draw(t, "cause"), Reason: text.Draw(t, "reason"), Heuristic: orNone(txn.HeuristicHazard).Draw(t, "hazard"),
 		Timeout: duration.Draw(t, "timeout"), Began: moment.Draw(t, "began"), ExpiresIn: duration.Draw(t, "expires"),
 		SurvivalIndex: rapid.Uint64().Draw(t, "survival"), RemainingInvocations: rapid.Uint64().Draw(t, "remaining"),
-		ExpiryTick: rapid.Uint64().Draw(t, "tick"), Labels: texts.Draw(t, "labels"),
+		ExpiryTick: rapid.Uint64().Draw(t, "tick"), Labels: textList.Draw(t, "labels"),
 		Decided: orNever.Draw(t, "decided"), DecidedTick: rapid.Uint64().Draw(t, "decided tick"), DecidedIndex: rapid.Uint64().Draw(t, "decided index"),
 		Session: session.Draw(t, "session"),
 	}
@@ -63,8 +63,8 @@ var info = rapid.Custom(func(t *rapid.T) txn.Info {
 		id := branchID.Draw(t, "branch")
 		i.Branches = append(i.Branches, txn.BranchInfo{
 			ID: id, Name: id.String(), Participant: text.Draw(t, "participant"), Kind: text.Draw(t, "kind"), XID: text.Draw(t, "xid"),
-			Vote: orNone(txn.VoteDelegated).Draw(t, "vote"), State: upTo(txn.BranchHazard).Draw(t, "branch state"),
-			Hazard: orNone(txn.HazardUnknown).Draw(t, "branch hazard"), Detail: text.Draw(t, "detail"),
+			Vote: orNone(txn.VoteDelegated).Draw(t, "vote"), State: upTo(txn.BranchHeuristic).Draw(t, "branch state"),
+			Heuristic: orNone(txn.HeuristicHazard).Draw(t, "branch hazard"), Detail: text.Draw(t, "detail"),
 			Attempts: rapid.IntMin(0).Draw(t, "attempts"), LastError: text.Draw(t, "error"), NextTry: duration.Draw(t, "next"),
 		})
 	}
@@ -83,16 +83,16 @@ var decision = rapid.Custom(func(t *rapid.T) txn.PoolDecision {
 
 var member = rapid.Custom(func(t *rapid.T) txn.Member {
 	return txn.Member{
-		ID: text.Draw(t, "id"), Name: text.Draw(t, "name"), Raft: text.Draw(t, "raft"), API: text.Draw(t, "api"), Version: text.Draw(t, "version"),
+		ID: text.Draw(t, "id"), Name: text.Draw(t, "name"), RaftAddr: text.Draw(t, "raft"), API: text.Draw(t, "api"), Version: text.Draw(t, "version"),
 		Voter: rapid.Bool().Draw(t, "voter"), Leader: rapid.Bool().Draw(t, "leader"), Self: rapid.Bool().Draw(t, "self"),
-		Heard: txn.Duration(rapid.Int64Min(-1).Draw(t, "heard")), Behind: rapid.Int64Min(-1).Draw(t, "behind"),
+		LastContact: txn.Duration(rapid.Int64Min(-1).Draw(t, "heard")), LogLag: rapid.Int64Min(-1).Draw(t, "behind"),
 	}
 })
 
 var token = rapid.Custom(func(t *rapid.T) txn.Token {
 	return txn.Token{
 		ID: text.Draw(t, "id"), Name: text.Draw(t, "name"), Role: upTo(txn.RoleAdmin).Draw(t, "role"), Rate: rapid.Uint32().Draw(t, "rate"),
-		Made: orNever.Draw(t, "made"), Expires: orNever.Draw(t, "expires"), By: text.Draw(t, "by"),
+		Created: orNever.Draw(t, "made"), Expires: orNever.Draw(t, "expires"), By: text.Draw(t, "by"),
 	}
 })
 
@@ -125,7 +125,7 @@ func overTheWire[M proto.Message](t *rapid.T, m M) M {
 func TestRoundTrips(t *testing.T) {
 	status := rapid.Custom(func(t *rapid.T) txn.ParticipantStatus {
 		return txn.ParticipantStatus{
-			Participant: txn.Participant{Name: text.Draw(t, "name"), Kind: text.Draw(t, "kind"), Settings: texts.Draw(t, "settings"), CoordinatorPrepares: rapid.Bool().Draw(t, "prepares")},
+			Participant: txn.Participant{Name: text.Draw(t, "name"), Kind: text.Draw(t, "kind"), Settings: textList.Draw(t, "settings"), CoordinatorPrepares: rapid.Bool().Draw(t, "prepares")},
 			Healthy:     rapid.Bool().Draw(t, "healthy"), LastError: text.Draw(t, "error"), NextTry: duration.Draw(t, "next"),
 			Queued: rapid.IntMin(0).Draw(t, "queued"), Running: rapid.IntMin(0).Draw(t, "running"),
 			Since: orNever.Draw(t, "since"), ProbeTook: duration.Draw(t, "took"),
@@ -155,7 +155,7 @@ func TestRoundTrips(t *testing.T) {
 		"event": func(t *rapid.T) {
 			want := txn.Event{
 				ID: txid.Draw(t, "id"), Name: text.Draw(t, "name"), State: upTo(txn.RolledBack).Draw(t, "state"),
-				Cause: orNone(txn.CauseOperator).Draw(t, "cause"), Hazard: orNone(txn.HazardUnknown).Draw(t, "hazard"),
+				Cause: orNone(txn.CauseOperator).Draw(t, "cause"), Heuristic: orNone(txn.HeuristicHazard).Draw(t, "hazard"),
 				Tick: rapid.Uint64().Draw(t, "tick"), Time: moment.Draw(t, "time"),
 			}
 			got, err := wire.ToEvent(overTheWire(t, wire.FromEvent(want)))
@@ -165,7 +165,7 @@ func TestRoundTrips(t *testing.T) {
 			want := txn.Filter{
 				States: rapid.SliceOfN(upTo(txn.RolledBack), 0, 3).Draw(t, "states"), Participant: text.Draw(t, "participant"),
 				OlderThan: time.Duration(duration.Draw(t, "older")), ExpiresWithin: time.Duration(duration.Draw(t, "within")),
-				Labels: texts.Draw(t, "labels"), Prefix: text.Draw(t, "prefix"), Limit: rapid.IntRange(0, 1<<30).Draw(t, "limit"),
+				Labels: textList.Draw(t, "labels"), Prefix: text.Draw(t, "prefix"), Limit: rapid.IntRange(0, 1<<30).Draw(t, "limit"),
 				Before: txn.ID(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "before")),
 			}
 			got, err := wire.ToFilter(overTheWire(t, wire.FromFilter(want)))
@@ -181,11 +181,11 @@ func TestRoundTrips(t *testing.T) {
 			want := txn.Status{
 				Cluster: text.Draw(t, "cluster"), Node: text.Draw(t, "node"), Leader: true, LeaderID: text.Draw(t, "leader"), Version: text.Draw(t, "version"),
 				Term: u.Draw(t, "term"), LogIndex: u.Draw(t, "index"), Tick: u.Draw(t, "tick"), Interval: duration.Draw(t, "interval"), Uptime: duration.Draw(t, "uptime"),
-				Open: n.Draw(t, "open"), Delegated: n.Draw(t, "delegated"), Undone: n.Draw(t, "undone"), Finished: n.Draw(t, "finished"), Hazards: n.Draw(t, "hazards"),
+				Undecided: n.Draw(t, "open"), Delegated: n.Draw(t, "delegated"), Completing: n.Draw(t, "undone"), Finished: n.Draw(t, "finished"), Heuristics: n.Draw(t, "hazards"),
 				Committed: u.Draw(t, "committed"), RolledBack: u.Draw(t, "rolled"), TimedOut: u.Draw(t, "timed"), Sessions: n.Draw(t, "sessions"), SessionsExpired: u.Draw(t, "expired"), Commands: u.Draw(t, "commands"),
 				Entries: u.Draw(t, "entries"), TickEntries: u.Draw(t, "ticks"), Syncs: u.Draw(t, "syncs"), LogBytes: rapid.Int64().Draw(t, "bytes"),
 				RolledBackBy: rapid.MapOf(rapid.SampledFrom(txn.Causes()), u).Draw(t, "causes"),
-				Incarnation:  u.Draw(t, "incarnation"), Held: rapid.Bool().Draw(t, "held"), Waiting: text.Draw(t, "waiting"),
+				Incarnation:  u.Draw(t, "incarnation"), RecoveryPaused: rapid.Bool().Draw(t, "held"), WaitingFor: text.Draw(t, "waiting"),
 				Members:      rapid.SliceOfN(member, 0, 3).Draw(t, "members"),
 				Participants: rapid.SliceOfN(status, 0, 3).Draw(t, "participants"),
 			}
@@ -224,14 +224,14 @@ func TestRoundTrips(t *testing.T) {
 			equal(t, want, got, err)
 		},
 		"groups": func(t *rapid.T) {
-			want := txn.Groups{Tick: rapid.Uint64().Draw(t, "tick"), Interval: duration.Draw(t, "interval"), Next: rapid.Uint64().Draw(t, "next")}
+			want := txn.DeadlineGroups{Tick: rapid.Uint64().Draw(t, "tick"), Interval: duration.Draw(t, "interval"), Next: rapid.Uint64().Draw(t, "next")}
 			for range rapid.IntRange(0, 3).Draw(t, "groups") {
-				want.Groups = append(want.Groups, txn.Group{
+				want.Groups = append(want.Groups, txn.DeadlineGroup{
 					ExpiryTick: rapid.Uint64().Draw(t, "tick"), RemainingInvocations: rapid.Uint64().Draw(t, "left"),
 					ExpiresIn: duration.Draw(t, "in"), Transactions: rapid.IntMin(0).Draw(t, "n"),
 				})
 			}
-			got, err := wire.ToGroups(overTheWire(t, wire.FromGroups(want)))
+			got, err := wire.ToDeadlineGroups(overTheWire(t, wire.FromDeadlineGroups(want)))
 			equal(t, want, got, err)
 		},
 		"sessions": func(t *rapid.T) {
@@ -263,65 +263,65 @@ func TestRoundTrips(t *testing.T) {
 			equal(t, want, got, err)
 		},
 		"findings": func(t *rapid.T) {
-			var want []txn.Finding
+			var want []txn.ScanResult
 			for range rapid.IntRange(0, 3).Draw(t, "findings") {
-				want = append(want, txn.Finding{
+				want = append(want, txn.ScanResult{
 					Participant: text.Draw(t, "participant"), XID: text.Draw(t, "xid"), ID: txid.Draw(t, "id"), Branch: branchID.Draw(t, "branch"),
 					Since: orNever.Draw(t, "since"), Owner: text.Draw(t, "owner"), State: orNone(txn.RolledBack).Draw(t, "state"),
-					Locks: lines.Draw(t, "locks"), Waiters: lines.Draw(t, "waiters"), Verdict: text.Draw(t, "verdict"), Done: rapid.Bool().Draw(t, "done"), Error: text.Draw(t, "error"),
+					Locks: lines.Draw(t, "locks"), Waiters: lines.Draw(t, "waiters"), Class: text.Draw(t, "verdict"), Done: rapid.Bool().Draw(t, "done"), Error: text.Draw(t, "error"),
 				})
 			}
-			got, err := wire.ToFindings(overTheWire(t, wire.FromFindings(want)))
+			got, err := wire.ToScanResults(overTheWire(t, wire.FromScanResults(want)))
 			equal(t, want, got, err)
 		},
 		"options": func(t *rapid.T) {
-			want := txn.Options{ID: txid.Draw(t, "id"), Name: text.Draw(t, "name"), Timeout: time.Duration(duration.Draw(t, "timeout")), Labels: texts.Draw(t, "labels"), Session: session.Draw(t, "session")}
+			want := txn.Options{ID: txid.Draw(t, "id"), Name: text.Draw(t, "name"), Timeout: time.Duration(duration.Draw(t, "timeout")), Labels: textList.Draw(t, "labels"), Session: session.Draw(t, "session")}
 			for range rapid.IntRange(0, 3).Draw(t, "branches") {
 				want.Branches = append(want.Branches, txn.Enlistment{
-					Participant: text.Draw(t, "participant"), Payload: rapid.SliceOf(rapid.Byte()).Draw(t, "payload"), Session: text.Draw(t, "session"),
+					Participant: text.Draw(t, "participant"), Payload: rapid.SliceOf(rapid.Byte()).Draw(t, "payload"), SessionRef: text.Draw(t, "session"),
 				})
 			}
 			got, err := wire.ToOptions(want.ID, overTheWire(t, wire.FromOptions(want)))
 			equal(t, want, got, err)
 		},
 		"commitment": func(t *rapid.T) {
-			want := txn.Commitment{OwnPhaseTwo: rapid.Bool().Draw(t, "own")}
+			want := txn.CommitRequest{ClientCompletes: rapid.Bool().Draw(t, "own")}
 			for range rapid.IntRange(0, 3).Draw(t, "votes") {
 				want.Votes = append(want.Votes, txn.BranchVote{Branch: branchID.Draw(t, "branch"), Vote: orNone(txn.VoteNo).Draw(t, "vote")})
 			}
-			got, err := wire.ToCommitment(overTheWire(t, wire.FromCommitment(want)))
+			got, err := wire.ToCommitRequest(overTheWire(t, wire.FromCommitRequest(want)))
 			equal(t, want, got, err)
 		},
 		"ballot": func(t *rapid.T) {
-			want := txn.Ballot{OwnPhaseTwo: rapid.Bool().Draw(t, "own"), Reason: text.Draw(t, "reason")}
+			want := txn.Votes{ClientCompletes: rapid.Bool().Draw(t, "own"), Reason: text.Draw(t, "reason")}
 			for range rapid.IntRange(0, 3).Draw(t, "votes") {
 				want.Votes = append(want.Votes, txn.BranchVote{Branch: branchID.Draw(t, "branch"), Vote: orNone(txn.VoteNo).Draw(t, "vote")})
 			}
-			got, err := wire.ToBallot(overTheWire(t, wire.FromBallot(want)))
+			got, err := wire.ToVotes(overTheWire(t, wire.FromVotes(want)))
 			equal(t, want, got, err)
 		},
 		"acks": func(t *rapid.T) {
-			var want []txn.Ack
+			var want []txn.CompletionReport
 			for range rapid.IntRange(0, 3).Draw(t, "acks") {
-				want = append(want, txn.Ack{Branch: branchID.Draw(t, "branch"), State: orNone(txn.BranchHazard).Draw(t, "state")})
+				want = append(want, txn.CompletionReport{Branch: branchID.Draw(t, "branch"), State: orNone(txn.BranchHeuristic).Draw(t, "state")})
 			}
-			got, err := wire.ToAcks(overTheWire(t, wire.FromAcks(want)))
+			got, err := wire.ToCompletionReports(overTheWire(t, wire.FromCompletionReports(want)))
 			equal(t, want, got, err)
 		},
 		"begun": func(t *rapid.T) {
-			want := txn.Begun{
+			want := txn.BeginResult{
 				ID: txid.Draw(t, "id"), Timeout: time.Duration(duration.Draw(t, "timeout")),
 				SurvivalIndex: rapid.Uint64().Draw(t, "survival"), ExpiryTick: rapid.Uint64().Draw(t, "tick"),
 			}
 			for range rapid.IntRange(0, 3).Draw(t, "branches") {
 				want.Branches = append(want.Branches, txn.Branch{ID: branchID.Draw(t, "branch"), Participant: text.Draw(t, "participant"), XID: text.Draw(t, "xid")})
 			}
-			got, err := wire.ToBegun(overTheWire(t, wire.FromBegun(want)))
+			got, err := wire.ToBeginResult(overTheWire(t, wire.FromBeginResult(want)))
 			equal(t, want, got, err)
 		},
 		"outcome": func(t *rapid.T) {
 			want := txn.Outcome{
-				State: orNone(txn.RolledBack).Draw(t, "state"), Cause: orNone(txn.CauseOperator).Draw(t, "cause"), Hazard: orNone(txn.HazardUnknown).Draw(t, "hazard"),
+				State: orNone(txn.RolledBack).Draw(t, "state"), Cause: orNone(txn.CauseOperator).Draw(t, "cause"), Heuristic: orNone(txn.HeuristicHazard).Draw(t, "hazard"),
 			}
 			got, err := wire.ToOutcome(overTheWire(t, wire.FromOutcome(want)))
 			equal(t, want, got, err)
@@ -337,25 +337,25 @@ func TestBadTextIsMended(t *testing.T) {
 	info := txn.Info{State: txn.Active, Name: bad, Reason: bad, Labels: map[string]string{bad: bad}, Branches: []txn.BranchInfo{{ID: 1, LastError: bad, Detail: bad, State: txn.BranchEnlisted}}}
 	for _, m := range []proto.Message{
 		wire.FromInfo(info),
-		wire.FromOptions(txn.Options{Name: bad, Labels: map[string]string{bad: bad}, Branches: []txn.Enlistment{{Participant: bad, Session: bad}}}),
+		wire.FromOptions(txn.Options{Name: bad, Labels: map[string]string{bad: bad}, Branches: []txn.Enlistment{{Participant: bad, SessionRef: bad}}}),
 		wire.FromFilter(txn.Filter{Participant: bad, Prefix: bad}),
 		wire.FromParticipant(txn.Participant{Name: bad, Kind: bad, Settings: map[string]string{"a": bad}}, bad, bad),
 		wire.FromParticipants([]txn.ParticipantStatus{{LastError: bad}})[0],
 		wire.FromPools([]txn.Pool{{Participant: bad, Decisions: []txn.PoolDecision{{Why: bad}}}}),
-		wire.FromFindings([]txn.Finding{{Owner: bad, Error: bad, Locks: []string{bad}, Waiters: []string{bad}}}),
-		wire.FromBallot(txn.Ballot{Reason: bad}),
-		wire.FromDoubts([]txn.Doubt{{Info: info, Why: bad}}),
+		wire.FromScanResults([]txn.ScanResult{{Owner: bad, Error: bad, Locks: []string{bad}, Waiters: []string{bad}}}),
+		wire.FromVotes(txn.Votes{Reason: bad}),
+		wire.FromInDoubts([]txn.InDoubt{{Info: info, Why: bad}}),
 		wire.FromExplanation(txn.Explanation{
-			Transaction: info, Story: []string{bad}, Choices: []txn.Choice{{Action: bad, Why: bad, Command: bad}},
-			Branches: []txn.BranchInquiry{{
-				Branch: bad, Participant: bad, Ending: bad, Detail: bad, Error: bad, Locks: []string{bad}, Waiters: []string{bad},
-				Attempts: []txn.Attempt{{Call: bad, Result: bad}},
+			Transaction: info, Summary: []string{bad}, Actions: []txn.Action{{Name: bad, Why: bad, Command: bad}},
+			Branches: []txn.BranchProbe{{
+				Branch: bad, Participant: bad, Outcome: bad, Detail: bad, Error: bad, Locks: []string{bad}, Waiters: []string{bad},
+				Attempts: []txn.CallAttempt{{Call: bad, Result: bad}},
 			}},
 		}),
 		wire.FromResolution(info.ID, txn.Resolution{Reason: bad, By: bad}),
 		wire.FromAudit([]txn.AuditRecord{{Action: bad, Branch: bad, Subject: bad, By: bad, Reason: bad}}),
-		wire.FromDiagnoses([]txn.Diagnosis{{Participant: bad, Level: bad, Subject: bad, Found: bad, Fix: bad}}),
-		wire.FromStatus(txn.Status{Node: bad, Waiting: bad, Members: []txn.Member{{ID: bad, Name: bad, Raft: bad, API: bad, Version: bad}}}),
+		wire.FromChecks([]txn.Check{{Participant: bad, Level: bad, Subject: bad, Message: bad, Remedy: bad}}),
+		wire.FromStatus(txn.Status{Node: bad, WaitingFor: bad, Members: []txn.Member{{ID: bad, Name: bad, RaftAddr: bad, API: bad, Version: bad}}}),
 		wire.FromToken(txn.Token{ID: bad, Name: bad, By: bad}),
 		wire.FromTokenRequest(txn.TokenRequest{Name: bad, By: bad}),
 		wire.FromBackup(txn.Backup{Cluster: bad, SHA256: bad}),
@@ -383,9 +383,9 @@ func TestRefusedRequests(t *testing.T) {
 		"older":     second(wire.ToFilter(&txmgrv1.Filter{OlderThan: "x"})),
 		"within":    second(wire.ToFilter(&txmgrv1.Filter{ExpiresWithin: "x"})),
 		"limit":     second(wire.ToFilter(&txmgrv1.Filter{Limit: -1})),
-		"id":        second(wire.PipeID([]byte("short"))),
-		"vote":      second(wire.ToCommitment(&txmgrv1.CommitCall{Votes: []*txmgrv1.BranchVote{{Branch: 1, Vote: 9}}})),
-		"delegated": second(wire.ToBallot(&txmgrv1.VoteCall{Votes: []*txmgrv1.BranchVote{{Branch: 1, Vote: 4}}})),
+		"id":        second(wire.IDFromBytes([]byte("short"))),
+		"vote":      second(wire.ToCommitRequest(&txmgrv1.CommitCall{Votes: []*txmgrv1.BranchVote{{Branch: 1, Vote: 9}}})),
+		"delegated": second(wire.ToVotes(&txmgrv1.VoteCall{Votes: []*txmgrv1.BranchVote{{Branch: 1, Vote: 4}}})),
 		"ending":    second(wire.ToResolution(&txmgrv1.ResolveRequest{})),
 		"branch":    second(wire.ToResolution(&txmgrv1.ResolveRequest{Ending: "committed", Branch: "x"})),
 		"audit id":  second(wire.ToAuditFilter(&txmgrv1.AuditRequest{Id: "x"})),
@@ -394,7 +394,7 @@ func TestRefusedRequests(t *testing.T) {
 		"role":      second(wire.ToTokenRequest(&txmgrv1.CreateTokenRequest{Name: "x", Role: "king"})),
 		"no name":   second(wire.ToTokenRequest(&txmgrv1.CreateTokenRequest{Role: "admin"})),
 		"ttl":       second(wire.ToTokenRequest(&txmgrv1.CreateTokenRequest{Name: "x", Role: "admin", Ttl: "1"})),
-		"ack":       second(wire.ToAcks(&txmgrv1.DoneCall{Acks: []*txmgrv1.BranchAck{{Branch: 1, State: 256 + 3}}})),
+		"ack":       second(wire.ToCompletionReports(&txmgrv1.DoneCall{Acks: []*txmgrv1.BranchAck{{Branch: 1, State: 256 + 3}}})),
 	} {
 		if !errors.Is(err, txn.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
@@ -425,8 +425,8 @@ func TestRefusedAnswers(t *testing.T) {
 		}
 	}
 	for name, err := range map[string]error{
-		"doubt":       second(wire.ToDoubts(&txmgrv1.ListDoubtsResponse{Doubts: []*txmgrv1.Doubt{{State: "asleep"}}})),
-		"since":       second(wire.ToDoubts(&txmgrv1.ListDoubtsResponse{Doubts: []*txmgrv1.Doubt{{Since: proto.String("today")}}})),
+		"doubt":       second(wire.ToInDoubts(&txmgrv1.ListDoubtsResponse{Doubts: []*txmgrv1.Doubt{{State: "asleep"}}})),
+		"since":       second(wire.ToInDoubts(&txmgrv1.ListDoubtsResponse{Doubts: []*txmgrv1.Doubt{{Since: proto.String("today")}}})),
 		"transaction": second(wire.ToExplanation(&txmgrv1.Explanation{Transaction: &txmgrv1.Transaction{State: "asleep"}})),
 		"attempt":     second(wire.ToExplanation(&txmgrv1.Explanation{Branches: []*txmgrv1.BranchInquiry{{Attempts: []*txmgrv1.Attempt{{Took: "long"}}}}})),
 		"record":      second(wire.ToAudit(&txmgrv1.AuditResponse{Records: []*txmgrv1.AuditRecord{{Id: proto.String("x")}}})),
@@ -435,7 +435,7 @@ func TestRefusedAnswers(t *testing.T) {
 		"backup":      second(wire.ToBackup(&txmgrv1.Backup{Taken: "today"})),
 		"token":       second(wire.ToToken(&txmgrv1.Token{Role: "king"})),
 		"tokens":      second(wire.ToTokens(&txmgrv1.ListTokensResponse{Tokens: []*txmgrv1.Token{{Made: "today"}}})),
-		"finding":     second(wire.ToFindings(&txmgrv1.ScanResponse{Findings: []*txmgrv1.Finding{{State: "asleep"}}})),
+		"finding":     second(wire.ToScanResults(&txmgrv1.ScanResponse{Findings: []*txmgrv1.Finding{{State: "asleep"}}})),
 	} {
 		if err == nil {
 			t.Errorf("%s: no error", name)
@@ -444,7 +444,7 @@ func TestRefusedAnswers(t *testing.T) {
 	if _, err := wire.ToOutcome(&txmgrv1.OutcomeReply{State: 256 + 4}); err == nil {
 		t.Error("outcome: no error")
 	}
-	if _, err := wire.ToBegun(&txmgrv1.BeginReply{Id: []byte{1}}); err == nil {
+	if _, err := wire.ToBeginResult(&txmgrv1.BeginReply{Id: []byte{1}}); err == nil {
 		t.Error("begun: no error")
 	}
 }
@@ -467,10 +467,10 @@ func TestPipeNumbers(t *testing.T) {
 		{"cause 3", txn.Cause(3), "vote-no"},
 		{"cause 4", txn.Cause(4), "session-expired"},
 		{"cause 5", txn.Cause(5), "operator"},
-		{"hazard 1", txn.Hazard(1), "committed"},
-		{"hazard 2", txn.Hazard(2), "rolled-back"},
-		{"hazard 3", txn.Hazard(3), "mixed"},
-		{"hazard 4", txn.Hazard(4), "unknown"},
+		{"hazard 1", txn.Heuristic(1), "committed"},
+		{"hazard 2", txn.Heuristic(2), "rolled-back"},
+		{"hazard 3", txn.Heuristic(3), "mixed"},
+		{"hazard 4", txn.Heuristic(4), "unknown"},
 		{"vote 1", txn.Vote(1), "prepared"},
 		{"vote 2", txn.Vote(2), "read-only"},
 		{"vote 3", txn.Vote(3), "no"},
@@ -505,12 +505,12 @@ func FuzzCommands(f *testing.F) {
 			return
 		}
 		for _, c := range b.GetCommands() {
-			id, err := wire.PipeID(c.GetId())
+			id, err := wire.IDFromBytes(c.GetId())
 			_, _ = wire.ToOptions(id, c.GetBegin())
 			_ = wire.ToEnlistment(c.GetEnlist())
-			_, cerr := wire.ToCommitment(c.GetCommit())
-			_, verr := wire.ToBallot(c.GetVote())
-			_, aerr := wire.ToAcks(c.GetDone())
+			_, cerr := wire.ToCommitRequest(c.GetCommit())
+			_, verr := wire.ToVotes(c.GetVote())
+			_, aerr := wire.ToCompletionReports(c.GetDone())
 			for _, err := range []error{err, cerr, verr, aerr} {
 				if err != nil && !errors.Is(err, txn.ErrInvalid) {
 					t.Fatal(err)

@@ -23,7 +23,7 @@ Each has a pool of its own, which finds its size by what it sees: the smallest w
 which the participant answers as much as it can, by the optimizer knee. Others are chosen
 by txmgr participant add --optimizer, and for all by txmgr server --recovery-optimizer.`,
 	}
-	parent(cmd)
+	groupCommand(cmd)
 	cmd.AddCommand(adaptiveExplainCommand(a))
 	return cmd
 }
@@ -40,9 +40,9 @@ RATE is how many calls were answered in a second before the decision, BUSY how m
 were under way, BOUND for which part of the time more could have been made. MEAN and P99
 are the times from when calls could have begun to their ends, waiting included.`,
 		Example:           "  txmgr adaptive explain\n  txmgr adaptive explain bank -o json",
-		Args:              takes(0, 1, "at most one PARTICIPANT"),
+		Args:              argCount(0, 1, "at most one PARTICIPANT"),
 		ValidArgsFunction: a.completeParticipants(),
-		RunE: a.brief(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: a.shortCmd(func(ctx context.Context, c *client.Client, args []string) error {
 			name := ""
 			if len(args) == 1 {
 				name = args[0]
@@ -83,11 +83,11 @@ func (a *app) printPools(pools []txn.Pool) error {
 			p.Decisions = []txn.PoolDecision{}
 		}
 		whole[i], names[i] = p, p.Participant
-		sizes.Add(p.Participant, p.Optimizer, count(p.Limit), count(p.Running), count(p.Queued), rate(p.Throughput), brief(p.Mean), brief(p.P99),
+		sizes.Add(p.Participant, p.Optimizer, formatInt(p.Limit), formatInt(p.Running), formatInt(p.Queued), formatRate(p.Throughput), formatShortDuration(p.Mean), formatShortDuration(p.P99),
 			strconv.FormatUint(p.Raised, 10), strconv.FormatUint(p.Lowered, 10))
 		for _, d := range p.Decisions {
-			decisions.Add(p.Participant, clock(d.At), count(d.From), count(d.To), rate(d.Rate), rate(d.Busy), fmt.Sprintf("%.0f %%", 100*d.Bound),
-				brief(d.Mean), brief(d.P99), count(d.Queued), d.Why)
+			decisions.Add(p.Participant, formatClock(d.At), formatInt(d.From), formatInt(d.To), formatRate(d.Rate), formatRate(d.Busy), fmt.Sprintf("%.0f %%", 100*d.Bound),
+				formatShortDuration(d.Mean), formatShortDuration(d.P99), formatInt(d.Queued), d.Why)
 		}
 	}
 	tables := []output.Table{sizes}
@@ -97,8 +97,8 @@ func (a *app) printPools(pools []txn.Pool) error {
 	return a.print.Print(output.Document{Value: whole, IDs: names, Tables: tables})
 }
 
-// rate is a number of something in a second, with three digits at most behind nothing.
-func rate(v float64) string {
+// formatRate is a number of something in a second, with three digits at most behind nothing.
+func formatRate(v float64) string {
 	switch {
 	case v == 0:
 		return "0"

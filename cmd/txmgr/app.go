@@ -65,15 +65,15 @@ func (a *app) run(args []string) int {
 // fail prints an error and gives the exit code.
 func (a *app) fail(err error) int {
 	f := output.Explain(err)
-	if f.Next == output.Unreachable && a.address == client.DefaultAddress && !a.secure() {
+	if f.Next == output.Unreachable && a.address == client.DefaultAddress && !a.usesTLS() {
 		f.Next = "--address or TXMGR_ADDR names the coordinator; txmgr dev starts one to try things on"
 	}
 	return a.print.Fail(f)
 }
 
-// untilHangup gives what is to be tidied up a context that also ends with the terminal,
+// withHangup gives what is to be tidied up a context that also ends with the terminal,
 // unless nohup says that it shall not.
-func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
+func withHangup(ctx context.Context) (context.Context, context.CancelFunc) {
 	if signal.Ignored(syscall.SIGHUP) {
 		return ctx, func() {}
 	}
@@ -93,7 +93,7 @@ func (a *app) prepare(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	a.identify(cmd.Flags())
+	a.loadToken(cmd.Flags())
 	noColor := a.env("NO_COLOR") != "" || a.env("TERM") == "dumb"
 	a.print = &output.Printer{
 		Out: a.out, Err: a.err, Format: format, Quiet: a.quiet,
@@ -121,15 +121,15 @@ func (a *app) outputFormat(args []string) string {
 
 // dial gives a client. It does not talk to the coordinator yet.
 func (a *app) dial() (*client.Client, error) {
-	address, err := checkAddress(a.address, a.secure())
+	address, err := checkAddress(a.address, a.usesTLS())
 	if err != nil {
 		return nil, err
 	}
 	return a.dialAt(address)
 }
 
-// online makes the body of a command that talks to a coordinator.
-func (a *app) online(body func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
+// clientCmd makes the body of a command that talks to a coordinator.
+func (a *app) clientCmd(body func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := a.dial()
 		if err != nil {
@@ -139,29 +139,29 @@ func (a *app) online(body func(ctx context.Context, c *client.Client, args []str
 	}
 }
 
-// asking is online for a command that makes the coordinator ask participants,
+// fanoutCmd is online for a command that makes the coordinator ask participants,
 // which takes as long as they do: the client has more patience with it, unless a
 // person said how much.
-func (a *app) asking(body func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
-	return a.online(func(ctx context.Context, c *client.Client, args []string) error {
-		ctx, cancel := a.patient(ctx)
+func (a *app) fanoutCmd(body func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
+		ctx, cancel := a.withTimeout(ctx)
 		defer cancel()
 		return body(ctx, c, args)
 	})
 }
 
-// patient bounds a call that asks participants by what a person said, if he did.
-func (a *app) patient(ctx context.Context) (context.Context, context.CancelFunc) {
+// withTimeout bounds a call that asks participants by what a person said, if he did.
+func (a *app) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	if a.requestTimeout == defaultRequestTimeout {
 		return context.WithCancel(ctx)
 	}
 	return context.WithTimeout(ctx, a.requestTimeout)
 }
 
-// brief is online for a command that is done after a few calls: all of them
+// shortCmd is online for a command that is done after a few calls: all of them
 // share the patience of --request-timeout.
-func (a *app) brief(body func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
-	return a.online(func(ctx context.Context, c *client.Client, args []string) error {
+func (a *app) shortCmd(body func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		ctx, cancel := context.WithTimeout(ctx, a.requestTimeout)
 		defer cancel()
 		return body(ctx, c, args)

@@ -18,7 +18,7 @@ func auditCommand(a *app) *cobra.Command {
 		Long: `Show what people did to transactions, participants, tokens and nodes, as the log has
 it: who, when and why.`,
 	}
-	parent(cmd)
+	groupCommand(cmd)
 	cmd.AddCommand(auditListCommand(a))
 	return cmd
 }
@@ -36,7 +36,7 @@ rolled back by an operator, participants and tokens added and removed, nodes rem
 and a restored cluster resumed. The log keeps the newest 10,000 of these records,
 whatever became of the transactions.`,
 		Example:           "  txmgr audit list\n  txmgr audit list --tx tx_01k9\n  txmgr audit list --since 24h -o jsonl",
-		Args:              nothing(),
+		Args:              noArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
@@ -46,14 +46,14 @@ whatever became of the transactions.`,
 	_ = cmd.RegisterFlagCompletionFunc("tx", a.complete(func(ctx context.Context, c *client.Client, _ []string, word string) []string {
 		return transactionIDs(ctx, c, word)
 	})) // the flag is there
-	cmd.RunE = a.look(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
+	cmd.RunE = a.readCmd(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
 		if since < 0 || limit < 1 {
 			return output.Usage("", "--since must not be negative, --limit must be positive")
 		}
 		filter := txn.AuditFilter{Since: since, Limit: limit}
 		var err error
 		if tx != "" {
-			if filter.ID, err = resolve(ctx, c, tx); err != nil {
+			if filter.ID, err = resolveID(ctx, c, tx); err != nil {
 				return err
 			}
 		}
@@ -83,14 +83,14 @@ func (a *app) printAudit(found []txn.AuditRecord) error {
 	}}
 	ids := make([]string, len(found))
 	for i, r := range found {
-		ids[i] = count(r.Seq)
+		ids[i] = formatInt(r.Seq)
 		tx := ""
 		if !r.ID.IsZero() {
 			tx = r.ID.String()
 		}
-		t.Add(ids[i], moment(r.Time), count(r.Tick), count(r.Index), r.By, r.Action, tx, r.Subject, r.Reason)
+		t.Add(ids[i], formatTime(r.Time), formatInt(r.Tick), formatInt(r.Index), r.By, r.Action, tx, r.Subject, r.Reason)
 	}
 	return a.print.Print(output.Document{Value: found, IDs: ids, Tables: []output.Table{t}})
 }
 
-func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
+func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }

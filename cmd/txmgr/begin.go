@@ -47,7 +47,7 @@ With -q only the id is printed.`,
 	f.StringVar(&o.mark, "mark", "", "with --id: the mark that was known when the id was made, from the answer to an earlier begin; the same in every try (default: the time in the id counts)")
 	f.StringVar(&o.session, "session", "", "the session that it is part of (default: none)")
 	_ = cmd.RegisterFlagCompletionFunc("session", a.completeSessions(true)) // the flag is there
-	cmd.RunE = a.brief(func(ctx context.Context, c *client.Client, args []string) error {
+	cmd.RunE = a.shortCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		if cmd.Flags().Changed("timeout") && o.timeout <= 0 {
 			return output.Usage("leave it out for the server's default", "--timeout %v is not positive", o.timeout)
 		}
@@ -62,7 +62,7 @@ With -q only the id is printed.`,
 		if err != nil {
 			return err
 		}
-		return a.printBegun(begun)
+		return a.printBegin(begun)
 	})
 	return cmd
 }
@@ -110,7 +110,7 @@ func parseLabels(words []string) (map[string]string, error) {
 	return labels, nil
 }
 
-type begunView struct {
+type beginView struct {
 	ID            txn.ID       `json:"id"`
 	Timeout       txn.Duration `json:"timeout"`
 	SurvivalIndex uint64       `json:"survival_index"`
@@ -125,23 +125,23 @@ type branchView struct {
 	XID         string `json:"xid"`
 }
 
-func viewBranch(b txn.Branch) branchView {
+func newBranchView(b txn.Branch) branchView {
 	return branchView{ID: b.ID.String(), Participant: b.Participant, XID: b.XID}
 }
 
-func (a *app) printBegun(b txn.Begun) error {
+func (a *app) printBegin(b txn.BeginResult) error {
 	id := b.ID.String()
 	if a.quiet && !a.print.Format.Structured() {
 		a.print.Format = output.IDFormat
 	}
-	view := begunView{ID: b.ID, Timeout: txn.Duration(b.Timeout), SurvivalIndex: b.SurvivalIndex, ExpiryTick: b.ExpiryTick, Branches: []branchView{}, Mark: b.Mark}
+	view := beginView{ID: b.ID, Timeout: txn.Duration(b.Timeout), SurvivalIndex: b.SurvivalIndex, ExpiryTick: b.ExpiryTick, Branches: []branchView{}, Mark: b.Mark}
 	head := output.Table{Columns: output.Columns("TX", "TIMEOUT", "SURVIVAL INDEX", "EXPIRY TICK")}
-	head.Add(id, b.Timeout.String(), count(b.SurvivalIndex), count(b.ExpiryTick))
+	head.Add(id, b.Timeout.String(), formatInt(b.SurvivalIndex), formatInt(b.ExpiryTick))
 	tables := []output.Table{head}
 	if len(b.Branches) > 0 {
 		branches := output.Table{Columns: output.Columns("BRANCH", "PARTICIPANT", "XID")}
 		for _, br := range b.Branches {
-			view.Branches = append(view.Branches, viewBranch(br))
+			view.Branches = append(view.Branches, newBranchView(br))
 			branches.Add(br.ID.String(), br.Participant, br.XID)
 		}
 		tables = append(tables, branches)
@@ -149,4 +149,4 @@ func (a *app) printBegun(b txn.Begun) error {
 	return a.print.Print(output.Document{Value: view, IDs: []string{id}, Tables: tables})
 }
 
-func count[T ~int | ~int64 | ~uint64](n T) string { return strconv.FormatInt(int64(n), 10) }
+func formatInt[T ~int | ~int64 | ~uint64](n T) string { return strconv.FormatInt(int64(n), 10) }

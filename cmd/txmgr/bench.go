@@ -23,7 +23,7 @@ func benchCommand(a *app) *cobra.Command {
 pools of workers with. No server is needed, and none is asked. Let the machine do
 nothing else meanwhile.`,
 	}
-	parent(bench)
+	groupCommand(bench)
 	bench.AddCommand(benchTimeoutsCommand(a), benchSurvivalCommand(a), benchAdaptiveCommand(a), benchMeasureCommand(a), benchSleepCommand(a))
 	return bench
 }
@@ -37,14 +37,14 @@ type benchView struct {
 	CPUs     int       `json:"cpus"`
 }
 
-func beginBench() benchView {
+func startBench() benchView {
 	return benchView{
 		Began: time.Now().UTC().Truncate(time.Second), Go: runtime.Version(),
 		Platform: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(),
 	}
 }
 
-func (v *benchView) end() { v.Took = time.Since(v.Began).Seconds() }
+func (v *benchView) finish() { v.Took = time.Since(v.Began).Seconds() }
 
 type timeoutsBenchView struct {
 	benchView
@@ -94,7 +94,7 @@ or packed.`,
   txmgr bench timeouts --svg timeouts.svg
   txmgr bench timeouts --only survival,wheel --loads same --huge -o json
   txmgr bench timeouts --only sleepers`,
-		Args:              nothing(),
+		Args:              noArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
@@ -115,12 +115,12 @@ or packed.`,
 		if picture != "" && len(c.Contenders) == 0 {
 			return output.Usage("name a structure in --only", "--svg: there is no structure to draw")
 		}
-		drawing, err := beginPicture(picture)
+		drawing, err := createPicture(picture)
 		if err != nil {
 			return err
 		}
 		defer drawing.discard()
-		v := timeoutsBenchView{benchView: beginBench()}
+		v := timeoutsBenchView{benchView: startBench()}
 		bar := a.print.Progress("measuring", (len(c.Tasks())+len(sleepers))*c.Rounds, time.Now())
 		c.Done = func() { bar.Step(time.Now()) }
 		v.Report, err = timeoutbench.Run(cmd.Context(), c)
@@ -132,8 +132,8 @@ or packed.`,
 		if err != nil {
 			return err
 		}
-		v.end()
-		if err := drawing.keep(v.Picture("null")); err != nil {
+		v.finish()
+		if err := drawing.write(v.Picture("null")); err != nil {
 			return err
 		}
 		return a.print.Print(output.Document{Value: v, IDs: v.Contenders, Tables: benchTables(v, a.print.Format == output.WideFormat)})
@@ -150,11 +150,11 @@ func benchConfig(sizes, loads, only string, rounds int) (c timeoutbench.Config, 
 	if c.Sizes, err = timeoutbench.ParseSizes(sizes); err != nil {
 		return c, nil, output.Usage("for example --sizes 10k,1M", "--sizes: %v", err)
 	}
-	if err := timeoutbench.Room(c.Sizes[len(c.Sizes)-1]); err != nil {
+	if err := timeoutbench.CheckMemory(c.Sizes[len(c.Sizes)-1]); err != nil {
 		return c, nil, output.Usage("give smaller --sizes", "%v", err)
 	}
 	var all, known []string
-	for _, own := range timeoutbench.Own() {
+	for _, own := range timeoutbench.Contenders() {
 		all = append(all, own.Name)
 	}
 	for _, l := range timeoutbench.Loads() {
@@ -162,14 +162,14 @@ func benchConfig(sizes, loads, only string, rounds int) (c timeoutbench.Config, 
 	}
 	all = append(all, sleepersName)
 	if only != "" {
-		if all, err = among("--only", only, all); err != nil {
+		if all, err = selectNames("--only", only, all); err != nil {
 			return c, nil, err
 		}
 	}
 	if c.Contenders = all; all[len(all)-1] == sleepersName {
 		c.Contenders, sleepers = all[:len(all)-1], timeoutbench.SleeperQueues()
 	}
-	if c.Loads, err = among("--loads", loads, known); err != nil {
+	if c.Loads, err = selectNames("--loads", loads, known); err != nil {
 		return c, nil, err
 	}
 	if c.Program, err = os.Executable(); err != nil {
@@ -181,8 +181,8 @@ func benchConfig(sizes, loads, only string, rounds int) (c timeoutbench.Config, 
 	return c, sleepers, nil
 }
 
-// among reads names with commas between them and returns those of all that are named, in the order of all.
-func among(flag, list string, all []string) ([]string, error) {
+// selectNames reads names with commas between them and returns those of all that are named, in the order of all.
+func selectNames(flag, list string, all []string) ([]string, error) {
 	named := make(map[string]bool)
 	for name := range strings.SplitSeq(list, ",") {
 		named[strings.TrimSpace(name)] = true
@@ -259,7 +259,7 @@ func benchMeasureCommand(a *app) *cobra.Command {
 		Short:             "Measure one structure once, in this process",
 		Long:              "Measure one structure once, in this process, and print the figures as JSON. txmgr bench timeouts\nruns it.",
 		Example:           "  txmgr bench measure survival 10000 uniform",
-		Args:              takes(3, 3, "STRUCTURE SIZE LOAD"),
+		Args:              argCount(3, 3, "STRUCTURE SIZE LOAD"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Hidden:            true,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -267,7 +267,7 @@ func benchMeasureCommand(a *app) *cobra.Command {
 			if err != nil || len(sizes) != 1 {
 				return output.Usage("a number, for example 10000", "SIZE is %q", args[1])
 			}
-			found, err := timeoutbench.Measure(timeoutbench.Own(), timeoutbench.Task{Contender: args[0], Size: sizes[0], Load: args[2]})
+			found, err := timeoutbench.Measure(timeoutbench.Contenders(), timeoutbench.Task{Contender: args[0], Size: sizes[0], Load: args[2]})
 			if err != nil {
 				return err
 			}
@@ -283,7 +283,7 @@ func benchSleepCommand(a *app) *cobra.Command {
 		Short:             "Let sleepers sleep in one queue once, in this process",
 		Long:              "Let sleepers sleep in one queue once, in this process, and print the milliseconds as JSON. txmgr\nbench timeouts runs it.",
 		Example:           "  txmgr bench sleep 'heap, threads'",
-		Args:              takes(1, 1, "QUEUE"),
+		Args:              argCount(1, 1, "QUEUE"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Hidden:            true,
 		RunE: func(_ *cobra.Command, args []string) error {

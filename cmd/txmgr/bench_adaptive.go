@@ -76,7 +76,7 @@ leaves a size alone at first; step and change it has none.
   txmgr bench adaptive --apps prime10m --load fixed --users 1,10,100 --speed 100
   txmgr bench adaptive --apps dbwrite --pools 10,100,throughput,knee --speed 10 -o json
   txmgr bench adaptive --study period --simulate --out report`,
-		Args:              nothing(),
+		Args:              noArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
@@ -89,7 +89,7 @@ leaves a size alone at first; step and change it has none.
 	f.StringVar(&asked.out, "out", "", "a directory for a report with pictures, which is made if it is not there")
 	studyFlags(cmd, &asked)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := beginStudy(cmd, &asked); err != nil {
+		if err := setStudyDefaults(cmd, &asked); err != nil {
 			return err
 		}
 		if asked.study != "" {
@@ -105,7 +105,7 @@ func benchAdaptive(ctx context.Context, a *app, asked adaptiveFlags) error {
 	if err != nil {
 		return err
 	}
-	out, err := beginFolder(asked.out)
+	out, err := createReportDir(asked.out)
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func benchAdaptive(ctx context.Context, a *app, asked adaptiveFlags) error {
 	if fault != nil {
 		a.print.Note("ended early: %d of %d experiments", len(report.Results), report.Planned)
 	}
-	if err := out.keep(report); err != nil {
+	if err := out.write(report); err != nil {
 		return errors.Join(err, fault)
 	}
 	err = a.print.Print(output.Document{Value: report, IDs: contenderNames(c.Contenders), Tables: adaptiveTables(report)})
@@ -130,7 +130,7 @@ func benchAdaptive(ctx context.Context, a *app, asked adaptiveFlags) error {
 		return errors.Join(adaptiveFailure(fault), err)
 	}
 	if asked.out != "" {
-		a.print.Note("the report: %s", out.page())
+		a.print.Note("the report: %s", out.indexPath())
 	}
 	return nil
 }
@@ -154,11 +154,11 @@ func adaptiveConfig(asked adaptiveFlags) (c adaptivebench.Config, err error) {
 		apps = append(apps, known.Name)
 	}
 	if c.Apps = apps; asked.apps != "" {
-		if c.Apps, err = among("--apps", asked.apps, apps); err != nil {
+		if c.Apps, err = selectNames("--apps", asked.apps, apps); err != nil {
 			return c, err
 		}
 	}
-	if c.Loads, err = among("--load", asked.load, adaptivebench.Loads()); err != nil {
+	if c.Loads, err = selectNames("--load", asked.load, adaptivebench.Loads()); err != nil {
 		return c, err
 	}
 	if c.Users, err = adaptivebench.ParseUsers(asked.users); err != nil {
@@ -184,8 +184,8 @@ func contenderNames(all []adaptivebench.Contender) []string {
 	return names
 }
 
-// useCells are what an experiment took of the machine: processors, and megabytes a second.
-func useCells(x adaptivebench.Result) []string {
+// usageCells are what an experiment took of the machine: processors, and megabytes a second.
+func usageCells(x adaptivebench.Result) []string {
 	use, ok := x.MeanUse()
 	if !ok {
 		return []string{"-", "-"}
@@ -216,7 +216,7 @@ func adaptiveTables(r adaptivebench.Report) []output.Table {
 				adaptivebench.Number(x.Size), strconv.Itoa(x.Last), strconv.Itoa(len(x.Resizes)),
 				adaptivebench.Latency(x.UserP99), adaptivebench.Number(x.PerWindow), adaptivebench.RestText(x.Rest),
 			}
-			row = append(row, useCells(x)...)
+			row = append(row, usageCells(x)...)
 			for _, p := range x.Parts {
 				row = append(row, adaptivebench.Number(p.Rate)+"/s at "+adaptivebench.Number(p.Size))
 			}

@@ -9,14 +9,14 @@ import (
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 )
 
-// drawing is a file that is begun before a long measurement, so that it cannot fail for its name afterwards, and takes its
+// pictureFile is a file that is begun before a long measurement, so that it cannot fail for its name afterwards, and takes its
 // place when it is whole. nil is none.
-type drawing struct {
+type pictureFile struct {
 	file *os.File
 	path string
 }
 
-func beginPicture(path string) (*drawing, error) {
+func createPicture(path string) (*pictureFile, error) {
 	if path == "" {
 		return nil, nil
 	}
@@ -27,11 +27,11 @@ func beginPicture(path string) (*drawing, error) {
 	if err != nil {
 		return nil, output.Usage("name a file in a directory that you may write", "--svg: %v", err)
 	}
-	return &drawing{f, path}, nil
+	return &pictureFile{f, path}, nil
 }
 
-// keep writes the picture and puts it into its place.
-func (d *drawing) keep(svg string) error {
+// write writes the picture and puts it into its place.
+func (d *pictureFile) write(svg string) error {
 	if d == nil {
 		return nil
 	}
@@ -47,7 +47,7 @@ func (d *drawing) keep(svg string) error {
 }
 
 // discard takes away what is left when the picture was not kept.
-func (d *drawing) discard() {
+func (d *pictureFile) discard() {
 	if d != nil {
 		_, _ = d.file.Close(), os.Remove(d.file.Name()) // closed and gone if it was kept
 	}

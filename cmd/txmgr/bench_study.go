@@ -23,8 +23,8 @@ func studyFlags(cmd *cobra.Command, asked *adaptiveFlags) {
 	_ = cmd.RegisterFlagCompletionFunc("study", cobra.FixedCompletions(adaptivestudy.Names(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 }
 
-// beginStudy gives a study's flags the defaults that differ from those of a comparison.
-func beginStudy(cmd *cobra.Command, asked *adaptiveFlags) error {
+// setStudyDefaults gives a study's flags the defaults that differ from those of a comparison.
+func setStudyDefaults(cmd *cobra.Command, asked *adaptiveFlags) error {
 	given := cmd.Flags().Changed
 	switch {
 	case asked.simulate && asked.study == "":
@@ -45,9 +45,9 @@ func beginStudy(cmd *cobra.Command, asked *adaptiveFlags) error {
 	return nil
 }
 
-// studyOf checks what is to be studied.
-func studyOf(asked adaptiveFlags) (adaptivestudy.Study, adaptivebench.Config, error) {
-	names, err := among("--study", asked.study, adaptivestudy.Names())
+// parseStudy checks what is to be studied.
+func parseStudy(asked adaptiveFlags) (adaptivestudy.Study, adaptivebench.Config, error) {
+	names, err := selectNames("--study", asked.study, adaptivestudy.Names())
 	if err != nil {
 		return adaptivestudy.Study{}, adaptivebench.Config{}, err
 	}
@@ -69,11 +69,11 @@ func studyOf(asked adaptiveFlags) (adaptivestudy.Study, adaptivebench.Config, er
 }
 
 func benchStudy(ctx context.Context, a *app, asked adaptiveFlags) error {
-	s, c, err := studyOf(asked)
+	s, c, err := parseStudy(asked)
 	if err != nil {
 		return err
 	}
-	out, err := beginFolder(asked.out)
+	out, err := createReportDir(asked.out)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func benchStudy(ctx context.Context, a *app, asked adaptiveFlags) error {
 	if fault != nil {
 		a.print.Note("ended early: %d of %d experiments", len(report.Results), report.Planned)
 	}
-	if err := out.keep(report); err != nil {
+	if err := out.write(report); err != nil {
 		return errors.Join(err, fault)
 	}
 	err = a.print.Print(output.Document{Value: report, IDs: contenderNames(c.Contenders), Tables: studyTables(report)})
@@ -103,7 +103,7 @@ func benchStudy(ctx context.Context, a *app, asked adaptiveFlags) error {
 		return errors.Join(adaptiveFailure(fault), err)
 	}
 	if asked.out != "" {
-		a.print.Note("the report: %s", out.page())
+		a.print.Note("the report: %s", out.indexPath())
 	}
 	return nil
 }
@@ -128,13 +128,13 @@ func studyTables(r adaptivestudy.Report) []output.Table {
 		for _, x := range group {
 			row := []string{
 				x.Contender, adaptivebench.Number(x.Rate), adaptivebench.Latency(x.Mean), adaptivebench.Latency(x.P99),
-				adaptivebench.Number(x.Size), adaptivebench.RestText(x.Rest), rounded(x.Resizes),
+				adaptivebench.Number(x.Size), adaptivebench.RestText(x.Rest), formatRounded(x.Resizes),
 			}
 			if r.Simulated {
-				row = append(row, rounded(x.Needless), rounded(100*x.OfBest)+" %")
+				row = append(row, formatRounded(x.Needless), formatRounded(100*x.OfBest)+" %")
 			}
 			if varying {
-				row = append(row, rounded(x.IdleAfter)+"s", rounded(x.LoadAfter)+"s")
+				row = append(row, formatRounded(x.IdleAfter)+"s", formatRounded(x.LoadAfter)+"s")
 			}
 			t.Add(row...)
 		}
@@ -143,4 +143,4 @@ func studyTables(r adaptivestudy.Report) []output.Table {
 	return tables
 }
 
-func rounded(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) }
+func formatRounded(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) }

@@ -44,7 +44,7 @@ type survivalRowView struct {
 func benchSurvivalCommand(a *app) *cobra.Command {
 	var pending string
 	var rounds int
-	r := timeoutbench.AsItWas()
+	r := timeoutbench.OriginalRedesign()
 	cmd := &cobra.Command{
 		Use:   "survival",
 		Short: "Compare the survival index with looking at every transaction",
@@ -60,7 +60,7 @@ those whose time has come. --pending adds transactions of others that stay open.
 Figures are medians of the rounds.`,
 		Example: `  txmgr bench survival
   txmgr bench survival --pending 1M --rounds 1 -o json`,
-		Args:              nothing(),
+		Args:              noArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
@@ -81,14 +81,14 @@ Figures are medians of the rounds.`,
 		if err := r.Check(); err != nil {
 			return output.Usage("txmgr bench survival --help", "%v", err)
 		}
-		v := survivalBenchView{benchView: beginBench(), Users: r.Users, Iterations: r.Iterations, WorkNS: r.Work, IntervalNS: r.Interval}
+		v := survivalBenchView{benchView: startBench(), Users: r.Users, Iterations: r.Iterations, WorkNS: r.Work, IntervalNS: r.Interval}
 		bar := a.print.Progress("measuring", rounds*len(others)*len(managers), time.Now())
 		v.Rows, err = redesign(cmd.Context(), r, others, rounds, func() { bar.Step(time.Now()) })
 		bar.Hide()
 		if err != nil {
 			return err
 		}
-		v.end()
+		v.finish()
 		return a.print.Print(output.Document{Value: v, IDs: managerNames(), Tables: []output.Table{survivalTable(v.Rows)}})
 	}
 	return cmd
@@ -151,14 +151,14 @@ func managerNames() []string {
 func survivalTable(rows []survivalRowView) output.Table {
 	t := output.Table{Columns: output.Columns("PENDING", "LOOKS AT", "ELAPSED", "WAITED P99", "MOST", "INVOCATION", "MOST", "TIMEOUTS")}
 	for _, r := range rows {
-		t.Add(timeoutbench.Count(r.Pending), r.Manager, threeDigits(r.Elapsed), threeDigits(r.Waited), threeDigits(r.WaitedMax),
-			threeDigits(r.Invocation), threeDigits(r.InvocationMax), strconv.Itoa(r.Timeouts))
+		t.Add(timeoutbench.Count(r.Pending), r.Manager, roundDuration(r.Elapsed), roundDuration(r.Waited), roundDuration(r.WaitedMax),
+			roundDuration(r.Invocation), roundDuration(r.InvocationMax), strconv.Itoa(r.Timeouts))
 	}
 	return t
 }
 
-// threeDigits keeps three digits of a duration.
-func threeDigits(d time.Duration) string {
+// roundDuration keeps three digits of a duration.
+func roundDuration(d time.Duration) string {
 	unit := time.Duration(1)
 	for d/unit >= 1000 {
 		unit *= 10

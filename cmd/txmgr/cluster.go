@@ -21,7 +21,7 @@ func clusterCommand(a *app) *cobra.Command {
 		Long: `Look at the nodes of a cluster, and change them. Three or five nodes carry on when one
 or two of them are lost; txmgr server says how they find each other.`,
 	}
-	parent(cmd)
+	groupCommand(cmd)
 	cmd.AddCommand(clusterStatusCommand(a), clusterJoinCommand(a), clusterRemoveCommand(a), clusterTransferCommand(a), clusterLeaveCommand(a))
 	return cmd
 }
@@ -39,29 +39,29 @@ the node that answers does: then nobody knows what is heard of the others.
 
 Without a leader the exit code is 10.`,
 		Example:           "  txmgr cluster status\n  txmgr cluster status --address http://10.0.0.2:7460 -o json",
-		Args:              nothing(),
+		Args:              noArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: a.brief(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: a.shortCmd(func(ctx context.Context, c *client.Client, _ []string) error {
 			s, err := c.Status(ctx)
 			if err != nil {
 				return err
 			}
-			s = a.askLeader(ctx, s)
+			s = a.leaderStatus(ctx, s)
 			if err := a.printCluster(s); err != nil {
 				return err
 			}
 			// A node that has just been told who leads may not know any node yet.
 			if !slices.ContainsFunc(s.Members, func(m txn.Member) bool { return m.Leader }) {
-				return &output.Failure{Code: txn.CodeUnhealthy, What: "no leader", Cause: s.Waiting, Next: "look at the logs of the nodes; more than half of the voters have to reach each other"}
+				return &output.Failure{Code: txn.CodeUnhealthy, What: "no leader", Cause: s.WaitingFor, Next: "look at the logs of the nodes; more than half of the voters have to reach each other"}
 			}
 			return nil
 		}),
 	}
 }
 
-// askLeader gives the leader's own view, which alone knows of the others, or s when
+// leaderStatus gives the leader's own view, which alone knows of the others, or s when
 // it cannot be had.
-func (a *app) askLeader(ctx context.Context, s txn.Status) txn.Status {
+func (a *app) leaderStatus(ctx context.Context, s txn.Status) txn.Status {
 	i := slices.IndexFunc(s.Members, func(m txn.Member) bool { return m.Leader })
 	if s.Leader || i < 0 || s.Members[i].API == "" {
 		return s
@@ -71,7 +71,7 @@ func (a *app) askLeader(ctx context.Context, s txn.Status) txn.Status {
 		return s
 	}
 	defer func() { _ = c.Close() }() // it has answered, or not
-	ctx, cancel := context.WithTimeout(ctx, completionPatience)
+	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
 	defer cancel()
 	if better, err := c.Status(ctx); err == nil && better.Cluster == s.Cluster && better.Leader {
 		for i := range better.Members {
@@ -82,8 +82,8 @@ func (a *app) askLeader(ctx context.Context, s txn.Status) txn.Status {
 	return s
 }
 
-// leaderOf is the id of the node that leads; empty when none does.
-func leaderOf(s txn.Status) string {
+// leaderID is the id of the node that leads; empty when none does.
+func leaderID(s txn.Status) string {
 	if s.Leader {
 		return s.Node
 	}
@@ -92,23 +92,23 @@ func leaderOf(s txn.Status) string {
 
 // clusterView is the part of the status that is about the nodes.
 type clusterView struct {
-	Cluster     string       `json:"cluster"`
-	Incarnation uint64       `json:"incarnation"`
-	Held        bool         `json:"held"`
-	Leader      string       `json:"leader"`
-	Waiting     string       `json:"waiting"`
-	Members     []txn.Member `json:"members"`
+	Cluster        string       `json:"cluster"`
+	Incarnation    uint64       `json:"incarnation"`
+	RecoveryPaused bool         `json:"held"`
+	Leader         string       `json:"leader"`
+	Waiting        string       `json:"waiting"`
+	Members        []txn.Member `json:"members"`
 }
 
-// byName puts nodes into an order that does not depend on who is asked.
-func byName(members []txn.Member) []txn.Member {
+// sortedByName puts nodes into an order that does not depend on who is asked.
+func sortedByName(members []txn.Member) []txn.Member {
 	return slices.SortedFunc(slices.Values(members), func(a, b txn.Member) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.ID, b.ID))
 	})
 }
 
 func (a *app) printCluster(s txn.Status) error {
-	v := clusterView{s.Cluster, s.Incarnation, s.Held, leaderOf(s), s.Waiting, byName(s.Members)}
+	v := clusterView{s.Cluster, s.Incarnation, s.RecoveryPaused, leaderID(s), s.WaitingFor, sortedByName(s.Members)}
 	if v.Members == nil {
 		v.Members = []txn.Member{}
 	}
@@ -116,13 +116,13 @@ func (a *app) printCluster(s txn.Status) error {
 	for i, m := range v.Members {
 		ids[i] = m.ID
 	}
-	if s.Held {
-		a.print.Note("%s", heldNote)
+	if s.RecoveryPaused {
+		a.print.Note("%s", recoveryPausedNote)
 	}
 	return a.print.Print(output.Document{Value: v, IDs: ids, Tables: []output.Table{memberTable(v.Members)}})
 }
 
-const heldNote = "held since it was restored: nothing is driven to its end, and nothing new begins, until: txmgr recover resume --reason TEXT"
+const recoveryPausedNote = "held since it was restored: nothing is driven to its end, and nothing new begins, until: txmgr recover resume --reason TEXT"
 
 func memberTable(members []txn.Member) output.Table {
 	t := output.Table{Columns: []output.Column{
@@ -130,13 +130,13 @@ func memberTable(members []txn.Member) output.Table {
 	}}
 	for _, m := range members {
 		heard, behind := "", ""
-		if m.Heard >= 0 && !m.Leader {
-			heard = output.Since(time.Duration(m.Heard)) + " ago"
+		if m.LastContact >= 0 && !m.Leader {
+			heard = output.Since(time.Duration(m.LastContact)) + " ago"
 		}
-		if m.Behind >= 0 && !m.Leader {
-			behind = count(m.Behind)
+		if m.LogLag >= 0 && !m.Leader {
+			behind = formatInt(m.LogLag)
 		}
-		t.Add(m.Name, m.ID, roleOf(m), m.API, m.Raft, heard, behind, m.Version)
+		t.Add(m.Name, m.ID, roleOf(m), m.API, m.RaftAddr, heard, behind, m.Version)
 	}
 	return t
 }
@@ -166,7 +166,7 @@ func (a *app) completeNodes() cobra.CompletionFunc {
 			if name == "" {
 				name = m.ID
 			}
-			out = append(out, cobra.CompletionWithDesc(name, strings.TrimSpace(roleOf(m)+" "+output.Clean(m.API))))
+			out = append(out, cobra.CompletionWithDesc(name, strings.TrimSpace(roleOf(m)+" "+output.Sanitize(m.API))))
 		}
 		return out
 	})

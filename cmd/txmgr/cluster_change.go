@@ -15,8 +15,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// joinTime is how long the coordinator may at least try to reach a node that is to join.
-const joinTime = 15 * time.Second
+// joinTimeout is how long the coordinator may at least try to reach a node that is to join.
+const joinTimeout = 15 * time.Second
 
 func clusterJoinCommand(a *app) *cobra.Command {
 	return &cobra.Command{
@@ -28,16 +28,16 @@ learns first, and takes part in decisions when it has caught up.
 
 A node that is started with --join asks to be added by itself.`,
 		Example:           "  txmgr cluster join 10.0.0.4:7461",
-		Args:              takes(1, 1, "ADDRESS"),
+		Args:              argCount(1, 1, "ADDRESS"),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
 			host, port, err := net.SplitHostPort(args[0])
 			if n, numErr := strconv.ParseUint(port, 10, 16); err != nil || host == "" || numErr != nil || n == 0 {
 				return output.Usage("write it like 10.0.0.4:7461", "address %q has no host, or no port", args[0])
 			}
-			ctx, cancel := context.WithTimeout(ctx, max(a.requestTimeout, joinTime))
+			ctx, cancel := context.WithTimeout(ctx, max(a.requestTimeout, joinTimeout))
 			defer cancel()
-			m, err := c.Join(ctx, args[0], a.person())
+			m, err := c.Join(ctx, args[0], a.operatorName())
 			if txn.CodeOf(err) == txn.CodeUnavailable {
 				f := *output.Explain(err)
 				f.Next = "is the node running, with --raft-listen and certificates of this cluster, and can the leader reach it at " + args[0] + "?"
@@ -65,20 +65,20 @@ use afterwards. A machine that comes back gets an empty one, and joins as a new 
 
 It is refused when the others could not decide without it.`,
 		Example:           `  txmgr cluster remove c --reason "its disk is gone, ticket 812"`,
-		Args:              takes(1, 1, "NODE"),
+		Args:              argCount(1, 1, "NODE"),
 		ValidArgsFunction: a.completeNodes(),
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why; required, the audit keeps it")
-	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, args []string) error {
-		if err := reasoned(reason); err != nil {
+	cmd.RunE = a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
+		if err := requireReason(reason); err != nil {
 			return err
 		}
 		if err := a.confirm(fmt.Sprintf("Remove node %s from the cluster for ever?", args[0])); err != nil {
 			return err
 		}
-		ctx, cancel := a.patient(ctx)
+		ctx, cancel := a.withTimeout(ctx)
 		defer cancel()
-		if err := c.Remove(ctx, args[0], a.person(), reason); err != nil {
+		if err := c.Remove(ctx, args[0], a.operatorName(), reason); err != nil {
 			return nodeFailure(err)
 		}
 		a.print.Note("its data directory is of no use any more")
@@ -89,8 +89,8 @@ It is refused when the others could not decide without it.`,
 	return cmd
 }
 
-// reasoned refuses what is done for ever without a reason.
-func reasoned(reason string) error {
+// requireReason refuses what is done for ever without a reason.
+func requireReason(reason string) error {
 	if strings.TrimSpace(reason) == "" {
 		return output.Usage(`--reason "..." says why; the audit keeps it`, "no reason given")
 	}
@@ -114,9 +114,9 @@ func clusterTransferCommand(a *app) *cobra.Command {
 		Long: `Make another node lead: NODE, or any that is up to date. Calls go on, after the
 fraction of a second that it takes.`,
 		Example:           "  txmgr cluster transfer-leader\n  txmgr cluster transfer-leader b",
-		Args:              takes(0, 1, "at most NODE"),
+		Args:              argCount(0, 1, "at most NODE"),
 		ValidArgsFunction: a.completeNodes(),
-		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: a.fanoutCmd(func(ctx context.Context, c *client.Client, args []string) error {
 			node := ""
 			if len(args) == 1 {
 				node = args[0]
@@ -128,7 +128,7 @@ fraction of a second that it takes.`,
 			if err != nil {
 				return err
 			}
-			leader := leaderOf(s)
+			leader := leaderID(s)
 			t := output.Table{Columns: output.Columns("LEADER", "NAME")}
 			name := ""
 			for _, m := range s.Members {
@@ -136,7 +136,7 @@ fraction of a second that it takes.`,
 					name = m.Name
 				}
 			}
-			t.Add(output.Dash(leader), name)
+			t.Add(output.OrDash(leader), name)
 			return a.print.Print(output.Document{
 				Value: map[string]any{"leader": leader, "name": name, "transferred": true}, IDs: []string{leader}, Tables: []output.Table{t},
 			})
@@ -144,18 +144,18 @@ fraction of a second that it takes.`,
 	}
 }
 
-// electionTime is how long it may take until a node hears who leads now.
-const electionTime = 5 * time.Second
+// electionTimeout is how long it may take until a node hears who leads now.
+const electionTimeout = 5 * time.Second
 
 // statusAfterElection is the status once a leader is known, or that there is none yet.
 func statusAfterElection(ctx context.Context, c *client.Client) (txn.Status, error) {
-	ctx, cancel := context.WithTimeout(ctx, electionTime)
+	ctx, cancel := context.WithTimeout(ctx, electionTimeout)
 	defer cancel()
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
 	for {
 		s, err := c.Status(ctx)
-		if err != nil || leaderOf(s) != "" {
+		if err != nil || leaderID(s) != "" {
 			return s, err
 		}
 		select {
@@ -174,13 +174,13 @@ func clusterLeaveCommand(a *app) *cobra.Command {
 before its machine goes. It hands the lead over when it has it, and can be stopped
 afterwards. Stopping alone is not leaving: a node that is stopped is still counted.`,
 		Example:           "  txmgr cluster leave --address http://10.0.0.3:7460",
-		Args:              nothing(),
+		Args:              noArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: a.clientCmd(func(ctx context.Context, c *client.Client, _ []string) error {
 			if strings.Contains(a.address, ",") {
 				return output.Usage("--address with the node that is to leave, and no other", "several addresses are given, and the node that is asked is the one that leaves")
 			}
-			ctx, cancel := a.patient(ctx)
+			ctx, cancel := a.withTimeout(ctx)
 			defer cancel()
 			s, err := c.Status(ctx)
 			if err != nil {
@@ -195,7 +195,7 @@ afterwards. Stopping alone is not leaving: a node that is stopped is still count
 			if err := a.confirm(fmt.Sprintf("Node %s leaves the cluster for ever?", name)); err != nil {
 				return err
 			}
-			if err := c.Leave(ctx, a.person()); err != nil {
+			if err := c.Leave(ctx, a.operatorName()); err != nil {
 				return err
 			}
 			a.print.Note("it can be stopped now; its data directory is of no use any more")

@@ -35,30 +35,30 @@ ends first the exit code is 7, and the transaction is still decided.`,
 		Example: `  txmgr commit tx_01k9 --vote b1=prepared --vote b2=prepared
   txmgr commit tx_01k9 --vote bank=prepared --vote stock=read-only
   txmgr commit tx_01k9 --vote all=prepared --no-wait`,
-		Args:              takes(1, 1, "TX"),
+		Args:              argCount(1, 1, "TX"),
 		ValidArgsFunction: a.completeTX(false),
 	}
 	f := cmd.Flags()
 	f.StringArrayVar(&o.votes, "vote", nil, "the vote of a branch, as BRANCH=VOTE, PARTICIPANT=VOTE or all=VOTE; may be repeated")
 	f.BoolVar(&o.noWait, "no-wait", false, "be done when the decision is durable")
 	f.DurationVar(&o.timeout, "timeout", 0, "how long to wait for the participants (default: --request-timeout)")
-	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, args []string) error {
+	cmd.RunE = a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		began := time.Now()
-		patience, cancel := context.WithTimeout(ctx, a.requestTimeout)
+		callCtx, cancel := context.WithTimeout(ctx, a.requestTimeout)
 		defer cancel()
-		id, err := resolve(patience, c, args[0])
+		id, err := resolveID(callCtx, c, args[0])
 		if err != nil {
 			return err
 		}
-		votes, err := o.parse(patience, c, id)
+		votes, err := o.parse(callCtx, c, id)
 		if err != nil {
 			return err
 		}
-		out, err := c.Commit(patience, id, txn.Commitment{Votes: votes})
+		out, err := c.Commit(callCtx, id, txn.CommitRequest{Votes: votes})
 		if err != nil {
-			return missingVotes(patience, c, id, err)
+			return missingVotes(callCtx, c, id, err)
 		}
-		return a.settled(ctx, c, id, out, began, o.noWait, o.timeout)
+		return a.waitForOutcome(ctx, c, id, out, began, o.noWait, o.timeout)
 	})
 	return cmd
 }
@@ -80,7 +80,7 @@ func (o *commitOptions) parse(ctx context.Context, c *client.Client, id txn.ID) 
 		}
 		vote, err := txn.ParseVote(what)
 		if err != nil || vote == 0 {
-			kinds := []string{txn.VotePrepared.String(), txn.VoteReadOnly.String(), txn.VoteNo.String(), txn.VoteEndedByHand.String()}
+			kinds := []string{txn.VotePrepared.String(), txn.VoteReadOnly.String(), txn.VoteNo.String(), txn.VoteEndedByApplication.String()}
 			return nil, output.Usage(output.DidYouMean(what, kinds, "--vote "+who+"="), "--vote %q: a vote is %s", word, strings.Join(kinds, ", "))
 		}
 		for _, b := range info.Branches {

@@ -16,7 +16,7 @@ func configCommand(a *app) *cobra.Command {
 		Short: "Make, show and check the settings of servers",
 		Long:  "Make, show and check the settings of servers. Nothing here talks to a coordinator.",
 	}
-	parent(cmd)
+	groupCommand(cmd)
 	cmd.AddCommand(configInitCommand(a), configShowCommand(a), configValidateCommand(a))
 	return cmd
 }
@@ -37,7 +37,7 @@ each is from: the default where nothing sets it. A setting that is "not set" has
 default: what it is for is off. An existing data directory keeps the interval and the
 retention that it was made with.`,
 		Example:           "  txmgr config show /etc/txmgr/server.yaml\n  TXMGR_SERVER_LOG_LEVEL=debug txmgr config show -o json",
-		Args:              takes(0, 1, "at most FILE"),
+		Args:              argCount(0, 1, "at most FILE"),
 		ValidArgsFunction: a.completeFiles(),
 		RunE: func(_ *cobra.Command, args []string) error {
 			_, settings, err := a.settings(args)
@@ -83,7 +83,7 @@ func (a *app) settings(args []string) (*serverOptions, []setting, error) {
 			}
 		}
 	}
-	if err := o.settle(f, a.env); err != nil {
+	if err := o.resolve(f, a.env); err != nil {
 		return nil, nil, err
 	}
 	var all []setting
@@ -96,7 +96,7 @@ func (a *app) settings(args []string) (*serverOptions, []setting, error) {
 			s.Value = strings.Join(several.GetSlice(), ",")
 		}
 		if s.Source == "" {
-			s.Value, s.Source = o.unset(f.Name, s.Value)
+			s.Value, s.Source = o.effectiveDefault(f.Name, s.Value)
 		}
 		all = append(all, s)
 	})

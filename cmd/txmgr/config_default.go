@@ -16,9 +16,9 @@ const (
 	fromNothing   = "not set"
 )
 
-// unset is the value that a flag has in effect when nothing sets it, and where that is
+// effectiveDefault is the value that a flag has in effect when nothing sets it, and where that is
 // from; value is the flag's own.
-func (o *serverOptions) unset(flag, value string) (effective, from string) {
+func (o *serverOptions) effectiveDefault(flag, value string) (effective, from string) {
 	switch flag {
 	case "interval":
 		return node.DefaultInterval.String(), fromDirectory
@@ -39,7 +39,7 @@ func (o *serverOptions) unset(flag, value string) (effective, from string) {
 			return o.tlsClientCA, "tls_client_ca"
 		}
 	case "raft-listen", "advertise", "api-advertise", "name":
-		return o.unsetOfCluster(flag)
+		return o.clusterDefault(flag)
 	case "bootstrap-expect":
 		value = ""
 	}
@@ -49,15 +49,15 @@ func (o *serverOptions) unset(flag, value string) (effective, from string) {
 	return value, fromDefault
 }
 
-// unsetOfCluster is unset for what a server says of itself to other nodes, if it is not
+// clusterDefault is unset for what a server says of itself to other nodes, if it is not
 // alone.
-func (o *serverOptions) unsetOfCluster(flag string) (effective, from string) {
-	if o.alone() {
+func (o *serverOptions) clusterDefault(flag string) (effective, from string) {
+	if o.singleNode() {
 		return "", fromNothing
 	}
 	listen := o.raftListen
 	if listen == "" {
-		listen = defaultRaft
+		listen = defaultRaftListen
 	}
 	switch flag {
 	case "raft-listen":

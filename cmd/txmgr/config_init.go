@@ -5,12 +5,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/txmgr/txmgr/cmd/txmgr/internal/kit"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/provision"
 )
 
 func configInitCommand(a *app) *cobra.Command {
-	var p kit.Plan
+	var p provision.Spec
 	var nodes []string
 	cmd := &cobra.Command{
 		Use:   "init --dir DIR --node NAME=HOST...",
@@ -28,7 +28,7 @@ the one for the other nodes, or NAME=HOST:PORT:PORT.`,
 		Example: `  txmgr config init --dir shop --cluster shop --node a=10.0.0.1 --node b=10.0.0.2 --node c=10.0.0.3
   txmgr config init --dir try --node a=127.0.0.1:7460 --node b=127.0.0.1:7470 --node c=127.0.0.1:7480
   txmgr config init --dir shop --node d=10.0.0.4 --client app`,
-		Args:              nothing(),
+		Args:              noArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
@@ -41,22 +41,22 @@ the one for the other nodes, or NAME=HOST:PORT:PORT.`,
 			return output.Usage("txmgr config init --dir DIR --node a=10.0.0.1 --node b=10.0.0.2 --node c=10.0.0.3", "want --dir and at least one --node")
 		}
 		for _, s := range nodes {
-			n, err := kit.ParseNode(s)
+			n, err := provision.ParseNode(s)
 			if err != nil {
 				return err
 			}
 			p.Nodes = append(p.Nodes, n)
 		}
-		files, err := kit.Make(p)
+		files, err := provision.Make(p)
 		if err != nil {
 			return err
 		}
-		return a.printKit(p, files)
+		return a.printProvisioned(p, files)
 	}
 	return cmd
 }
 
-func (a *app) printKit(p kit.Plan, files []kit.File) error {
+func (a *app) printProvisioned(p provision.Spec, files []provision.File) error {
 	t := output.Table{Columns: output.Columns("FILE", "MADE", "WHAT")}
 	var ids []string
 	for _, f := range files {

@@ -24,14 +24,14 @@ and every value possible, that certificates can be read, belong to their keys, a
 today and are what nodes accept, and that nothing is offered to the network without
 protection. What is wrong is said, all of it, with exit code 2.`,
 		Example:           "  txmgr config validate /etc/txmgr/server.yaml",
-		Args:              takes(1, 1, "FILE"),
+		Args:              argCount(1, 1, "FILE"),
 		ValidArgsFunction: a.completeFiles(),
 		RunE: func(_ *cobra.Command, args []string) error {
 			o, _, err := a.settings(args)
 			if err != nil {
 				return err
 			}
-			if err := o.check(); err != nil {
+			if err := o.validate(); err != nil {
 				all := strings.Split(err.Error(), "\n")
 				return &output.Failure{
 					Code: txn.CodeUsage, What: args[0] + ": " + output.Plural(len(all), "thing is", "things are") + " wrong",
@@ -39,7 +39,7 @@ protection. What is wrong is said, all of it, with exit code 2.`,
 				}
 			}
 			mode := "alone"
-			if !o.alone() {
+			if !o.singleNode() {
 				mode = "cluster"
 			}
 			t := output.Table{Columns: output.Columns("FILE", "VALID", "MODE")}
@@ -51,8 +51,8 @@ protection. What is wrong is said, all of it, with exit code 2.`,
 	}
 }
 
-// check finds what a server would stumble over, without starting one.
-func (o *serverOptions) check() error {
+// validate finds what a server would stumble over, without starting one.
+func (o *serverOptions) validate() error {
 	quiet := slog.New(slog.DiscardHandler)
 	var errs []error
 	note := func(what string, err error) {

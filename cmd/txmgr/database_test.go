@@ -19,7 +19,7 @@ import (
 )
 
 func cmdPostgres(ts *testscript.TestScript, _ bool, args []string) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	config := testdb.PostgresConfig{NoFsync: true, Settings: map[string]string{}}
 	var names []string
@@ -52,7 +52,7 @@ func shareMariaDB(t *testing.T) func() (*testdb.MariaDB, error) {
 		}
 	})
 	return sync.OnceValues(func() (*testdb.MariaDB, error) {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 		defer cancel()
 		m, err := testdb.StartMariaDB(ctx, testdb.MariaDBConfig{NoFsync: true})
 		if err == nil {
@@ -64,7 +64,7 @@ func shareMariaDB(t *testing.T) func() (*testdb.MariaDB, error) {
 
 func cmdMariaDB(shared func() (*testdb.MariaDB, error)) func(*testscript.TestScript, bool, []string) {
 	return func(ts *testscript.TestScript, _ bool, names []string) {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 		defer cancel()
 		m, err := shared()
 		ts.Check(err)

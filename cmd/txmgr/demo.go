@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/demo"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
-	"github.com/txmgr/txmgr/cmd/txmgr/internal/tour"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -43,7 +43,7 @@ stopped and removed.
 		Example: `  txmgr demo
   txmgr demo --databases embedded --nodes 1
   txmgr demo --databases 'bank=postgres://localhost/a,savings=me@tcp(localhost:3306)/b'`,
-		Args:              nothing(),
+		Args:              noArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.Flags().StringVar(&databases, "databases", "auto", "auto, embedded, scratch or A=DSN,B=DSN")
@@ -55,32 +55,32 @@ stopped and removed.
 		if err != nil {
 			return fmt.Errorf("find this program: %w", err)
 		}
-		story := a.story()
+		story := a.demoReporter()
 		if story.Out != nil {
 			_, _ = fmt.Fprintln(story.Out, "txmgr demo: two databases and a service, one transaction, everything that can go wrong") // nobody to tell
 		}
-		ctx, stop := untilHangup(cmd.Context())
+		ctx, stop := withHangup(cmd.Context())
 		defer stop()
-		s, err := tour.Run(ctx, tour.Config{Program: program, Nodes: nodes, Databases: databases, Environ: os.Environ(), Story: story})
+		s, err := demo.Run(ctx, demo.Config{Program: program, Nodes: nodes, Databases: databases, Environ: os.Environ(), Reporter: story})
 		if err != nil {
 			return err
 		}
-		return a.endDemo(s)
+		return a.printDemoEnd(s)
 	}
 	return cmd
 }
 
-// story goes to standard output, because it is what was asked for, but gives way
+// demoReporter goes to standard output, because it is what was asked for, but gives way
 // to the summary that a program asks for.
-func (a *app) story() tour.Story {
-	s := tour.Story{Out: a.out, Color: a.print.ColorOut}
+func (a *app) demoReporter() demo.Reporter {
+	s := demo.Reporter{Out: a.out, Color: a.print.ColorOut}
 	if a.print.Format.Structured() || a.print.Format == output.IDFormat {
 		s.Out, s.Color = a.err, a.print.ColorErr
 		switch {
 		case a.quiet:
 			s.Out = nil
 		case a.print.Format.Structured():
-			s.Out, s.Color = logged{slog.New(slog.NewJSONHandler(a.err, nil))}, false
+			s.Out, s.Color = logWriter{slog.New(slog.NewJSONHandler(a.err, nil))}, false
 		}
 	}
 	s.Progress = func(what string, total int) (step, hide func()) {
@@ -90,11 +90,11 @@ func (a *app) story() tour.Story {
 	return s
 }
 
-// logged is what is written as lines of a log.
-type logged struct{ log *slog.Logger }
+// logWriter is what is written as lines of a log.
+type logWriter struct{ log *slog.Logger }
 
 // Write implements [io.Writer].
-func (l logged) Write(p []byte) (int, error) {
+func (l logWriter) Write(p []byte) (int, error) {
 	for line := range strings.Lines(string(p)) {
 		if line = strings.TrimSpace(line); line != "" {
 			l.log.Info(line)
@@ -103,7 +103,7 @@ func (l logged) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (a *app) endDemo(s tour.Summary) error {
+func (a *app) printDemoEnd(s demo.Summary) error {
 	if a.print.Format.Structured() {
 		if err := a.print.Print(output.Document{Value: s}); err != nil {
 			return err
@@ -115,7 +115,7 @@ func (a *app) endDemo(s tour.Summary) error {
 		return nil
 	}
 	f := &output.Failure{Code: txn.CodeError, What: "the demo found something that must not be"}
-	for _, scene := range s.Scenes {
+	for _, scene := range s.Scenarios {
 		for _, c := range scene.Checks {
 			if !c.OK {
 				f.Cause, f.State = scene.Title+": "+c.What, c.Found

@@ -12,7 +12,7 @@ import (
 
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
-	"github.com/txmgr/txmgr/internal/spool"
+	"github.com/txmgr/txmgr/internal/asynclog"
 	"github.com/txmgr/txmgr/node"
 	"github.com/txmgr/txmgr/participant/ledger"
 	"github.com/txmgr/txmgr/txn"
@@ -31,7 +31,7 @@ it.
 With --nodes 3 it is three coordinators in one process, which form a cluster: each has
 its own port, the next one 10 further, and any of them takes any call.`,
 		Example:           "  txmgr dev\n  txmgr dev --nodes 3\n  txmgr dev --data-dir ./txmgr-data",
-		Args:              nothing(),
+		Args:              noArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
@@ -48,7 +48,7 @@ its own port, the next one 10 further, and any of them takes any call.`,
 		if err != nil {
 			return err
 		}
-		ctx, stop := untilHangup(cmd.Context())
+		ctx, stop := withHangup(cmd.Context())
 		defer stop()
 		keep := o.dataDir != ""
 		if !keep {
@@ -65,11 +65,11 @@ its own port, the next one 10 further, and any of them takes any call.`,
 			return a.devCluster(ctx, o, log, nodes, data, keep)
 		}
 		o.dataDir = filepath.Join(data, "coordinator")
-		return a.serve(ctx, o, spool.Wrap(log), func(address string, n *node.Node) error {
-			if err := furnish(ctx, n, data); err != nil {
+		return a.serve(ctx, o, asynclog.Wrap(log), func(address string, n *node.Node) error {
+			if err := seedDemoData(ctx, n, data); err != nil {
 				return err
 			}
-			return a.welcome(address, data, keep)
+			return a.printBanner(address, data, keep)
 		})
 	}
 	return cmd
@@ -80,9 +80,9 @@ func devLedgers() map[string]string {
 	return map[string]string{"bank": "set alice 100; set bob 100", "stock": "set apples 20"}
 }
 
-// furnish registers the databases and gives them something to hold when they are
+// seedDemoData registers the databases and gives them something to hold when they are
 // new.
-func furnish(ctx context.Context, n *node.Node, data string) error {
+func seedDemoData(ctx context.Context, n *node.Node, data string) error {
 	for _, name := range sortedKeys(devLedgers()) {
 		path := filepath.Join(data, name+".db")
 		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
@@ -98,8 +98,8 @@ func furnish(ctx context.Context, n *node.Node, data string) error {
 	return nil
 }
 
-// welcome says what there is and what to do with it.
-func (a *app) welcome(address, data string, keep bool) error {
+// printBanner says what there is and what to do with it.
+func (a *app) printBanner(address, data string, keep bool) error {
 	fate := "lost when this ends; --data-dir keeps it"
 	if keep {
 		fate = "kept"
@@ -108,19 +108,19 @@ func (a *app) welcome(address, data string, keep bool) error {
 	if address != client.DefaultAddress {
 		elsewhere = "  export TXMGR_ADDR=" + address + "\n"
 	}
-	return a.announce(map[string]any{"address": address, "data_dir": data, "kept": keep, "participants": sortedKeys(devLedgers())},
+	return a.printReady(map[string]any{"address": address, "data_dir": data, "kept": keep, "participants": sortedKeys(devLedgers())},
 		fmt.Sprintf(devBanner, address, data, fate, elsewhere))
 }
 
-// welcomeCluster is welcome for several coordinators.
-func (a *app) welcomeCluster(addresses []string, data string, keep bool) error {
+// printClusterBanner is welcome for several coordinators.
+func (a *app) printClusterBanner(addresses []string, data string, keep bool) error {
 	fate := "lost when this ends; --data-dir keeps it"
 	if keep {
 		fate = "kept"
 	}
 	list := strings.Join(addresses, ",")
 	banner := strings.Replace(devBanner, "a throw-away coordinator", fmt.Sprintf("a throw-away cluster of %d coordinators", len(addresses)), 1)
-	return a.announce(map[string]any{"address": list, "addresses": addresses, "data_dir": data, "kept": keep, "participants": sortedKeys(devLedgers())},
+	return a.printReady(map[string]any{"address": list, "addresses": addresses, "data_dir": data, "kept": keep, "participants": sortedKeys(devLedgers())},
 		fmt.Sprintf(banner, strings.Join(addresses, "\n                 "), data, fate, "  export TXMGR_ADDR="+list+"\n  txmgr cluster status\n"))
 }
 

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
-	"github.com/txmgr/txmgr/internal/spool"
+	"github.com/txmgr/txmgr/internal/asynclog"
 	"github.com/txmgr/txmgr/node"
 	"github.com/txmgr/txmgr/server"
 	"github.com/txmgr/txmgr/txn"
@@ -23,10 +23,10 @@ import (
 
 const (
 	maxDevNodes = 7
-	// devStride is how far the ports of two coordinators are apart.
-	devStride = 10
-	// devPatience bounds the forming of the cluster.
-	devPatience = time.Minute
+	// devPortStride is how far the ports of two coordinators are apart.
+	devPortStride = 10
+	// devFormTimeout bounds the forming of the cluster.
+	devFormTimeout = time.Minute
 )
 
 // devNode is one coordinator of a throw-away cluster.
@@ -42,10 +42,10 @@ func (d *devNode) address() string { return "http://" + d.listener.Addr().String
 
 // devCluster runs several coordinators in this process until ctx ends.
 func (a *app) devCluster(ctx context.Context, o serverOptions, log *slog.Logger, size int, data string, keep bool) (err error) {
-	log = spool.Wrap(slog.New(untilDone{log.Handler(), ctx}))
+	log = asynclog.Wrap(slog.New(muteHandler{log.Handler(), ctx}))
 	closing := new(closers)
 	defer func() { err = closing.close(err) }()
-	nodes, err := takeDevPorts(o, size, data, closing)
+	nodes, err := listenDevPorts(o, size, data, closing)
 	if err != nil {
 		return err
 	}
@@ -65,29 +65,29 @@ func (a *app) devCluster(ctx context.Context, o serverOptions, log *slog.Logger,
 	for _, d := range nodes {
 		running.Go(func() { stop(d.server.Serve(serving, d.listener)) }) // the first one to end ends all
 	}
-	if err := furnishCluster(serving, nodes, data); err != nil {
+	if err := seedDemoCluster(serving, nodes, data); err != nil {
 		return err
 	}
 	var addresses []string
 	for _, d := range nodes {
 		addresses = append(addresses, d.address())
 	}
-	if err := a.welcomeCluster(addresses, data, keep); err != nil {
+	if err := a.printClusterBanner(addresses, data, keep); err != nil {
 		return err
 	}
 	if o.addressFile != "" {
 		if err := writeAddress(o.addressFile, strings.Join(addresses, ",")); err != nil {
 			return err
 		}
-		closing.add("the address file", removes(o.addressFile))
+		closing.add("the address file", removeFunc(o.addressFile))
 	}
 	<-serving.Done()
 	return nil
 }
 
-// takeDevPorts takes the ports of all coordinators, so that one that is taken is said
+// listenDevPorts takes the ports of all coordinators, so that one that is taken is said
 // before anything is written.
-func takeDevPorts(o serverOptions, size int, data string, closing *closers) ([]*devNode, error) {
+func listenDevPorts(o serverOptions, size int, data string, closing *closers) ([]*devNode, error) {
 	host, port, err := net.SplitHostPort(o.listen)
 	first, perr := strconv.ParseUint(port, 10, 16)
 	if err != nil || perr != nil {
@@ -101,9 +101,9 @@ func takeDevPorts(o serverOptions, size int, data string, closing *closers) ([]*
 	for i := range size {
 		one := o
 		if first > 0 {
-			one.listen = net.JoinHostPort(host, strconv.Itoa(int(first)+i*devStride))
+			one.listen = net.JoinHostPort(host, strconv.Itoa(int(first)+i*devPortStride))
 		}
-		l, err := one.takePort()
+		l, err := one.openListener()
 		if err != nil {
 			return nil, err
 		}
@@ -133,7 +133,7 @@ func devRaftAddresses(data, host string, first, size int) ([]string, error) {
 	}
 	var addresses []string
 	for i := range size {
-		address := net.JoinHostPort(host, strconv.Itoa(first+i*devStride+1))
+		address := net.JoinHostPort(host, strconv.Itoa(first+i*devPortStride+1))
 		if first == 0 {
 			// Free now, and as good as surely a moment later.
 			l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
@@ -164,26 +164,26 @@ func closeDevNodes(nodes []*devNode) error {
 	return errors.Join(errs...)
 }
 
-// untilDone says nothing once its context is done: what coordinators say of each
+// muteHandler says nothing once its context is done: what coordinators say of each
 // other while all of them end is no news.
-type untilDone struct {
+type muteHandler struct {
 	slog.Handler
 	ctx context.Context
 }
 
 // Enabled implements [slog.Handler].
-func (h untilDone) Enabled(ctx context.Context, l slog.Level) bool {
+func (h muteHandler) Enabled(ctx context.Context, l slog.Level) bool {
 	return h.ctx.Err() == nil && h.Handler.Enabled(ctx, l)
 }
 
 // WithAttrs implements [slog.Handler].
-func (h untilDone) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return untilDone{h.Handler.WithAttrs(attrs), h.ctx}
+func (h muteHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return muteHandler{h.Handler.WithAttrs(attrs), h.ctx}
 }
 
 // WithGroup implements [slog.Handler].
-func (h untilDone) WithGroup(name string) slog.Handler {
-	return untilDone{h.Handler.WithGroup(name), h.ctx}
+func (h muteHandler) WithGroup(name string) slog.Handler {
+	return muteHandler{h.Handler.WithGroup(name), h.ctx}
 }
 
 func openDevNodes(ctx context.Context, o serverOptions, nodes []*devNode, data string, log *slog.Logger) error {
@@ -210,9 +210,9 @@ func openDevNodes(ctx context.Context, o serverOptions, nodes []*devNode, data s
 	return nil
 }
 
-// furnishCluster waits for a leader and registers the databases there.
-func furnishCluster(ctx context.Context, nodes []*devNode, data string) error {
-	ctx, cancel := context.WithTimeout(ctx, devPatience)
+// seedDemoCluster waits for a leader and registers the databases there.
+func seedDemoCluster(ctx context.Context, nodes []*devNode, data string) error {
+	ctx, cancel := context.WithTimeout(ctx, devFormTimeout)
 	defer cancel()
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
@@ -222,7 +222,7 @@ func furnishCluster(ctx context.Context, nodes []*devNode, data string) error {
 			if _, here := d.node.Leader(); !here {
 				continue
 			}
-			if last = furnish(ctx, d.node, data); last == nil || !errors.Is(last, txn.ErrUnavailable) {
+			if last = seedDemoData(ctx, d.node, data); last == nil || !errors.Is(last, txn.ErrUnavailable) {
 				return last
 			}
 		}

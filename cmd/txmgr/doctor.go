@@ -14,7 +14,7 @@ import (
 
 // The levels of a diagnosis in the API.
 const (
-	levelFine    = "ok"
+	levelOK      = "ok"
 	levelFailure = "failure"
 )
 
@@ -32,71 +32,71 @@ what is left behind. Each finding comes with what to do about it. It changes not
 
 With a failure the exit code is 10. -o id prints where the failures are.`,
 		Example:           "  txmgr doctor\n  txmgr doctor bank\n  txmgr doctor -o json",
-		Args:              takes(0, 1, "at most PARTICIPANT"),
+		Args:              argCount(0, 1, "at most PARTICIPANT"),
 		ValidArgsFunction: a.completeParticipants(),
-		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: a.fanoutCmd(func(ctx context.Context, c *client.Client, args []string) error {
 			found, err := c.Doctor(ctx, strings.Join(args, ""))
 			if err != nil {
 				return err
 			}
 			if found == nil {
-				found = []txn.Diagnosis{}
+				found = []txn.Check{}
 			}
 			var p output.Page
-			diagnose(&p, found)
-			if err := a.print.Print(output.Document{Value: found, IDs: failing(found), Page: p}); err != nil {
+			writeChecks(&p, found)
+			if err := a.print.Print(output.Document{Value: found, IDs: failingScopes(found), Page: p}); err != nil {
 				return err
 			}
-			return unfit(found, "correct it and look again: "+strings.Join(append([]string{"txmgr doctor"}, args...), " "))
+			return checkFailure(found, "correct it and look again: "+strings.Join(append([]string{"txmgr doctor"}, args...), " "))
 		}),
 	}
 }
 
-// diagnose lists findings, with what to do about them.
-func diagnose(p *output.Page, found []txn.Diagnosis) {
+// writeChecks lists findings, with what to do about them.
+func writeChecks(p *output.Page, found []txn.Check) {
 	for _, d := range found {
 		level := d.Level
 		if level == levelFailure {
 			level = "FAIL"
 		}
-		p.Row(d.Subject+": "+d.Found, level, place(d))
-		if d.Fix != "" {
-			p.Paste("fix: " + d.Fix)
+		p.Row(d.Subject+": "+d.Message, level, checkScope(d))
+		if d.Remedy != "" {
+			p.Paste("fix: " + d.Remedy)
 		}
 	}
 }
 
-func place(d txn.Diagnosis) string {
+func checkScope(d txn.Check) string {
 	if d.Participant == "" {
 		return "coordinator"
 	}
 	return d.Participant
 }
 
-// failing names the places with a failure, each once.
-func failing(found []txn.Diagnosis) []string {
+// failingScopes names the places with a failure, each once.
+func failingScopes(found []txn.Check) []string {
 	places := []string{}
 	for _, d := range found {
-		if d.Level == levelFailure && !slices.Contains(places, place(d)) {
-			places = append(places, place(d))
+		if d.Level == levelFailure && !slices.Contains(places, checkScope(d)) {
+			places = append(places, checkScope(d))
 		}
 	}
 	return places
 }
 
-// unfit is the failure of a look that found one; nil when none was found.
-func unfit(found []txn.Diagnosis, next string) error {
+// checkFailure is the failure of a look that found one; nil when none was found.
+func checkFailure(found []txn.Check, next string) error {
 	var causes []string
 	for _, d := range found {
 		if d.Level == levelFailure {
-			causes = append(causes, place(d)+": "+d.Subject+": "+d.Found)
+			causes = append(causes, checkScope(d)+": "+d.Subject+": "+d.Message)
 		}
 	}
 	if len(causes) == 0 {
 		return nil
 	}
 	return &output.Failure{
-		Code: txn.CodeUnhealthy, What: strings.Join(failing(found), ", ") + ": " + output.Plural(len(causes), "failure", "failures"),
+		Code: txn.CodeUnhealthy, What: strings.Join(failingScopes(found), ", ") + ": " + output.Plural(len(causes), "failure", "failures"),
 		Cause: strings.Join(causes, "\n"), Next: next,
 	}
 }

@@ -40,19 +40,19 @@ how the branch ended, nor end a session that hangs. Enlisting again with it will
   txmgr enlist tx_01k9 bank --print-sql
   txmgr enlist tx_01k9 stock --session 'conn=31 start=1795292907 table=5f0c7d1e9a3b2846'
   txmgr enlist tx_01k9 mailer --payload order.json`,
-		Args:              takes(2, 2, "TX and PARTICIPANT"),
+		Args:              argCount(2, 2, "TX and PARTICIPANT"),
 		ValidArgsFunction: a.completeTX(true),
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.payload, "payload", "", "a file (- is standard input) that is handed to the participant in every phase")
 	f.StringVar(&o.session, "session", "", "the database session that does the work, so that it can be ended at the deadline")
 	f.BoolVar(&o.printSQL, "print-sql", false, "print what to run by hand, or what a web service will be called with")
-	cmd.RunE = a.brief(func(ctx context.Context, c *client.Client, args []string) error {
-		id, err := resolve(ctx, c, args[0])
+	cmd.RunE = a.shortCmd(func(ctx context.Context, c *client.Client, args []string) error {
+		id, err := resolveID(ctx, c, args[0])
 		if err != nil {
 			return err
 		}
-		e := txn.Enlistment{Participant: args[1], Session: o.session}
+		e := txn.Enlistment{Participant: args[1], SessionRef: o.session}
 		if e.Payload, err = a.readPayload(o.payload); err != nil {
 			return err
 		}
@@ -61,11 +61,11 @@ how the branch ended, nor end a session that hangs. Enlisting again with it will
 			return err
 		}
 		if o.printSQL {
-			return a.printByHand(ctx, c, id, b, e)
+			return a.printManualSQL(ctx, c, id, b, e)
 		}
 		table := output.Table{Columns: output.Columns("BRANCH", "PARTICIPANT", "XID")}
 		table.Add(b.ID.String(), b.Participant, b.XID)
-		return a.print.Print(output.Document{Value: viewBranch(b), IDs: []string{b.XID}, Tables: []output.Table{table}})
+		return a.print.Print(output.Document{Value: newBranchView(b), IDs: []string{b.XID}, Tables: []output.Table{table}})
 	})
 	return cmd
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/txmgr/txmgr/client"
-	"github.com/txmgr/txmgr/cmd/txmgr/internal/application"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/branchexec"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -88,7 +88,7 @@ A file for -f looks like this:
 	f.StringVar(&o.session, "session", "", "the session that it is part of (default: none)")
 	_ = cmd.RegisterFlagCompletionFunc("on", a.completeParticipants())      // the flag is there
 	_ = cmd.RegisterFlagCompletionFunc("session", a.completeSessions(true)) // so is this one
-	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, args []string) error {
+	cmd.RunE = a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		if cmd.Flags().Changed("timeout") && o.timeout <= 0 {
 			return output.Usage("leave it out for the server's default", "--timeout %v is not positive", o.timeout)
 		}
@@ -148,13 +148,13 @@ type execView struct {
 type stepView struct {
 	On  string `json:"on"`
 	Run string `json:"run"`
-	application.Result
+	branchexec.Result
 }
 
 // exec runs the statements and commits. What they answered is printed only when
 // it was committed: before that it is not true.
 func (a *app) exec(ctx context.Context, c *client.Client, s script, dsns []string) (err error) {
-	sides, err := a.openSides(ctx, c, s, dsns)
+	sides, err := a.openExecutors(ctx, c, s, dsns)
 	if err != nil {
 		return err
 	}
@@ -170,7 +170,7 @@ func (a *app) exec(ctx context.Context, c *client.Client, s script, dsns []strin
 		for _, st := range s.steps {
 			r, err := sides[st.on].Run(ctx, tx, st.run)
 			if err != nil {
-				return named(st.on, err)
+				return withParticipant(st.on, err)
 			}
 			view.Steps = append(view.Steps, stepView{On: st.on, Run: st.run, Result: r})
 		}
@@ -190,7 +190,7 @@ func (a *app) exec(ctx context.Context, c *client.Client, s script, dsns []strin
 // execFailure keeps what the database said, which stands behind the outcome.
 func execFailure(err error) error {
 	var e *txn.Error
-	byHand := errors.Is(err, txn.ErrEndedByHand)
+	byHand := errors.Is(err, txn.ErrEndedByApplication)
 	if !errors.As(err, &e) || !byHand && !errors.Is(err, txn.ErrRolledBack) {
 		return err
 	}
@@ -207,8 +207,8 @@ func execFailure(err error) error {
 	return &f
 }
 
-// openSides opens each participant that is named once.
-func (a *app) openSides(ctx context.Context, c *client.Client, s script, dsns []string) (map[string]application.Side, error) {
+// openExecutors opens each participant that is named once.
+func (a *app) openExecutors(ctx context.Context, c *client.Client, s script, dsns []string) (map[string]branchexec.Executor, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.requestTimeout)
 	defer cancel()
 	registered, err := c.Participants(ctx)
@@ -232,7 +232,7 @@ func (a *app) openSides(ctx context.Context, c *client.Client, s script, dsns []
 		p.Settings["dsn"] = dsn
 		known[name] = p
 	}
-	sides := map[string]application.Side{}
+	sides := map[string]branchexec.Executor{}
 	for _, st := range s.steps {
 		if sides[st.on] != nil {
 			continue
@@ -241,7 +241,7 @@ func (a *app) openSides(ctx context.Context, c *client.Client, s script, dsns []
 		if !ok {
 			return nil, unknownParticipant(st.on, known)
 		}
-		if sides[st.on], err = application.Open(ctx, p, os.Getenv); err != nil {
+		if sides[st.on], err = branchexec.Open(ctx, p, os.Getenv); err != nil {
 			return nil, err
 		}
 	}
@@ -262,7 +262,7 @@ func (a *app) printExec(v execView, took time.Duration) error {
 	steps := output.Table{Columns: []output.Column{{Name: "ON"}, {Name: "ROWS"}, {Name: "STATEMENT"}}}
 	tables := []output.Table{head, steps}
 	for _, s := range v.Steps {
-		rows := count(s.Affected)
+		rows := formatInt(s.Affected)
 		if s.Deferred {
 			rows = "" // it has none
 		}
@@ -276,8 +276,8 @@ func (a *app) printExec(v execView, took time.Duration) error {
 	return a.print.Print(output.Document{Value: v, IDs: []string{v.ID.String()}, Tables: tables})
 }
 
-// named names the participant in an error, once.
-func named(participant string, err error) error {
+// withParticipant names the participant in an error, once.
+func withParticipant(participant string, err error) error {
 	if strings.HasPrefix(err.Error(), participant+": ") {
 		return err
 	}

@@ -44,7 +44,7 @@ func helpCommand() *cobra.Command {
 
 func exitCodesTopic() *cobra.Command {
 	long := "What a script can rely on. The names are also the codes of the API and of errors\nprinted with -o json.\n\n"
-	for _, e := range output.Exits() {
+	for _, e := range output.ExitCodes() {
 		long += fmt.Sprintf("  %3d  %-12s  %s\n", e.Status, e.Code, e.Meaning)
 	}
 	return &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: long}

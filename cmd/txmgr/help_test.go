@@ -47,7 +47,7 @@ func TestExamplesAreUnderstood(t *testing.T) {
 	for line := range strings.Lines(text) {
 		for _, words := range commandLines(line) {
 			seen++
-			understand(t, line, words)
+			parseExample(t, line, words)
 		}
 	}
 	if seen < 40 {
@@ -55,7 +55,7 @@ func TestExamplesAreUnderstood(t *testing.T) {
 	}
 }
 
-func understand(t *testing.T, line string, words []string) {
+func parseExample(t *testing.T, line string, words []string) {
 	t.Helper()
 	root := newRoot()
 	root.InitDefaultHelpCmd()

@@ -13,12 +13,12 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// shownIDs is how many transactions an ambiguous prefix lists.
-const shownIDs = 5
+// maxShownIDs is how many transactions an ambiguous prefix lists.
+const maxShownIDs = 5
 
-// resolve finds the transaction that an argument means: a whole id, or any
+// resolveID finds the transaction that an argument means: a whole id, or any
 // prefix that only one transaction has; "tx_" may be left out.
-func resolve(ctx context.Context, c *client.Client, arg string) (txn.ID, error) {
+func resolveID(ctx context.Context, c *client.Client, arg string) (txn.ID, error) {
 	prefix, err := idPrefix(arg)
 	if err != nil {
 		return txn.ID{}, err
@@ -26,7 +26,7 @@ func resolve(ctx context.Context, c *client.Client, arg string) (txn.ID, error) 
 	if len(prefix) == txn.IDTextLen {
 		return txn.ParseID(prefix)
 	}
-	found, err := c.List(ctx, txn.Filter{Prefix: prefix, Limit: shownIDs + 1})
+	found, err := c.List(ctx, txn.Filter{Prefix: prefix, Limit: maxShownIDs + 1})
 	if err != nil {
 		return txn.ID{}, err
 	}
@@ -40,10 +40,10 @@ func resolve(ctx context.Context, c *client.Client, arg string) (txn.ID, error) 
 		return found[0].ID, nil
 	}
 	var ids []string
-	for _, t := range found[:min(len(found), shownIDs)] {
+	for _, t := range found[:min(len(found), maxShownIDs)] {
 		ids = append(ids, t.ID.String())
 	}
-	if len(found) > shownIDs {
+	if len(found) > maxShownIDs {
 		ids = append(ids, "and others")
 	}
 	return txn.ID{}, output.Usage("give more of the id", "%s is the beginning of several transactions: %s", prefix, strings.Join(ids, ", "))
@@ -63,8 +63,8 @@ func idPrefix(arg string) (string, error) {
 	return txn.IDPrefix + rest, nil
 }
 
-// completionPatience bounds what a shell waits for a Tab.
-const completionPatience = 2 * time.Second
+// completionTimeout bounds what a shell waits for a Tab.
+const completionTimeout = 2 * time.Second
 
 // complete makes a completion that asks the coordinator. A coordinator that is
 // not there completes to nothing.
@@ -78,7 +78,7 @@ func (a *app) complete(candidates func(ctx context.Context, c *client.Client, ar
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		defer func() { _ = c.Close() }() // the candidates are there
-		ctx, cancel := context.WithTimeout(cmd.Context(), min(completionPatience, a.requestTimeout))
+		ctx, cancel := context.WithTimeout(cmd.Context(), min(completionTimeout, a.requestTimeout))
 		defer cancel()
 		return candidates(ctx, c, args, word), cobra.ShellCompDirectiveNoFileComp
 	}
@@ -113,7 +113,7 @@ func transactionIDs(ctx context.Context, c *client.Client, word string) []string
 	}
 	var out []string
 	for _, t := range found {
-		out = append(out, cobra.CompletionWithDesc(t.ID.String(), strings.TrimSpace(t.State.String()+" "+output.Clean(t.Name))))
+		out = append(out, cobra.CompletionWithDesc(t.ID.String(), strings.TrimSpace(t.State.String()+" "+output.Sanitize(t.Name))))
 	}
 	return out
 }

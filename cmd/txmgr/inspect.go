@@ -26,12 +26,12 @@ With --watch it is shown again at every change of its state, until it is finishe
 		Example: `  txmgr inspect tx_01k9
   txmgr inspect tx_01k9 -o json
   txmgr inspect tx_01k9 --watch`,
-		Args:              takes(1, 1, "TX"),
+		Args:              argCount(1, 1, "TX"),
 		ValidArgsFunction: a.completeTX(false),
 	}
 	cmd.Flags().BoolVar(&watch, "watch", false, "show it again at every change, until it is finished")
-	once := a.look(cmd, func(ctx context.Context, c *client.Client, args []string) error {
-		id, err := resolve(ctx, c, args[0])
+	once := a.readCmd(cmd, func(ctx context.Context, c *client.Client, args []string) error {
+		id, err := resolveID(ctx, c, args[0])
 		if err != nil {
 			return err
 		}
@@ -41,10 +41,10 @@ With --watch it is shown again at every change of its state, until it is finishe
 		}
 		return a.printInfo(info)
 	})
-	again := a.online(func(ctx context.Context, c *client.Client, args []string) error {
-		patience, cancel := context.WithTimeout(ctx, a.requestTimeout)
+	again := a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
+		callCtx, cancel := context.WithTimeout(ctx, a.requestTimeout)
 		defer cancel()
-		id, err := resolve(patience, c, args[0])
+		id, err := resolveID(callCtx, c, args[0])
 		if err != nil {
 			return err
 		}
@@ -76,9 +76,9 @@ func (a *app) follow(ctx context.Context, c *client.Client, id txn.ID) error {
 		if err := a.printInfo(info); err != nil || info.State.Finished() {
 			return err
 		}
-		goal := txn.DecidedGoal
+		goal := txn.UntilDecided
 		if info.State.Decided() {
-			goal = txn.Finished
+			goal = txn.UntilFinished
 		}
 		if info, err = c.Wait(ctx, id, goal); err != nil {
 			return err
@@ -104,29 +104,29 @@ func (a *app) printInfo(info txn.Info) error {
 	if !info.Session.IsZero() {
 		t.Add("session", info.Session.String())
 	}
-	if info.Hazard != 0 {
-		t.Add("hazard", info.Hazard.String())
+	if info.Heuristic != 0 {
+		t.Add("hazard", info.Heuristic.String())
 	}
 	add("labels", labelText(info.Labels))
 	t.Add("began", fmt.Sprintf("%s (%s ago)", info.Began.Format(time.RFC3339), output.Since(time.Since(info.Began))))
 	t.Add("timeout", info.Timeout.String())
 	if !info.Decided.IsZero() {
-		t.Add("decided", fmt.Sprintf("%s (%s), at tick %d, by entry %d of the log", info.Decided.UTC().Format(time.RFC3339), ago(info.Decided), info.DecidedTick, info.DecidedIndex))
+		t.Add("decided", fmt.Sprintf("%s (%s), at tick %d, by entry %d of the log", info.Decided.UTC().Format(time.RFC3339), formatAge(info.Decided), info.DecidedTick, info.DecidedIndex))
 	}
 	if !info.State.Decided() {
-		t.Add("expires in", span(info.ExpiresIn))
-		t.Add("remaining invocations", count(info.RemainingInvocations))
+		t.Add("expires in", formatDuration(info.ExpiresIn))
+		t.Add("remaining invocations", formatInt(info.RemainingInvocations))
 	}
-	t.Add("survival index", count(info.SurvivalIndex))
-	t.Add("expiry tick", count(info.ExpiryTick))
+	t.Add("survival index", formatInt(info.SurvivalIndex))
+	t.Add("expiry tick", formatInt(info.ExpiryTick))
 	tables := []output.Table{t}
 	if len(info.Branches) > 0 {
 		tables = append(tables, branchTable(info))
 	}
-	if info.Hazard != 0 || info.EndedByHand() {
+	if info.Heuristic != 0 || info.EndedByApplication() {
 		a.print.Note("txmgr doubt explain %s says what can be done", info.ID)
 	}
-	return a.print.Print(output.Document{Value: whole(info), IDs: []string{info.ID.String()}, Tables: tables})
+	return a.print.Print(output.Document{Value: normalize(info), IDs: []string{info.ID.String()}, Tables: tables})
 }
 
 func labelText(labels map[string]string) string {

@@ -74,7 +74,7 @@ the retention time. An empty list is not an error.`,
   txmgr list --state active,preparing --expires-within 10s
   txmgr list --state committing --older-than 1m -o wide
   for id in $(txmgr list --participant bank -o id); do txmgr inspect $id; done`,
-		Args:              nothing(),
+		Args:              noArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	o.flags(a, cmd)
@@ -83,7 +83,7 @@ the retention time. An empty list is not an error.`,
 	f.DurationVar(&expiresWithin, "expires-within", 0, "only undecided ones whose time is over at most so far from now")
 	f.IntVar(&limit, "limit", 1000, "at most so many, the newest ones")
 	f.StringVar(&before, "before", "", "only those older than the transaction with this id")
-	cmd.RunE = a.look(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
+	cmd.RunE = a.readCmd(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
 		filter, err := o.filter()
 		if err != nil {
 			return err
@@ -130,10 +130,10 @@ func (a *app) printList(found []txn.Info) error {
 			cause = x.Cause.String()
 		}
 		if !x.State.Decided() {
-			remaining = count(x.RemainingInvocations)
+			remaining = formatInt(x.RemainingInvocations)
 		}
-		t.Add(ids[i], x.Name, strings.TrimSpace(marked(x.State, x.Hazard)), cause, output.Since(time.Since(x.Began)), span(x.ExpiresIn),
-			remaining, labelText(x.Labels), branchSummary(x), obstacle(x))
+		t.Add(ids[i], x.Name, strings.TrimSpace(stateWithHeuristic(x.State, x.Heuristic)), cause, output.Since(time.Since(x.Began)), formatDuration(x.ExpiresIn),
+			remaining, labelText(x.Labels), branchSummary(x), waitReason(x))
 	}
-	return a.print.Print(output.Document{Value: wholes(found), IDs: ids, Tables: []output.Table{t}})
+	return a.print.Print(output.Document{Value: normalizeAll(found), IDs: ids, Tables: []output.Table{t}})
 }

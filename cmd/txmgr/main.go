@@ -2,7 +2,7 @@
 // server, the tool to drive and to repair transactions, and a guided tour.
 //
 // Every command is a file of this package. What is printed, and how, is the
-// business of internal/output; what the tour shows, of internal/tour.
+// business of internal/output; what the demo shows, of internal/demo.
 package main
 
 import "os"

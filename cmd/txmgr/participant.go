@@ -25,7 +25,7 @@ func participantCommand(a *app) *cobra.Command {
 replicated and readable by everybody: it says where the secret is found, not what it
 is.`,
 	}
-	parent(cmd)
+	groupCommand(cmd)
 	cmd.AddCommand(participantAddCommand(a), participantListCommand(a), participantTestCommand(a), participantRemoveCommand(a))
 	return cmd
 }
@@ -37,10 +37,10 @@ func participantListCommand(a *app) *cobra.Command {
 		Short:             "List the participants and their health",
 		Long:              "List the participants, and their health as the server sees it: since when, and how long\nthe last probe took. A participant that no transaction needs is probed in every\nthird round of the sweep, every 15 seconds by default. LIMIT is how many calls\nit gets at once when branches are driven to their end: txmgr adaptive explain NAME\nsays why. With -o wide also how fast it answers those, the last decision about it, and\nthe settings.",
 		Example:           "  txmgr participant list -o wide",
-		Args:              nothing(),
+		Args:              noArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.RunE = a.look(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
+	cmd.RunE = a.readCmd(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
 		all, err := c.Participants(ctx)
 		if err != nil {
 			return err
@@ -74,18 +74,18 @@ func participantTable(all []txn.ParticipantStatus) output.Table {
 		if p.Healthy {
 			healthy = "yes"
 		}
-		t.Add(p.Name, p.Kind, healthy, ago(p.Since), brief(p.ProbeTook), count(p.Limit), count(p.Running), count(p.Queued), span(p.NextTry), p.LastError,
-			p.Optimizer, rate(p.Throughput), brief(p.Mean), brief(p.P99), lastDecision(p.Decision), labelText(p.Settings))
+		t.Add(p.Name, p.Kind, healthy, formatAge(p.Since), formatShortDuration(p.ProbeTook), formatInt(p.Limit), formatInt(p.Running), formatInt(p.Queued), formatDuration(p.NextTry), p.LastError,
+			p.Optimizer, formatRate(p.Throughput), formatShortDuration(p.Mean), formatShortDuration(p.P99), lastDecision(p.Decision), labelText(p.Settings))
 	}
 	return t
 }
 
-// brief is span for what may take less than a millisecond.
-func brief(d txn.Duration) string {
+// formatShortDuration is span for what may take less than a millisecond.
+func formatShortDuration(d txn.Duration) string {
 	if 0 < d && d < txn.Duration(time.Millisecond) {
 		return time.Duration(d).Round(time.Microsecond).String()
 	}
-	return span(d)
+	return formatDuration(d)
 }
 
 func (a *app) printParticipants(all []txn.ParticipantStatus) error {
@@ -111,9 +111,9 @@ func participantTestCommand(a *app) *cobra.Command {
 prepared transactions, with sufficient rights. A problem is exit code 10. It is the
 quick look; txmgr doctor looks closer.`,
 		Example:           "  txmgr participant test bank",
-		Args:              takes(1, -1, "at least one NAME"),
+		Args:              argCount(1, -1, "at least one NAME"),
 		ValidArgsFunction: a.completeParticipants(),
-		RunE: a.brief(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: a.shortCmd(func(ctx context.Context, c *client.Client, args []string) error {
 			t := output.Table{Columns: []output.Column{{Name: "PARTICIPANT"}, {Name: "HEALTHY", State: true}, {Name: "PROBLEM"}}}
 			type result struct {
 				Name    string `json:"name"`
@@ -158,15 +158,15 @@ func participantRemoveCommand(a *app) *cobra.Command {
 		Long: `Take a registration back. It is refused while a branch there is not finished
 (exit code 6). What the participant holds prepared under other names stays there.`,
 		Example:           "  txmgr participant remove bank --yes",
-		Args:              takes(1, 1, "NAME"),
+		Args:              argCount(1, 1, "NAME"),
 		ValidArgsFunction: a.completeParticipants(),
-		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
 			if err := a.confirm(fmt.Sprintf("Remove participant %s?", args[0])); err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(ctx, a.requestTimeout)
 			defer cancel()
-			if err := c.RemoveParticipant(ctx, args[0], a.person(), reason); err != nil {
+			if err := c.RemoveParticipant(ctx, args[0], a.operatorName(), reason); err != nil {
 				return err
 			}
 			t := output.Table{Columns: output.Columns("PARTICIPANT", "REMOVED")}

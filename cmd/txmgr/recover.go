@@ -14,10 +14,10 @@ import (
 
 // What a scan says of a branch beside what is to be done with it.
 const (
-	verdictLeave   = "leave"   // it is in good hands
-	verdictForeign = "foreign" // it is not this cluster's
-	verdictGhost   = "ghost"   // its locks are held by nobody
-	verdictUnseen  = "unseen"  // of a participant: it could not be looked at
+	classInProgress    = "leave"   // it is in good hands
+	classForeign       = "foreign" // it is not this cluster's
+	classOrphanedLocks = "ghost"   // its locks are held by nobody
+	classUnreachable   = "unseen"  // of a participant: it could not be looked at
 )
 
 func recoverCommand(a *app) *cobra.Command {
@@ -27,7 +27,7 @@ func recoverCommand(a *app) *cobra.Command {
 		Long: `Compare what participants hold prepared with what the coordinator knows, and repair
 what was left behind; and let a cluster that was restored from a backup act again.`,
 	}
-	parent(cmd)
+	groupCommand(cmd)
 	var apply bool
 	scan := &cobra.Command{
 		Use:   "scan [PARTICIPANT]",
@@ -46,11 +46,11 @@ The exit code is 10 when something of this cluster is left behind and not repair
 or may be because a participant could not be asked.
 With --apply only what is ours is looked at.`,
 		Example:           "  txmgr recover scan\n  txmgr recover scan bank --apply",
-		Args:              takes(0, 1, "at most PARTICIPANT"),
+		Args:              argCount(0, 1, "at most PARTICIPANT"),
 		ValidArgsFunction: a.completeParticipants(),
 	}
 	scan.Flags().BoolVar(&apply, "apply", false, "commit and roll back what was left behind")
-	scan.RunE = a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+	scan.RunE = a.fanoutCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		name := ""
 		if len(args) == 1 {
 			name = args[0]
@@ -59,15 +59,15 @@ With --apply only what is ours is looked at.`,
 		if scanErr != nil && len(found) == 0 {
 			return scanErr
 		}
-		return errors.Join(a.printFindings(found), scanErr, leftBehind(found, apply))
+		return errors.Join(a.printScan(found), scanErr, orphansFailure(found, apply))
 	})
 	cmd.AddCommand(scan, recoverResumeCommand(a))
 	return cmd
 }
 
-func (a *app) printFindings(found []txn.Finding) error {
+func (a *app) printScan(found []txn.ScanResult) error {
 	if found == nil {
-		found = []txn.Finding{}
+		found = []txn.ScanResult{}
 	}
 	t := output.Table{Columns: []output.Column{
 		{Name: "PARTICIPANT"},
@@ -98,12 +98,12 @@ func (a *app) printFindings(found []txn.Finding) error {
 			state = f.State.String()
 		}
 		done := ""
-		if pending(f) {
+		if needsAction(f) {
 			done = "no"
 		} else if f.Done {
 			done = "yes"
 		}
-		t.Add(f.Participant, tx, branch, state, ago(f.Since), f.Owner, f.XID, lineCount(f.Locks), lineCount(f.Waiters), f.Verdict, done, f.Error)
+		t.Add(f.Participant, tx, branch, state, formatAge(f.Since), f.Owner, f.XID, lineCount(f.Locks), lineCount(f.Waiters), f.Class, done, f.Error)
 		t.Under(labelled("locked: ", f.Locks)...)
 		t.Under(labelled("waits:  ", f.Waiters)...)
 		more = more || len(f.Locks)+len(f.Waiters) > 0
@@ -119,7 +119,7 @@ func lineCount(lines []string) string {
 	if len(lines) == 0 {
 		return ""
 	}
-	return count(len(lines))
+	return formatInt(len(lines))
 }
 
 func labelled(label string, lines []string) []string {
@@ -130,44 +130,44 @@ func labelled(label string, lines []string) []string {
 	return out
 }
 
-// pending reports whether something has to be done about a branch that was not. What
+// needsAction reports whether something has to be done about a branch that was not. What
 // is not ours is nobody's to repair here.
-func pending(f txn.Finding) bool {
-	switch f.Verdict {
-	case verdictLeave, verdictForeign, verdictUnseen:
+func needsAction(f txn.ScanResult) bool {
+	switch f.Class {
+	case classInProgress, classForeign, classUnreachable:
 		return false
 	}
 	return !f.Done
 }
 
-func leftBehind(found []txn.Finding, applied bool) error {
-	left, ghosts, unseen := 0, 0, 0
+func orphansFailure(found []txn.ScanResult, applied bool) error {
+	left, orphanedLocks, unreachable := 0, 0, 0
 	for _, f := range found {
 		switch {
-		case f.Verdict == verdictUnseen:
-			unseen++
-		case f.Error != "" || pending(f):
+		case f.Class == classUnreachable:
+			unreachable++
+		case f.Error != "" || needsAction(f):
 			left++
 		}
-		if f.Verdict == verdictGhost {
-			ghosts++
+		if f.Class == classOrphanedLocks {
+			orphanedLocks++
 		}
 	}
-	if left+unseen == 0 {
+	if left+unreachable == 0 {
 		return nil
 	}
 	var what []string
 	if left > 0 {
 		what = append(what, output.Plural(left, "branch is", "branches are")+" left behind")
 	}
-	if unseen > 0 {
-		what = append(what, output.Plural(unseen, "participant", "participants")+" could not be asked")
+	if unreachable > 0 {
+		what = append(what, output.Plural(unreachable, "participant", "participants")+" could not be asked")
 	}
 	next := "txmgr recover scan --apply"
 	switch {
 	case left == 0:
 		next = "txmgr doctor says what is wrong there; then scan again"
-	case ghosts == left:
+	case orphanedLocks == left:
 		next = "restart that server: its locks are held by nobody, and it lists them again then"
 	case applied:
 		next = "the coordinator tries again by itself; look at the errors above"

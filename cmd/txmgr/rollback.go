@@ -23,26 +23,26 @@ is rolled back already is no error; what is decided to commit cannot be rolled b
 (exit code 6).`,
 		Example: `  txmgr rollback tx_01k9
   txmgr rollback tx_01k9 --reason "customer changed his mind"`,
-		Args:              takes(1, 1, "TX"),
+		Args:              argCount(1, 1, "TX"),
 		ValidArgsFunction: a.completeTX(false),
 	}
 	f := cmd.Flags()
 	f.StringVar(&reason, "reason", "", "why, for people")
 	f.BoolVar(&noWait, "no-wait", false, "be done when the decision is durable")
 	f.DurationVar(&timeout, "timeout", 0, "how long to wait for the participants (default: --request-timeout)")
-	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, args []string) error {
+	cmd.RunE = a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		began := time.Now()
-		patience, cancel := context.WithTimeout(ctx, a.requestTimeout)
+		callCtx, cancel := context.WithTimeout(ctx, a.requestTimeout)
 		defer cancel()
-		id, err := resolve(patience, c, args[0])
+		id, err := resolveID(callCtx, c, args[0])
 		if err != nil {
 			return err
 		}
-		out, err := c.Rollback(patience, id, reason)
+		out, err := c.Rollback(callCtx, id, reason)
 		if err != nil {
 			return err
 		}
-		return a.settled(ctx, c, id, out, began, noWait, timeout)
+		return a.waitForOutcome(ctx, c, id, out, began, noWait, timeout)
 	})
 	return cmd
 }
@@ -54,14 +54,14 @@ func extendCommand(a *app) *cobra.Command {
 		Long: `Give a transaction a new timeout, counted from now. It never shortens: a transaction
 whose old deadline is later keeps it.`,
 		Example:           `  txmgr extend tx_01k9 1m30s`,
-		Args:              takes(2, 2, "TX and DURATION"),
+		Args:              argCount(2, 2, "TX and DURATION"),
 		ValidArgsFunction: a.completeTX(false),
-		RunE: a.brief(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: a.shortCmd(func(ctx context.Context, c *client.Client, args []string) error {
 			timeout, err := time.ParseDuration(args[1])
 			if err != nil || timeout <= 0 {
 				return output.Usage("write it like 30s or 1m30s", "%q is no positive duration", args[1])
 			}
-			id, err := resolve(ctx, c, args[0])
+			id, err := resolveID(ctx, c, args[0])
 			if err != nil {
 				return err
 			}
@@ -79,6 +79,6 @@ whose old deadline is later keeps it.`,
 
 func (a *app) printExtended(info txn.Info) error {
 	table := output.Table{Columns: output.Columns("TX", "TIMEOUT", "EXPIRES IN", "REMAINING INVOCATIONS", "EXPIRY TICK")}
-	table.Add(info.ID.String(), info.Timeout.String(), span(info.ExpiresIn), count(info.RemainingInvocations), count(info.ExpiryTick))
-	return a.print.Print(output.Document{Value: whole(info), IDs: []string{info.ID.String()}, Tables: []output.Table{table}})
+	table.Add(info.ID.String(), info.Timeout.String(), formatDuration(info.ExpiresIn), formatInt(info.RemainingInvocations), formatInt(info.ExpiryTick))
+	return a.print.Print(output.Document{Value: normalize(info), IDs: []string{info.ID.String()}, Tables: []output.Table{table}})
 }

@@ -37,7 +37,7 @@ New here?   txmgr demo    shows what it does, in a few seconds
 		SilenceErrors:     true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.prepare(cmd) },
 	}
-	parent(root)
+	groupCommand(root)
 	root.SetFlagErrorFunc(flagFailure)
 	root.AddGroup(
 		&cobra.Group{ID: groupTransactions, Title: "Transactions:"},
@@ -46,11 +46,11 @@ New here?   txmgr demo    shows what it does, in a few seconds
 		&cobra.Group{ID: groupServer, Title: "Server:"},
 		&cobra.Group{ID: groupCluster, Title: "Cluster:"},
 	)
-	group(root, groupTransactions, beginCommand(a), enlistCommand(a), commitCommand(a), rollbackCommand(a), extendCommand(a), waitCommand(a), execCommand(a), sessionCommand(a))
-	group(root, groupRepair, listCommand(a), inspectCommand(a), watchCommand(a), timeoutsCommand(a), doubtCommand(a), recoverCommand(a), auditCommand(a), doctorCommand(a))
-	group(root, groupParticipants, participantCommand(a), adaptiveCommand(a))
-	group(root, groupServer, serverCommand(a), devCommand(a), demoCommand(a), benchCommand(a), statusCommand(a), configCommand(a))
-	group(root, groupCluster, clusterCommand(a), tokenCommand(a), snapshotCommand(a))
+	addGroup(root, groupTransactions, beginCommand(a), enlistCommand(a), commitCommand(a), rollbackCommand(a), extendCommand(a), waitCommand(a), execCommand(a), sessionCommand(a))
+	addGroup(root, groupRepair, listCommand(a), inspectCommand(a), watchCommand(a), timeoutsCommand(a), indoubtCommand(a), recoverCommand(a), auditCommand(a), doctorCommand(a))
+	addGroup(root, groupParticipants, participantCommand(a), adaptiveCommand(a))
+	addGroup(root, groupServer, serverCommand(a), devCommand(a), demoCommand(a), benchCommand(a), statusCommand(a), configCommand(a))
+	addGroup(root, groupCluster, clusterCommand(a), tokenCommand(a), snapshotCommand(a))
 	root.AddCommand(versionCommand(a), exitCodesTopic(), environmentTopic(), statesTopic())
 	root.SetHelpCommand(helpCommand())
 	globalFlags(a, root.PersistentFlags())
@@ -59,7 +59,7 @@ New here?   txmgr demo    shows what it does, in a few seconds
 	return root
 }
 
-func group(root *cobra.Command, id string, commands ...*cobra.Command) {
+func addGroup(root *cobra.Command, id string, commands ...*cobra.Command) {
 	for _, c := range commands {
 		c.GroupID = id
 		root.AddCommand(c)
@@ -80,9 +80,9 @@ func globalFlags(a *app, f *pflag.FlagSet) {
 	f.BoolVar(&a.noInput, "no-input", false, "never ask: fail where a question would be")
 }
 
-// parent makes a command that only holds others: alone it prints its help, and
+// groupCommand makes a command that only holds others: alone it prints its help, and
 // an unknown word after it is an error.
-func parent(cmd *cobra.Command) {
+func groupCommand(cmd *cobra.Command) {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return nil
@@ -117,8 +117,8 @@ func flagFailure(cmd *cobra.Command, err error) error {
 	return output.Usage(next, "%v", err)
 }
 
-// takes checks the number of arguments and says in words what they are.
-func takes(least, most int, what string) cobra.PositionalArgs {
+// argCount checks the number of arguments and says in words what they are.
+func argCount(least, most int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) >= least && (most < 0 || len(args) <= most) {
 			return nil
@@ -127,8 +127,8 @@ func takes(least, most int, what string) cobra.PositionalArgs {
 	}
 }
 
-// nothing is for commands without arguments.
-func nothing() cobra.PositionalArgs { return takes(0, 0, "no arguments") }
+// noArgs is for commands without arguments.
+func noArgs() cobra.PositionalArgs { return argCount(0, 0, "no arguments") }
 
 // checkAddress reads one address, or several with commas between them; the
 // scheme may be left out, and is https when certificates are given.

@@ -28,7 +28,7 @@ func cmdEventually(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	again := time.NewTicker(50 * time.Millisecond)
 	defer again.Stop()
-	limit := time.After(patience)
+	limit := time.After(waitTimeout)
 	for {
 		err := ts.Exec(args[0], args[1:]...)
 		if (err == nil) != neg {
@@ -37,7 +37,7 @@ func cmdEventually(ts *testscript.TestScript, neg bool, args []string) {
 		select {
 		case <-again.C:
 		case <-limit:
-			ts.Fatalf("%v: not within %v: %v", args, patience, err)
+			ts.Fatalf("%v: not within %v: %v", args, waitTimeout, err)
 		}
 	}
 }
@@ -49,9 +49,9 @@ func cmdHangup(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Check(s.cmd.Process.Signal(syscall.SIGHUP))
 	again := time.NewTicker(5 * time.Millisecond)
 	defer again.Stop()
-	for limit := time.After(patience); !strings.Contains(s.out.String(), "hangup: "); {
+	for limit := time.After(waitTimeout); !strings.Contains(s.out.String(), "hangup: "); {
 		select {
-		case err := <-s.gone:
+		case err := <-s.exited:
 			s.cmd = nil
 			ts.Fatalf("a hangup ended it: %v\n%s", err, s.out)
 		case <-limit:

@@ -28,7 +28,7 @@ func cmdStorm(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	c, err := client.Open(client.Config{Address: ts.Getenv("TXMGR_ADDR")})
 	ts.Check(err)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	deadline := time.Now().Add(timeout)
 	ids := make([]txn.ID, n)
@@ -38,7 +38,7 @@ func cmdStorm(ts *testscript.TestScript, neg bool, args []string) {
 		return err
 	}))
 	ts.Check(inParallel(n, func(i int) error {
-		_, err := c.Wait(ctx, ids[i], txn.Finished)
+		_, err := c.Wait(ctx, ids[i], txn.UntilFinished)
 		return err
 	}))
 	ts.Check(c.Close())

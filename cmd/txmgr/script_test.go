@@ -17,8 +17,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// patience bounds every wait of the scripts.
-const patience = 60 * time.Second
+// waitTimeout bounds every wait of the scripts.
+const waitTimeout = 60 * time.Second
 
 // TestScripts runs testdata/script. Beside the commands of testscript there are:
 //
@@ -82,9 +82,9 @@ type serverKey struct{}
 
 // testServer is the coordinator of a script.
 type testServer struct {
-	cmd  *exec.Cmd // nil: none runs
-	out  *lockedBuffer
-	gone chan error
+	cmd    *exec.Cmd // nil: none runs
+	out    *lockedBuffer
+	exited chan error
 }
 
 func cmdServer(ts *testscript.TestScript, neg bool, args []string) {
@@ -106,11 +106,11 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	file := ts.MkAbs("address")
 	ts.Check(os.RemoveAll(file))
 	cmd := exec.Command("txmgr", append(args, "--listen", "127.0.0.1:0", "--address-file", file)...)
-	s.cmd, s.out, s.gone = cmd, &lockedBuffer{}, make(chan error, 1)
+	s.cmd, s.out, s.exited = cmd, &lockedBuffer{}, make(chan error, 1)
 	cmd.Stdout, cmd.Stderr, cmd.Dir = s.out, s.out, ts.Getenv("WORK")
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + ts.Getenv("TMPDIR"), "NO_COLOR=1"}
 	ts.Check(cmd.Start())
-	go func() { s.gone <- cmd.Wait() }()
+	go func() { s.exited <- cmd.Wait() }()
 	ts.Defer(func() {
 		if s.cmd == cmd {
 			end(ts, s, os.Kill)
@@ -118,18 +118,18 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	})
 	again := time.NewTicker(5 * time.Millisecond)
 	defer again.Stop()
-	limit := time.After(patience)
+	limit := time.After(waitTimeout)
 	for {
 		if data, err := os.ReadFile(file); err == nil {
 			ts.Setenv("TXMGR_ADDR", strings.TrimSpace(string(data)))
 			return
 		}
 		select {
-		case err := <-s.gone:
+		case err := <-s.exited:
 			s.cmd = nil
 			ts.Fatalf("%v did not start: %v\n%s", args, err, s.out)
 		case <-limit:
-			ts.Fatalf("%v is not ready after %v:\n%s", args, patience, s.out)
+			ts.Fatalf("%v is not ready after %v:\n%s", args, waitTimeout, s.out)
 		case <-again.C:
 		}
 	}
@@ -144,12 +144,12 @@ func end(ts *testscript.TestScript, s *testServer, sig os.Signal) error {
 	s.cmd = nil
 	ts.Check(cmd.Process.Signal(sig))
 	select {
-	case err := <-s.gone:
+	case err := <-s.exited:
 		ts.Logf("[coordinator]\n%s", s.out)
 		return err
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		_ = cmd.Process.Kill()
-		ts.Fatalf("the coordinator did not end within %v:\n%s", patience, s.out)
+		ts.Fatalf("the coordinator did not end within %v:\n%s", waitTimeout, s.out)
 		return nil
 	}
 }

@@ -43,7 +43,7 @@ func (c *closers) close(err error) error {
 	return err
 }
 
-func removes(path string) func() error {
+func removeFunc(path string) func() error {
 	return func() error {
 		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
@@ -78,8 +78,8 @@ func (o *serverOptions) checkExposed(a net.Addr) error {
 		"%s can be reached from other machines, and this server has %s", cmp.Or(o.listen, a.String()), lacks)
 }
 
-// takePort takes the port of a server that is still to be made.
-func (o *serverOptions) takePort() (net.Listener, error) {
+// openListener takes the port of a server that is still to be made.
+func (o *serverOptions) openListener() (net.Listener, error) {
 	l, err := net.Listen("tcp", o.listen)
 	if err == nil {
 		if exposed := o.checkExposed(l.Addr()); exposed != nil {
@@ -99,11 +99,11 @@ func (o *serverOptions) takePort() (net.Listener, error) {
 }
 
 // A server that is told to stop waits until calls can be passed on to the node that
-// leads next, at most for handOverTime; and for depositionTime to hear that raft, which
+// leads next, at most for handOverTime; and for stepDownTimeout to hear that raft, which
 // has handed leadership over, does not lead here any more.
 const (
-	handOverTime   = 2 * time.Second
-	depositionTime = 200 * time.Millisecond
+	transferTimeout = 2 * time.Second
+	stepDownTimeout = 200 * time.Millisecond
 )
 
 // serveUntil serves until ctx ends. Then leadership goes to another node before the
@@ -116,7 +116,7 @@ func serveUntil(ctx context.Context, s *server.Server, n *node.Node, l net.Liste
 		defer close(left)
 		defer drain()
 		log.Info("stopping: a second signal ends it at once")
-		handOver(serving, n)
+		transferLeadership(serving, n)
 	})
 	err := s.Serve(serving, l)
 	drain()
@@ -126,9 +126,9 @@ func serveUntil(ctx context.Context, s *server.Server, n *node.Node, l net.Liste
 	return err
 }
 
-// handOver makes another node lead, if there is one that can, and waits until it is
+// transferLeadership makes another node lead, if there is one that can, and waits until it is
 // known here who does. It ends with ctx.
-func handOver(ctx context.Context, n *node.Node) {
+func transferLeadership(ctx context.Context, n *node.Node) {
 	if _, here := n.Leader(); !here || len(n.Members()) < 2 {
 		return
 	}
@@ -136,10 +136,10 @@ func handOver(ctx context.Context, n *node.Node) {
 	again := time.NewTicker(5 * time.Millisecond)
 	defer again.Stop()
 	for began := time.Now(); ; {
-		limit := handOverTime
+		limit := transferTimeout
 		switch api, here := n.Leader(); {
 		case here:
-			limit = depositionTime
+			limit = stepDownTimeout
 		case api != "":
 			return
 		}
@@ -168,9 +168,9 @@ func dataDirFailure(dir string, err error) error {
 	return f
 }
 
-// hangups says that certificates need no signal, and lets none end the server that
+// handleHangups says that certificates need no signal, and lets none end the server that
 // was sent to have them read again.
-func hangups(log *slog.Logger) (stop func()) {
+func handleHangups(log *slog.Logger) (stop func()) {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGHUP)
 	over := make(chan struct{})

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
-	"github.com/txmgr/txmgr/internal/spool"
+	"github.com/txmgr/txmgr/internal/asynclog"
 	"github.com/txmgr/txmgr/node"
 	"github.com/txmgr/txmgr/server"
 )
@@ -35,7 +35,7 @@ type serverOptions struct {
 	snapshotBytes  uint64
 	optimizer      string
 	clusterOptions
-	accessOptions
+	authOptions
 }
 
 func serverCommand(a *app) *cobra.Command {
@@ -67,13 +67,13 @@ there are relative to the file.`,
   txmgr server --config /etc/txmgr/server.yaml
   txmgr server --data-dir /var/lib/txmgr --listen 127.0.0.1:0 --address-file /run/txmgr.addr
   txmgr server --data-dir /var/lib/txmgr --raft-listen 127.0.0.1:7461 --bootstrap-expect 3 --join 127.0.0.1:7461,127.0.0.1:7471,127.0.0.1:7481`,
-		Args:              nothing(),
+		Args:              noArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	o.flags(cmd.Flags())
 	_ = cmd.RegisterFlagCompletionFunc("recovery-optimizer", completeOptimizers) // the flag is there
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := o.settle(cmd.Flags(), a.env); err != nil {
+		if err := o.resolve(cmd.Flags(), a.env); err != nil {
 			return err
 		}
 		if o.dataDir == "" {
@@ -83,10 +83,10 @@ there are relative to the file.`,
 		if err != nil {
 			return err
 		}
-		log = spool.Wrap(log)
-		defer hangups(log)()
+		log = asynclog.Wrap(log)
+		defer handleHangups(log)()
 		return a.serve(cmd.Context(), o, log, func(address string, _ *node.Node) error {
-			return a.announce(map[string]string{"address": address}, "listening on "+address)
+			return a.printReady(map[string]string{"address": address}, "listening on "+address)
 		})
 	}
 	return cmd
@@ -108,7 +108,7 @@ func (o *serverOptions) flags(f *pflag.FlagSet) {
 	f.Uint64Var(&o.snapshotBytes, "snapshot-bytes", 0, "how much log a restart may have to replay before a snapshot is taken (default 64 MiB)")
 	f.StringVar(&o.logFormat, "log-format", "", "text or json (default text, or json with --output json)")
 	o.clusterOptions.flags(f)
-	o.accessOptions.flags(f)
+	o.authOptions.flags(f)
 }
 
 // logger is the log of a server, on standard error: in the form of the errors there.
@@ -136,8 +136,8 @@ func (o *serverOptions) logger(w io.Writer) (*slog.Logger, error) {
 	return nil, output.Usage("text or json", "--log-format is %q", o.logFormat)
 }
 
-// announce says on standard output that a server is ready.
-func (a *app) announce(value any, text string) error {
+// printReady says on standard output that a server is ready.
+func (a *app) printReady(value any, text string) error {
 	if a.print.Format.Structured() {
 		return a.print.Print(output.Document{Value: value})
 	}
@@ -150,7 +150,7 @@ func (o *serverOptions) nodeConfig(log *slog.Logger) (node.Config, error) {
 	c := node.Config{
 		DataDir: o.dataDir, Interval: o.interval, Retention: o.retention,
 		DefaultTimeout: o.defaultTimeout, MaxTimeout: o.maxTimeout,
-		SnapshotBytes: o.snapshotBytes, Openers: openers(), Logger: log,
+		SnapshotBytes: o.snapshotBytes, Drivers: drivers(), Logger: log,
 	}
 	c.Recovery.SweepEvery = o.sweepInterval
 	if o.optimizer == "" { // a throw-away one
@@ -160,13 +160,13 @@ func (o *serverOptions) nodeConfig(log *slog.Logger) (node.Config, error) {
 	if err != nil {
 		return c, output.Usage("knee, throughput, mean, p99, or fixed:N with N calls at once, from 1 to 4096", "--recovery-optimizer is %q", o.optimizer)
 	}
-	c.Recovery.Choice = choice
+	c.Recovery.OptimizerSpec = choice
 	return c, nil
 }
 
 func (o *serverOptions) serverConfig(log *slog.Logger) server.Config {
 	c := server.Config{Listen: o.listen, Insecure: o.insecure, Log: log}
-	o.accessOptions.apply(&c)
+	o.authOptions.apply(&c)
 	return c
 }
 
@@ -181,7 +181,7 @@ func (a *app) serve(ctx context.Context, o serverOptions, log *slog.Logger, read
 	defer func() { err = closing.close(err) }()
 
 	// The server needs its coordinator when it is made, and the port comes first.
-	listener, err := o.takePort()
+	listener, err := o.openListener()
 	if err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func (a *app) serve(ctx context.Context, o serverOptions, log *slog.Logger, read
 		if err := writeAddress(o.addressFile, address); err != nil {
 			return err
 		}
-		closing.add("the address file", removes(o.addressFile))
+		closing.add("the address file", removeFunc(o.addressFile))
 	}
 	return serveUntil(ctx, s, n, listener, log)
 }

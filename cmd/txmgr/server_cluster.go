@@ -11,55 +11,55 @@ import (
 	"github.com/txmgr/txmgr/node"
 )
 
-// defaultRaft is where a node listens for the others that was not told otherwise.
-const defaultRaft = "127.0.0.1:7461"
+// defaultRaftListen is where a node listens for the others that was not told otherwise.
+const defaultRaftListen = "127.0.0.1:7461"
 
 // clusterOptions are the settings of a server that is not alone.
 type clusterOptions struct {
 	raftListen, advertise, apiAdvertise, name string
-	expect                                    int
+	bootstrapExpect                           int
 	join                                      []string
 	peerCert, peerKey, peerCA                 string
 }
 
 func (o *clusterOptions) flags(f *pflag.FlagSet) {
-	f.StringVar(&o.raftListen, "raft-listen", "", "the address to listen on for the other nodes (default "+defaultRaft+" when it is not alone)")
+	f.StringVar(&o.raftListen, "raft-listen", "", "the address to listen on for the other nodes (default "+defaultRaftListen+" when it is not alone)")
 	f.StringVar(&o.advertise, "advertise", "", "the address at which the other nodes reach this one (default: --raft-listen)")
 	f.StringVar(&o.apiAdvertise, "api-advertise", "", "the URL at which clients and nodes reach this server (default: --listen)")
 	f.StringVar(&o.name, "name", "", "the name of this node, for people (default: the name of the host)")
-	f.IntVar(&o.expect, "bootstrap-expect", 0, "how many nodes form a new cluster together")
+	f.IntVar(&o.bootstrapExpect, "bootstrap-expect", 0, "how many nodes form a new cluster together")
 	f.StringSliceVar(&o.join, "join", nil, "addresses at which other nodes listen for this one, separated by commas")
 	f.StringVar(&o.peerCert, "peer-cert", "", "a PEM file with the certificate that this node shows the others")
 	f.StringVar(&o.peerKey, "peer-key", "", "a PEM file with its key")
 	f.StringVar(&o.peerCA, "peer-ca", "", "a PEM file with the certificates that nodes are trusted by")
 }
 
-// alone reports whether nothing says that there are other nodes.
-func (o *clusterOptions) alone() bool {
-	return o.raftListen == "" && len(o.join) == 0 && o.expect <= 1
+// singleNode reports whether nothing says that there are other nodes.
+func (o *clusterOptions) singleNode() bool {
+	return o.raftListen == "" && len(o.join) == 0 && o.bootstrapExpect <= 1
 }
 
 // cluster gives the node's settings; nil when it is alone. api is what the server
 // listens on, which others need to know in a form that they can reach.
 func (o *clusterOptions) cluster(api net.Addr, scheme string, insecure bool) (*node.Cluster, error) {
-	if o.alone() {
-		if name := o.inVain(); name != "" {
+	if o.singleNode() {
+		if name := o.unusedFlag(); name != "" {
 			return nil, output.Usage("--raft-listen, --join or --bootstrap-expect say that it is not", "--%s says nothing about a server that is alone", name)
 		}
 		return nil, nil
 	}
-	if o.expect < 0 {
-		return nil, output.Usage("give the number of nodes, for example 3", "--bootstrap-expect is %d", o.expect)
+	if o.bootstrapExpect < 0 {
+		return nil, output.Usage("give the number of nodes, for example 3", "--bootstrap-expect is %d", o.bootstrapExpect)
 	}
-	if o.expect > 1 && len(o.join) == 0 {
-		return nil, output.Usage("--join with the addresses of all of them", "%d nodes are expected, and nothing says where", o.expect)
+	if o.bootstrapExpect > 1 && len(o.join) == 0 {
+		return nil, output.Usage("--join with the addresses of all of them", "%d nodes are expected, and nothing says where", o.bootstrapExpect)
 	}
 	c := &node.Cluster{
-		Listen: o.raftListen, Advertise: o.advertise, API: o.apiAdvertise, Name: o.name, Expect: o.expect, Join: o.join,
+		Listen: o.raftListen, Advertise: o.advertise, API: o.apiAdvertise, Name: o.name, Expect: o.bootstrapExpect, Join: o.join,
 		CertFile: o.peerCert, KeyFile: o.peerKey, CAFile: o.peerCA, Insecure: insecure,
 	}
 	if c.Listen == "" {
-		c.Listen = defaultRaft
+		c.Listen = defaultRaftListen
 	}
 	for _, address := range append([]string{c.Listen}, c.Join...) {
 		if _, _, err := net.SplitHostPort(address); err != nil {
@@ -67,7 +67,7 @@ func (o *clusterOptions) cluster(api net.Addr, scheme string, insecure bool) (*n
 		}
 	}
 	if c.API == "" {
-		host, err := o.reachable(api, c)
+		host, err := o.advertisedAPI(api, c)
 		if err != nil {
 			return nil, err
 		}
@@ -80,8 +80,8 @@ func (o *clusterOptions) cluster(api net.Addr, scheme string, insecure bool) (*n
 	return c, nil
 }
 
-// inVain names a flag that is given though the server is alone.
-func (o *clusterOptions) inVain() string {
+// unusedFlag names a flag that is given though the server is alone.
+func (o *clusterOptions) unusedFlag() string {
 	for _, f := range []struct{ name, value string }{
 		{"advertise", o.advertise}, {"api-advertise", o.apiAdvertise}, {"peer-cert", o.peerCert}, {"peer-key", o.peerKey}, {"peer-ca", o.peerCA},
 	} {
@@ -92,9 +92,9 @@ func (o *clusterOptions) inVain() string {
 	return ""
 }
 
-// reachable is the host and port of the server as others reach it: of all its
+// advertisedAPI is the host and port of the server as others reach it: of all its
 // addresses, the one at which the nodes reach this one.
-func (o *clusterOptions) reachable(api net.Addr, c *node.Cluster) (string, error) {
+func (o *clusterOptions) advertisedAPI(api net.Addr, c *node.Cluster) (string, error) {
 	tcp, ok := api.(*net.TCPAddr)
 	if !ok || !tcp.IP.IsUnspecified() {
 		return api.String(), nil

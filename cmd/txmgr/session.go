@@ -20,7 +20,7 @@ func sessionCommand(a *app) *cobra.Command {
 rolled back when nothing has been heard of the session for its time to live, long before the
 timeout of the transaction. The Go client keeps its sessions alive by itself.`,
 	}
-	parent(cmd)
+	groupCommand(cmd)
 	cmd.AddCommand(sessionOpenCommand(a), sessionKeepAliveCommand(a), sessionCloseCommand(a), sessionListCommand(a))
 	return cmd
 }
@@ -37,14 +37,14 @@ func sessionOpenCommand(a *app) *cobra.Command {
 With -q only the id is printed.`,
 		Example: `  id=$(txmgr session open -q --ttl 8s)
   while txmgr session keep-alive -q "$id"; do sleep 2; done &`,
-		Args:              nothing(),
+		Args:              noArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.Name, "name", "", "a name for people")
 	f.DurationVar(&o.TTL, "ttl", 0, "how long it may be silent, 1s to 1h (default: 16s)")
 	f.StringVar(&id, "id", "", "the id to give it, so that this command can be repeated (default: a new one)")
-	cmd.RunE = a.brief(func(ctx context.Context, c *client.Client, _ []string) (err error) {
+	cmd.RunE = a.shortCmd(func(ctx context.Context, c *client.Client, _ []string) (err error) {
 		if cmd.Flags().Changed("ttl") && o.TTL == 0 {
 			return output.Usage("leave it out for the default, 16s", "--ttl 0 is no time")
 		}
@@ -75,9 +75,9 @@ func sessionKeepAliveCommand(a *app) *cobra.Command {
 		Long: `Show that a session lives: it will not expire before its time to live is over, counted from
 now. When it has ended, the exit code is 5.`,
 		Example:           `  txmgr session keep-alive "$id"`,
-		Args:              takes(1, 1, "SESSION"),
+		Args:              argCount(1, 1, "SESSION"),
 		ValidArgsFunction: a.completeSessions(false),
-		RunE: a.brief(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: a.shortCmd(func(ctx context.Context, c *client.Client, args []string) error {
 			id, err := txn.ParseSessionID(args[0])
 			if err != nil {
 				return err
@@ -98,9 +98,9 @@ func sessionCloseCommand(a *app) *cobra.Command {
 		Long: `End a session. What was begun in it and is undecided is rolled back at once, as if each
 transaction had been rolled back by its application.`,
 		Example:           `  txmgr session close "$id"`,
-		Args:              takes(1, 1, "SESSION"),
+		Args:              argCount(1, 1, "SESSION"),
 		ValidArgsFunction: a.completeSessions(false),
-		RunE: a.brief(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: a.shortCmd(func(ctx context.Context, c *client.Client, args []string) error {
 			id, err := txn.ParseSessionID(args[0])
 			if err != nil {
 				return err
@@ -124,12 +124,12 @@ func sessionListCommand(a *app) *cobra.Command {
 		Short:             "List the sessions",
 		Long:              "List the sessions that are open; with --ended also those that are closed or expired, as long\nas they are remembered.",
 		Example:           "  txmgr session list --ended -o wide",
-		Args:              nothing(),
+		Args:              noArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.Flags().BoolVar(&f.Ended, "ended", false, "those too that have ended")
 	cmd.Flags().IntVar(&f.Limit, "limit", 0, "at most so many, the newest (default: 1,000)")
-	cmd.RunE = a.look(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
+	cmd.RunE = a.readCmd(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
 		if f.Limit < 0 {
 			return output.Usage("leave it out for the default", "--limit %d is negative", f.Limit)
 		}
@@ -165,9 +165,9 @@ func sessionTable(all []txn.ClientSession) output.Table {
 	for _, s := range all {
 		ended := ""
 		if s.EndedTick != 0 {
-			ended = count(s.EndedTick)
+			ended = formatInt(s.EndedTick)
 		}
-		t.Add(s.ID.String(), s.Name, s.State.String(), time.Duration(s.TTL).String(), count(s.Transactions), moment(s.Opened), ended)
+		t.Add(s.ID.String(), s.Name, s.State.String(), time.Duration(s.TTL).String(), formatInt(s.Transactions), formatTime(s.Opened), ended)
 	}
 	return t
 }
@@ -193,7 +193,7 @@ func (a *app) completeSessions(flag bool) cobra.CompletionFunc {
 			return nil
 		}
 		for _, s := range all {
-			out = append(out, cobra.CompletionWithDesc(s.ID.String(), strings.TrimSpace(s.State.String()+" "+output.Clean(s.Name))))
+			out = append(out, cobra.CompletionWithDesc(s.ID.String(), strings.TrimSpace(s.State.String()+" "+output.Sanitize(s.Name))))
 		}
 		return out
 	})

@@ -18,9 +18,9 @@ import (
 // maxConfig is the most bytes of a configuration file.
 const maxConfig = 1 << 20
 
-// settle gives the flags of the server that are not on the command line their
+// resolve gives the flags of the server that are not on the command line their
 // values: of the environment, or else of the file.
-func (o *serverOptions) settle(flags *pflag.FlagSet, env func(string) string) error {
+func (o *serverOptions) resolve(flags *pflag.FlagSet, env func(string) string) error {
 	given := map[string]bool{}
 	flags.Visit(func(f *pflag.Flag) { given[f.Name] = true })
 	vars := serverEnvironment()
@@ -49,19 +49,19 @@ func fromFile(flags *pflag.FlagSet, name string, vars []variable, given map[stri
 			continue
 		}
 		known[strings.ReplaceAll(v.flag, "-", "_")] = func(value *yaml.Node) error {
-			text, err := settingOf(flags.Lookup(v.flag), value)
+			text, err := flagValue(flags.Lookup(v.flag), value)
 			if err != nil || given[v.flag] {
 				return err
 			}
-			return flags.Set(v.flag, besideFile(name, v.flag, text))
+			return flags.Set(v.flag, relativeToFile(name, v.flag, text))
 		}
 	}
 	return fields(name, root, known)
 }
 
-// besideFile makes a relative path in a file one that is relative to the file, so
+// relativeToFile makes a relative path in a file one that is relative to the file, so
 // that what belongs together can be moved together.
-func besideFile(file, flag, value string) string {
+func relativeToFile(file, flag, value string) string {
 	switch flag {
 	case "data-dir", "address-file", "root-token-file", "tls-cert", "tls-key", "tls-ca", "tls-client-ca", "peer-cert", "peer-key", "peer-ca":
 		if value != "" && !filepath.IsAbs(value) {
@@ -71,9 +71,9 @@ func besideFile(file, flag, value string) string {
 	return value
 }
 
-// settingOf gives a value as it would stand on the command line. Only a setting that
+// flagValue gives a value as it would stand on the command line. Only a setting that
 // takes several values may be a list.
-func settingOf(f *pflag.Flag, value *yaml.Node) (string, error) {
+func flagValue(f *pflag.Flag, value *yaml.Node) (string, error) {
 	var several []string
 	switch {
 	case value.Kind == yaml.ScalarNode:
@@ -88,7 +88,7 @@ func settingOf(f *pflag.Flag, value *yaml.Node) (string, error) {
 func readYAML(name string) (*yaml.Node, error) {
 	data, err := readAtMost(name, maxConfig)
 	if err != nil {
-		return nil, &output.Failure{Code: txn.CodeUsage, What: "cannot read " + name, Cause: cause(err), Err: err}
+		return nil, &output.Failure{Code: txn.CodeUsage, What: "cannot read " + name, Cause: withoutPath(err), Err: err}
 	}
 	return parseYAML(name, data)
 }
@@ -118,8 +118,8 @@ func parseYAML(name string, data []byte) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
-// cause leaves the name of the file out, which was said before.
-func cause(err error) string {
+// withoutPath leaves the name of the file out, which was said before.
+func withoutPath(err error) string {
 	var p *os.PathError
 	if errors.As(err, &p) {
 		return p.Err.Error()

@@ -24,7 +24,7 @@ func snapshotCommand(a *app) *cobra.Command {
 it again. A copy is for the day on which more than half of the nodes are lost for ever;
 before that the others carry on, and a new node joins.`,
 	}
-	parent(cmd)
+	groupCommand(cmd)
 	cmd.AddCommand(snapshotSaveCommand(a), snapshotInspectCommand(a), snapshotRestoreCommand(a))
 	return cmd
 }
@@ -42,12 +42,12 @@ When more than half of the nodes are lost for ever, --stale has one that is left
 what it knows, which may be newer than the last copy, and lack what the others decided.`,
 		Example: `  txmgr snapshot save /backup/txmgr-$(date +%F).snapshot
   txmgr snapshot save left.snapshot --stale --address http://10.0.0.3:7460`,
-		Args:              takes(1, 1, "FILE"),
+		Args:              argCount(1, 1, "FILE"),
 		ValidArgsFunction: a.completeFiles(),
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "replace a file that is there")
 	cmd.Flags().BoolVar(&stale, "stale", false, "copy what the node that is asked knows, which may be out of date")
-	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, args []string) error {
+	cmd.RunE = a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		if args[0] == "" {
 			return output.Usage("name the file to write", "FILE is empty")
 		}
@@ -75,11 +75,11 @@ what it knows, which may be newer than the last copy, and lack what the others d
 func (a *app) save(ctx context.Context, c *client.Client, file string) (b txn.Backup, err error) {
 	w, err := renameio.NewPendingFile(file, renameio.WithPermissions(0o600))
 	if err != nil {
-		return b, &output.Failure{Code: txn.CodeError, What: "cannot write " + file, Cause: cause(err), Err: err}
+		return b, &output.Failure{Code: txn.CodeError, What: "cannot write " + file, Cause: withoutPath(err), Err: err}
 	}
 	defer func() { err = errors.Join(err, w.Cleanup()) }()
-	counted := &counter{to: w}
-	stop := a.report(counted)
+	counted := &countingWriter{to: w}
+	stop := a.reportProgress(counted)
 	b, err = c.Backup(ctx, counted)
 	stop()
 	if err != nil {
@@ -88,29 +88,29 @@ func (a *app) save(ctx context.Context, c *client.Client, file string) (b txn.Ba
 	return b, w.CloseAtomicallyReplace()
 }
 
-// counter counts what passes.
-type counter struct {
+// countingWriter counts what passes.
+type countingWriter struct {
 	to io.Writer
 	n  atomic.Int64
 }
 
 // Write implements [io.Writer].
-func (c *counter) Write(p []byte) (int, error) {
+func (c *countingWriter) Write(p []byte) (int, error) {
 	n, err := c.to.Write(p)
 	c.n.Add(int64(n))
 	return n, err
 }
 
-// reportEvery is how often a copy says how far it is.
-const reportEvery = 10 * time.Second
+// progressInterval is how often a copy says how far it is.
+const progressInterval = 10 * time.Second
 
-// report says from time to time how far a copy is, until it is stopped.
-func (a *app) report(c *counter) (stop func()) {
+// reportProgress says from time to time how far a copy is, until it is stopped.
+func (a *app) reportProgress(c *countingWriter) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		again := time.NewTicker(reportEvery)
+		again := time.NewTicker(progressInterval)
 		defer again.Stop()
 		for {
 			select {
@@ -139,11 +139,11 @@ func backupTable(file string, b txn.Backup) output.Table {
 	t := output.Table{Columns: []output.Column{{Name: "FIELD"}, {Name: "VALUE"}}}
 	t.Add("file", file)
 	t.Add("cluster", b.Cluster)
-	t.Add("incarnation", count(b.Incarnation))
-	t.Add("taken", moment(b.Taken))
-	t.Add("index, term", count(b.Index)+", "+count(b.Term))
-	t.Add("tick", count(b.Tick))
-	t.Add("bytes", count(b.Bytes))
+	t.Add("incarnation", formatInt(b.Incarnation))
+	t.Add("taken", formatTime(b.Taken))
+	t.Add("index, term", formatInt(b.Index)+", "+formatInt(b.Term))
+	t.Add("tick", formatInt(b.Tick))
+	t.Add("bytes", formatInt(b.Bytes))
 	t.Add("sha256", b.SHA256)
 	return t
 }

@@ -24,7 +24,7 @@ func snapshotInspectCommand(a *app) *cobra.Command {
 what is in it: which cluster, when, how many transactions in which state, and at which
 participants branches may still be prepared. No server is asked.`,
 		Example:           "  txmgr snapshot inspect /backup/txmgr.snapshot\n  txmgr snapshot inspect /backup/txmgr.snapshot -o json",
-		Args:              takes(1, 1, "FILE"),
+		Args:              argCount(1, 1, "FILE"),
 		ValidArgsFunction: a.completeFiles(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f, err := openBackup(args[0])
@@ -32,7 +32,7 @@ participants branches may still be prepared. No server is asked.`,
 				return err
 			}
 			defer func() { _ = f.Close() }() // it was only read
-			b, c, err := node.InspectBackup(bufio.NewReaderSize(interruptible{cmd.Context(), f}, 1<<20))
+			b, c, err := node.InspectBackup(bufio.NewReaderSize(contextReader{cmd.Context(), f}, 1<<20))
 			if err != nil {
 				return backupFailure(args[0], err)
 			}
@@ -41,14 +41,14 @@ participants branches may still be prepared. No server is asked.`,
 	}
 }
 
-// interruptible is a file whose reading ends with a context.
-type interruptible struct {
+// contextReader is a file whose reading ends with a context.
+type contextReader struct {
 	ctx  context.Context
 	file io.Reader
 }
 
 // Read implements [io.Reader].
-func (i interruptible) Read(p []byte) (int, error) {
+func (i contextReader) Read(p []byte) (int, error) {
 	if err := i.ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -58,7 +58,7 @@ func (i interruptible) Read(p []byte) (int, error) {
 func openBackup(name string) (*os.File, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, &output.Failure{Code: txn.CodeUsage, What: "cannot read " + name, Cause: cause(err), Err: err}
+		return nil, &output.Failure{Code: txn.CodeUsage, What: "cannot read " + name, Cause: withoutPath(err), Err: err}
 	}
 	return f, nil
 }
@@ -81,17 +81,17 @@ func backupFailure(file string, err error) error {
 func (a *app) printContents(file string, b txn.Backup, c node.BackupContents) error {
 	t := backupTable(file, b)
 	t.Add("made by", c.Release)
-	t.Add("held", yesNo(c.Held))
-	t.Add("transactions", fmt.Sprintf("%d, with a hazard %d", c.Transactions, c.Hazards))
+	t.Add("held", yesNo(c.RecoveryPaused))
+	t.Add("transactions", fmt.Sprintf("%d, with a hazard %d", c.Transactions, c.Heuristics))
 	for s := txn.Active; s <= txn.RolledBack; s++ {
 		if n := c.States[s]; n > 0 {
-			t.Add("  "+s.String(), count(n))
+			t.Add("  "+s.String(), formatInt(n))
 		}
 	}
 	t.Add("nodes, tokens, audit", fmt.Sprintf("%d, %d, %d", c.Members, c.Tokens, c.Audit))
 	p := output.Table{Columns: output.Columns("PARTICIPANT", "KIND", "BRANCHES NOT FINISHED")}
 	for _, x := range c.Participants {
-		p.Add(x.Name, x.Kind, count(x.Branches))
+		p.Add(x.Name, x.Kind, formatInt(x.Branches))
 	}
 	if c.Participants == nil {
 		c.Participants = []node.BackupParticipant{}
@@ -132,7 +132,7 @@ What is left of the old cluster must never run again.`,
   txmgr server --data-dir /var/lib/txmgr
   txmgr recover scan; txmgr doubt list
   txmgr recover resume --reason "compared with the books, ticket 812"`,
-		Args:              takes(1, 1, "FILE"),
+		Args:              argCount(1, 1, "FILE"),
 		ValidArgsFunction: a.completeFiles(),
 	}
 	cmd.Flags().StringVar(&dir, "data-dir", "", "the directory to make; required")

@@ -23,31 +23,31 @@ func statusCommand(a *app) *cobra.Command {
 With --ready it is 10 unless there is a leader, every participant is healthy, and the
 cluster is not held since it was restored.`,
 		Example:           "  txmgr status\n  txmgr status --ready -q",
-		Args:              nothing(),
+		Args:              noArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.Flags().BoolVar(&ready, "ready", false, "exit with 10 unless all is well")
-	cmd.RunE = a.brief(func(ctx context.Context, c *client.Client, _ []string) error {
+	cmd.RunE = a.shortCmd(func(ctx context.Context, c *client.Client, _ []string) error {
 		s, err := c.Status(ctx)
 		if err != nil {
 			return err
 		}
 		if len(s.Members) > 1 {
-			s.Members = byName(a.askLeader(ctx, s).Members)
+			s.Members = sortedByName(a.leaderStatus(ctx, s).Members)
 		}
 		if err := a.printStatus(s); err != nil || !ready {
 			return err
 		}
-		return unready(s)
+		return notReadyFailure(s)
 	})
 	return cmd
 }
 
-func unready(s txn.Status) error {
+func notReadyFailure(s txn.Status) error {
 	if !s.Leader && s.LeaderID == "" {
-		return &output.Failure{Code: txn.CodeUnhealthy, What: "no leader", Cause: s.Waiting, Next: "look at the log of the server"}
+		return &output.Failure{Code: txn.CodeUnhealthy, What: "no leader", Cause: s.WaitingFor, Next: "look at the log of the server"}
 	}
-	if s.Held {
+	if s.RecoveryPaused {
 		return &output.Failure{Code: txn.CodeUnhealthy, What: "held since it was restored", Next: "txmgr recover resume --reason TEXT"}
 	}
 	var sick []string
@@ -102,13 +102,13 @@ func (a *app) printStatus(s txn.Status) error {
 	add := func(name, format string, args ...any) { t.Add(name, fmt.Sprintf(format, args...)) }
 	add("node", "%s", s.Node)
 	add("cluster", "%s", s.Cluster)
-	add("leader", "%s", output.Dash(leader))
-	if s.Waiting != "" {
-		add("waiting for", "%s", s.Waiting)
+	add("leader", "%s", output.OrDash(leader))
+	if s.WaitingFor != "" {
+		add("waiting for", "%s", s.WaitingFor)
 	}
-	if s.Incarnation > 0 || s.Held {
+	if s.Incarnation > 0 || s.RecoveryPaused {
 		held := ""
-		if s.Held {
+		if s.RecoveryPaused {
 			held = ", held"
 		}
 		add("incarnation", "%d%s", s.Incarnation, held)
@@ -117,20 +117,20 @@ func (a *app) printStatus(s txn.Status) error {
 	add("uptime", "%s", output.Since(time.Duration(s.Uptime)))
 	add("term, log index", "%d, %d (%d bytes)", s.Term, s.LogIndex, s.LogBytes)
 	add("tick", "%d, one every %v", s.Tick, time.Duration(s.Interval))
-	add("open", "%d%s", s.Open, delegated(s))
-	add("undone", "%d", s.Undone)
+	add("open", "%d%s", s.Undecided, delegated(s))
+	add("undone", "%d", s.Completing)
 	add("finished", "%d", s.Finished)
-	add("hazards", "%d", s.Hazards)
+	add("hazards", "%d", s.Heuristics)
 	add("decided", "%d committed, %d rolled back%s", s.Committed, s.RolledBack, causes(s))
 	if s.Sessions > 0 || s.SessionsExpired > 0 {
 		add("sessions", "%d open, %d have expired", s.Sessions, s.SessionsExpired)
 	}
 	add("since start", "%d commands in %d entries, %d of them only ticks, %d syncs", s.Commands, s.Entries, s.TickEntries, s.Syncs)
-	if s.Hazards > 0 {
+	if s.Heuristics > 0 {
 		a.print.Note("hazards wait for a person: txmgr doubt list")
 	}
-	if s.Held {
-		a.print.Note("%s", heldNote)
+	if s.RecoveryPaused {
+		a.print.Note("%s", recoveryPausedNote)
 	}
 	tables := []output.Table{t}
 	if len(s.Members) > 1 {

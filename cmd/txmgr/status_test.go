@@ -20,7 +20,7 @@ func TestReadyMeansALeaderAndHealthyParticipants(t *testing.T) {
 		"no leader":       {txn.Status{Participants: []txn.ParticipantStatus{well}}, "no leader"},
 		"one is not well": {txn.Status{Leader: true, Participants: []txn.ParticipantStatus{well, sick}}, "1 participant is not healthy: stock: connection refused"},
 	} {
-		err := unready(c.status)
+		err := notReadyFailure(c.status)
 		if c.cause == "" {
 			if err != nil {
 				t.Errorf("%s: %v", name, err)

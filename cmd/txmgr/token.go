@@ -28,7 +28,7 @@ its role allows; each role may do all that the one before it may:
 The cluster knows only hashes of secrets. Tokens count where the server runs with
 --auth or --root-token-file; the first token is made with the root token.`,
 	}
-	parent(cmd)
+	groupCommand(cmd)
 	cmd.AddCommand(tokenCreateCommand(a), tokenListCommand(a), tokenRevokeCommand(a))
 	return cmd
 }
@@ -53,7 +53,7 @@ secret is printed, for a file. NAME is what the audit says of those who use it.`
 		Example: `  txmgr token create app --role client -q
   txmgr token create ann --role operator --ttl 720h
   txmgr token create probe --role reader --rate 10`,
-		Args:              takes(1, 1, "NAME"),
+		Args:              argCount(1, 1, "NAME"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
@@ -61,8 +61,8 @@ secret is printed, for a file. NAME is what the audit says of those who use it.`
 	f.DurationVar(&ttl, "ttl", 0, "how long it is good (default: for ever)")
 	f.Uint32Var(&rate, "rate", 0, "the most calls a second on one node (default: no limit)")
 	_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(roleNames(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
-	cmd.RunE = a.brief(func(ctx context.Context, c *client.Client, args []string) error {
-		r := txn.TokenRequest{Name: args[0], TTL: ttl, Rate: rate, By: a.person()}
+	cmd.RunE = a.shortCmd(func(ctx context.Context, c *client.Client, args []string) error {
+		r := txn.TokenRequest{Name: args[0], TTL: ttl, Rate: rate, By: a.operatorName()}
 		if role == "" {
 			return output.Usage("--role "+strings.Join(roleNames(), ", or "), "token %s: no --role given", args[0])
 		}
@@ -114,9 +114,9 @@ func expiryText(t time.Time) string {
 	case t.IsZero():
 		return "never"
 	case left <= 0:
-		return moment(t) + " (expired)"
+		return formatTime(t) + " (expired)"
 	default:
-		return moment(t) + " (in " + output.Since(left) + ")"
+		return formatTime(t) + " (in " + output.Since(left) + ")"
 	}
 }
 
@@ -127,9 +127,9 @@ func tokenListCommand(a *app) *cobra.Command {
 		Short:             "List the tokens",
 		Long:              "List the tokens, without their secrets, which nobody knows. The root token of a server's\nfile is none of them.",
 		Example:           "  txmgr token list -o wide",
-		Args:              nothing(),
+		Args:              noArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: a.brief(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: a.shortCmd(func(ctx context.Context, c *client.Client, _ []string) error {
 			all, err := c.Tokens(ctx)
 			if err != nil {
 				return err
@@ -143,7 +143,7 @@ func tokenListCommand(a *app) *cobra.Command {
 			ids := make([]string, len(all))
 			for i, k := range all {
 				ids[i] = k.ID
-				t.Add(k.ID, k.Name, k.Role.String(), rateText(k.Rate), expiryText(k.Expires), moment(k.Made), k.By)
+				t.Add(k.ID, k.Name, k.Role.String(), rateText(k.Rate), expiryText(k.Expires), formatTime(k.Created), k.By)
 			}
 			return a.print.Print(output.Document{Value: all, IDs: ids, Tables: []output.Table{t}})
 		}),
@@ -158,12 +158,12 @@ func tokenRevokeCommand(a *app) *cobra.Command {
 		Long: `Take a token back, by its id or name. From then on it admits nobody, on any node that
 hears of it.`,
 		Example:           `  txmgr token revoke app --reason "it was in a log"`,
-		Args:              takes(1, 1, "TOKEN"),
+		Args:              argCount(1, 1, "TOKEN"),
 		ValidArgsFunction: a.completeTokens(),
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why; required, the audit keeps it")
-	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, args []string) error {
-		if err := reasoned(reason); err != nil {
+	cmd.RunE = a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
+		if err := requireReason(reason); err != nil {
 			return err
 		}
 		if err := a.confirm(fmt.Sprintf("Revoke token %s?", args[0])); err != nil {
@@ -171,7 +171,7 @@ hears of it.`,
 		}
 		ctx, cancel := context.WithTimeout(ctx, a.requestTimeout)
 		defer cancel()
-		if err := c.RevokeToken(ctx, args[0], a.person(), reason); err != nil {
+		if err := c.RevokeToken(ctx, args[0], a.operatorName(), reason); err != nil {
 			if txn.CodeOf(err) != txn.CodeNotFound {
 				return err
 			}

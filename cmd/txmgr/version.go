@@ -26,7 +26,7 @@ func versionCommand(a *app) *cobra.Command {
 what the go command knows of the module, or else devel- and the beginning of the
 program's SHA-256. Those of the servers are in txmgr status and txmgr cluster status.`,
 		Example:           "  txmgr version -o json",
-		Args:              nothing(),
+		Args:              noArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
 			v := version()

@@ -9,9 +9,9 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// whole gives a transaction the form that programs rely on: lists and maps are
+// normalize gives a transaction the form that programs rely on: lists and maps are
 // never null.
-func whole(t txn.Info) txn.Info {
+func normalize(t txn.Info) txn.Info {
 	if t.Labels == nil {
 		t.Labels = map[string]string{}
 	}
@@ -21,10 +21,10 @@ func whole(t txn.Info) txn.Info {
 	return t
 }
 
-func wholes(all []txn.Info) []txn.Info {
+func normalizeAll(all []txn.Info) []txn.Info {
 	out := make([]txn.Info, len(all))
 	for i, t := range all {
-		out[i] = whole(t)
+		out[i] = normalize(t)
 	}
 	return out
 }
@@ -32,7 +32,7 @@ func wholes(all []txn.Info) []txn.Info {
 // branchTable shows the branches of one transaction. Those with a hazard need two
 // columns more, which would be empty else.
 func branchTable(t txn.Info) output.Table {
-	hazards := slices.ContainsFunc(t.Branches, func(b txn.BranchInfo) bool { return b.Hazard != 0 || b.Detail != "" })
+	heuristics := slices.ContainsFunc(t.Branches, func(b txn.BranchInfo) bool { return b.Heuristic != 0 || b.Detail != "" })
 	table := output.Table{Columns: []output.Column{
 		{Name: "BRANCH"},
 		{Name: "PARTICIPANT"},
@@ -40,26 +40,26 @@ func branchTable(t txn.Info) output.Table {
 		{Name: "VOTE"},
 		{Name: "STATE", State: true},
 	}}
-	if hazards {
+	if heuristics {
 		table.Columns = append(table.Columns, output.Column{Name: "HAZARD"})
 	}
 	table.Columns = append(table.Columns, output.Column{Name: "ATTEMPTS"}, output.Column{Name: "NEXT TRY"}, output.Column{Name: "XID", Wide: true}, output.Column{Name: "LAST ERROR"})
-	if hazards {
+	if heuristics {
 		table.Columns = append(table.Columns, output.Column{Name: "DETAIL"})
 	}
 	for _, b := range t.Branches {
-		attempts, hazard := "", ""
+		attempts, heuristic := "", ""
 		if b.Attempts > 0 {
-			attempts = count(b.Attempts)
+			attempts = formatInt(b.Attempts)
 		}
-		if b.Hazard != 0 {
-			hazard = b.Hazard.String()
+		if b.Heuristic != 0 {
+			heuristic = b.Heuristic.String()
 		}
 		row := []string{b.Name, b.Participant, b.Kind, b.Vote.String(), b.State.String()}
-		if hazards {
-			row = append(row, hazard)
+		if heuristics {
+			row = append(row, heuristic)
 		}
-		row = append(row, attempts, span(b.NextTry), b.XID, b.LastError)
+		row = append(row, attempts, formatDuration(b.NextTry), b.XID, b.LastError)
 		table.Add(append(row, b.Detail)...)
 	}
 	return table
@@ -74,13 +74,13 @@ func branchSummary(t txn.Info) string {
 	return strings.Join(parts, ", ")
 }
 
-// obstacle says what a decided transaction waits for.
-func obstacle(t txn.Info) string {
+// waitReason says what a decided transaction waits for.
+func waitReason(t txn.Info) string {
 	for _, b := range t.Branches {
 		if b.LastError != "" && !b.State.Finished() {
 			next := ""
 			if b.NextTry > 0 {
-				next = ", next in " + span(b.NextTry)
+				next = ", next in " + formatDuration(b.NextTry)
 			}
 			return b.Participant + ": " + b.LastError + " (" + output.Plural(b.Attempts, "attempt", "attempts") + next + ")"
 		}
@@ -88,16 +88,16 @@ func obstacle(t txn.Info) string {
 	return ""
 }
 
-// marked is the state with its hazard, if there is one.
-func marked(s txn.State, h txn.Hazard) string {
+// stateWithHeuristic is the state with its hazard, if there is one.
+func stateWithHeuristic(s txn.State, h txn.Heuristic) string {
 	if h == 0 {
 		return s.String()
 	}
 	return s.String() + " (hazard: " + h.String() + ")"
 }
 
-// span writes a duration for people; empty for zero.
-func span(d txn.Duration) string {
+// formatDuration writes a duration for people; empty for zero.
+func formatDuration(d txn.Duration) string {
 	if d == 0 {
 		return ""
 	}

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	forCommitted  = "committed"
-	forRolledBack = "rolled-back"
-	forFinished   = "finished"
+	goalCommitted  = "committed"
+	goalRolledBack = "rolled-back"
+	goalFinished   = "finished"
 )
 
 func waitCommand(a *app) *cobra.Command {
 	var goal string
 	var timeout time.Duration
-	goals := []string{forCommitted, forRolledBack, forFinished}
+	goals := []string{goalCommitted, goalRolledBack, goalFinished}
 	cmd := &cobra.Command{
 		Use:   "wait TX",
 		Short: "Wait until a transaction is finished",
@@ -33,16 +33,16 @@ decided to roll back; waiting for rolled-back, with exit code 6, when it is deci
 to commit. When waiting takes too long the exit code is 7.`,
 		Example: `  txmgr wait tx_01k9
   txmgr wait tx_01k9 --for committed --timeout 5s`,
-		Args:              takes(1, 1, "TX"),
+		Args:              argCount(1, 1, "TX"),
 		ValidArgsFunction: a.completeTX(false),
 	}
 	f := cmd.Flags()
-	f.StringVar(&goal, "for", forFinished, "committed, rolled-back or finished")
+	f.StringVar(&goal, "for", goalFinished, "committed, rolled-back or finished")
 	f.DurationVar(&timeout, "timeout", time.Minute, "how long to wait")
 	_ = cmd.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(goals, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
-	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, args []string) error {
+	cmd.RunE = a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		switch goal {
-		case forCommitted, forRolledBack, forFinished:
+		case goalCommitted, goalRolledBack, goalFinished:
 		default:
 			return output.Usage(output.DidYouMean(goal, goals, "--for "), "--for %q: want committed, rolled-back or finished", goal)
 		}
@@ -50,33 +50,33 @@ to commit. When waiting takes too long the exit code is 7.`,
 			return output.Usage("give a positive duration", "--timeout is %v", timeout)
 		}
 		began := time.Now()
-		patience, cancel := context.WithTimeout(ctx, timeout)
+		callCtx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		id, err := a.known(patience, c, args[0])
+		id, err := a.existingID(callCtx, c, args[0])
 		if err != nil {
 			return err
 		}
-		info, err := waitUntil(patience, c, id, goal)
-		if errors.Is(err, txn.ErrWaitTimeout) || err != nil && patience.Err() != nil && ctx.Err() == nil {
-			return a.overdue(ctx, c, id, timeout, err)
+		info, err := waitUntil(callCtx, c, id, goal)
+		if errors.Is(err, txn.ErrWaitTimeout) || err != nil && callCtx.Err() != nil && ctx.Err() == nil {
+			return a.timeoutFailure(ctx, c, id, timeout, err)
 		}
 		if err != nil {
 			return err
 		}
-		if err := a.printSettled(info, time.Since(began)); err != nil {
+		if err := a.printOutcome(info, time.Since(began)); err != nil {
 			return err
 		}
-		return hazardous(info)
+		return heuristicFailure(info)
 	})
 	return cmd
 }
 
-// known finds a transaction that is there. What waits is more patient with a
+// existingID finds a transaction that is there. What waits is more patient with a
 // coordinator that is not there than a person who mistyped its address.
-func (a *app) known(ctx context.Context, c *client.Client, arg string) (txn.ID, error) {
+func (a *app) existingID(ctx context.Context, c *client.Client, arg string) (txn.ID, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.requestTimeout)
 	defer cancel()
-	id, err := resolve(ctx, c, arg)
+	id, err := resolveID(ctx, c, arg)
 	if err == nil {
 		_, err = c.Get(ctx, id)
 	}
@@ -86,24 +86,24 @@ func (a *app) known(ctx context.Context, c *client.Client, arg string) (txn.ID, 
 // waitUntil waits for the decision first, so that a wait for the other one ends
 // at once.
 func waitUntil(ctx context.Context, c *client.Client, id txn.ID, goal string) (txn.Info, error) {
-	info, err := c.Wait(ctx, id, txn.DecidedGoal)
+	info, err := c.Wait(ctx, id, txn.UntilDecided)
 	if err != nil {
 		return info, err
 	}
 	switch {
-	case goal == forCommitted && !info.State.Commits():
+	case goal == goalCommitted && !info.State.Commits():
 		e := info.RolledBack("wait")
 		e.Detail = info.Reason
 		return info, e
-	case goal == forRolledBack && info.State.Commits():
+	case goal == goalRolledBack && info.State.Commits():
 		return info, &txn.Error{Op: "wait", ID: id, State: info.State, Err: txn.ErrConflict, Detail: "it is decided to commit"}
 	}
-	return c.Wait(ctx, id, txn.Finished)
+	return c.Wait(ctx, id, txn.UntilFinished)
 }
 
-// overdue is the failure of a wait that took too long. It asks once more, for
+// timeoutFailure is the failure of a wait that took too long. It asks once more, for
 // the reason.
-func (a *app) overdue(ctx context.Context, c *client.Client, id txn.ID, timeout time.Duration, err error) *output.Failure {
+func (a *app) timeoutFailure(ctx context.Context, c *client.Client, id txn.ID, timeout time.Duration, err error) *output.Failure {
 	ctx, cancel := context.WithTimeout(ctx, a.requestTimeout)
 	defer cancel()
 	f := &output.Failure{
@@ -111,7 +111,7 @@ func (a *app) overdue(ctx context.Context, c *client.Client, id txn.ID, timeout 
 		Next: "it goes on; txmgr inspect " + id.String(), Err: err,
 	}
 	if info, err := c.Get(ctx, id); err == nil {
-		f.Cause = obstacle(info)
+		f.Cause = waitReason(info)
 		f.State = info.State.String() + ": " + output.InfoMeaning(info)
 	}
 	return f

@@ -22,12 +22,12 @@ interrupted. With -o json or jsonl each change is one line.`,
 		Example: `  txmgr watch
   txmgr watch --state committed,rolled-back -o jsonl
   txmgr watch tx_01k9 --count 1`,
-		Args:              takes(0, 1, "at most TX"),
+		Args:              argCount(0, 1, "at most TX"),
 		ValidArgsFunction: a.completeTX(false),
 	}
 	o.flags(a, cmd)
 	cmd.Flags().IntVar(&limit, "count", 0, "end after so many changes (default: never)")
-	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, args []string) error {
+	cmd.RunE = a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		filter, err := o.filter()
 		if err != nil {
 			return err
@@ -36,9 +36,9 @@ interrupted. With -o json or jsonl each change is one line.`,
 			return output.Usage("", "--count is %d", limit)
 		}
 		if len(args) == 1 {
-			patience, cancel := context.WithTimeout(ctx, a.requestTimeout)
+			callCtx, cancel := context.WithTimeout(ctx, a.requestTimeout)
 			defer cancel()
-			id, err := resolve(patience, c, args[0])
+			id, err := resolveID(callCtx, c, args[0])
 			if err != nil {
 				return err
 			}
@@ -68,7 +68,7 @@ func (a *app) watch(ctx context.Context, c *client.Client, filter txn.Filter, li
 			cause = e.Cause.String()
 		}
 		err := s.Emit(e, e.ID.String(), e.Time.Local().Format("15:04:05.000"), e.ID.String(),
-			marked(e.State, e.Hazard), cause, count(e.Tick), e.Name)
+			stateWithHeuristic(e.State, e.Heuristic), cause, formatInt(e.Tick), e.Name)
 		if seen++; err != nil || seen == limit {
 			return err
 		}
@@ -77,7 +77,7 @@ func (a *app) watch(ctx context.Context, c *client.Client, filter txn.Filter, li
 }
 
 func timeoutsCommand(a *app) *cobra.Command {
-	var r txn.GroupRange
+	var r txn.DeadlineGroupRange
 	cmd := &cobra.Command{
 		Use:   "timeouts",
 		Short: "Show the survival index: which invocation ends which transactions",
@@ -85,21 +85,21 @@ func timeoutsCommand(a *app) *cobra.Command {
 invocation of the timeout thread that ends it; a group is rolled back as a whole,
 without looking at any other. The groups that end first come first.`,
 		Example:           "  txmgr timeouts\n  txmgr timeouts --limit 10 -o json",
-		Args:              nothing(),
+		Args:              noArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.Flags().Uint64Var(&r.From, "from", 0, "only groups that end at this tick or later")
-	cmd.Flags().IntVar(&r.Limit, "limit", txn.DefaultGroups, "at most so many groups, up to "+count(txn.MaxGroups))
-	cmd.RunE = a.look(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
-		if r.Limit < 1 || r.Limit > txn.MaxGroups {
-			return output.Usage("", "--limit must be from 1 to %d", txn.MaxGroups)
+	cmd.Flags().IntVar(&r.Limit, "limit", txn.DefaultDeadlineGroups, "at most so many groups, up to "+formatInt(txn.MaxDeadlineGroups))
+	cmd.RunE = a.readCmd(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
+		if r.Limit < 1 || r.Limit > txn.MaxDeadlineGroups {
+			return output.Usage("", "--limit must be from 1 to %d", txn.MaxDeadlineGroups)
 		}
-		g, err := c.Groups(ctx, r)
+		g, err := c.DeadlineGroups(ctx, r)
 		if err != nil {
 			return err
 		}
 		if g.Groups == nil {
-			g.Groups = []txn.Group{}
+			g.Groups = []txn.DeadlineGroup{}
 		}
 		a.print.Note("invocation %d of the timeout thread, one every %v", g.Tick, time.Duration(g.Interval))
 		if g.Next != 0 {
@@ -108,8 +108,8 @@ without looking at any other. The groups that end first come first.`,
 		t := output.Table{Columns: output.Columns("EXPIRY TICK", "REMAINING INVOCATIONS", "EXPIRES IN", "TRANSACTIONS")}
 		var ids []string
 		for _, x := range g.Groups {
-			ids = append(ids, count(x.ExpiryTick))
-			t.Add(count(x.ExpiryTick), count(x.RemainingInvocations), span(x.ExpiresIn), count(x.Transactions))
+			ids = append(ids, formatInt(x.ExpiryTick))
+			t.Add(formatInt(x.ExpiryTick), formatInt(x.RemainingInvocations), formatDuration(x.ExpiresIn), formatInt(x.Transactions))
 		}
 		return a.print.Print(output.Document{Value: g, IDs: ids, Tables: []output.Table{t}})
 	})

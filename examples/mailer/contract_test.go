@@ -239,7 +239,7 @@ func TestCoordinatorSpeaksWithAll(t *testing.T) {
 	for name, start := range services {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, 5)
-			p, err := web.Opener(t.Context(), txn.Participant{
+			p, err := web.Driver(t.Context(), txn.Participant{
 				Name: "mail", Kind: web.Kind, CoordinatorPrepares: true,
 				Settings: map[string]string{"url": s.url, "list": "/prepared", "secret_env": "TXMGR_TEST_SECRET"},
 			}, "test")
@@ -278,11 +278,11 @@ func TestCoordinatorSpeaksWithAll(t *testing.T) {
 				t.Errorf("of another cluster: %v, %v", list, err)
 			}
 			result, err := p.Commit(t.Context(), last)
-			if result.Ending != participant.Committed || err != nil {
+			if result.Outcome != participant.Committed || err != nil {
 				t.Errorf("%v, %v", result, err)
 			}
 			testimony, err := p.(participant.Inspector).Inspect(t.Context(), last)
-			if testimony.Ending != participant.Committed || err != nil {
+			if testimony.Outcome != participant.Committed || err != nil {
 				t.Errorf("%+v, %v", testimony, err)
 			}
 			page := s.page(t, "prefix=txm_test_&limit=1")

@@ -22,7 +22,7 @@ type mail struct {
 
 // callbacks is the work of the service. The payload comes with every phase, so
 // nothing of a mail has to be kept between them.
-func callbacks[S any](b books[S], outbox string) web.Callbacks[S] {
+func callbacks[S any](b mailStore[S], outbox string) web.Callbacks[S] {
 	return web.Callbacks[S]{
 		Prepare: func(ctx context.Context, s S, br web.Branch) error {
 			if _, err := parse(br.Payload); err != nil {
@@ -35,7 +35,7 @@ func callbacks[S any](b books[S], outbox string) web.Callbacks[S] {
 			if err != nil {
 				return err
 			}
-			if err := m.leave(outbox, br.XID); err != nil {
+			if err := m.deliver(outbox, br.XID); err != nil {
 				return err
 			}
 			return b.move(ctx, s, held, sent)
@@ -61,10 +61,10 @@ func parse(payload []byte) (m mail, err error) {
 	return m, nil
 }
 
-// leave writes the mail under a name that is the branch's alone. This is outside
+// deliver writes the mail under a name that is the branch's alone. This is outside
 // of the database, so it may be done again after a crash, and then makes no second
 // mail.
-func (m mail) leave(outbox, xid string) error {
+func (m mail) deliver(outbox, xid string) error {
 	name := filepath.Join(outbox, xid+".eml")
 	f, err := os.CreateTemp(outbox, ".*.tmp")
 	if err != nil {

@@ -20,16 +20,16 @@ import (
 
 	_ "github.com/go-sql-driver/mysql"
 
-	"github.com/txmgr/txmgr/internal/tail"
+	"github.com/txmgr/txmgr/internal/tailbuf"
 	"github.com/txmgr/txmgr/internal/testdb"
 	"github.com/txmgr/txmgr/participant/web"
 )
 
-// asService makes the test program a service: the variable says with which
+// serviceVariable makes the test program a service: the variable says with which
 // arguments. TXMGR_MAILER_MARIADB makes it one on MariaDB.
 const (
-	asService = "TXMGR_MAILER_SERVICE"
-	onMariaDB = "TXMGR_MAILER_MARIADB"
+	serviceVariable = "TXMGR_MAILER_SERVICE"
+	mariadbVariable = "TXMGR_MAILER_MARIADB"
 )
 
 var (
@@ -38,9 +38,9 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asService) != "" {
-		os.Args = append(os.Args[:1], strings.Split(os.Getenv(asService), " ")...)
-		if dsn := os.Getenv(onMariaDB); dsn != "" {
+	if os.Getenv(serviceVariable) != "" {
+		os.Args = append(os.Args[:1], strings.Split(os.Getenv(serviceVariable), " ")...)
+		if dsn := os.Getenv(mariadbVariable); dsn != "" {
 			serveMariaDB(dsn)
 			return
 		}
@@ -95,7 +95,7 @@ type service struct {
 	address     string
 	command     func(address string) *exec.Cmd
 	cmd         *exec.Cmd
-	log         *tail.Buffer
+	log         *tailbuf.Buffer
 }
 
 func startMailer(t *testing.T, quota int, mariaDSN string, args ...string) *service {
@@ -104,7 +104,7 @@ func startMailer(t *testing.T, quota int, mariaDSN string, args ...string) *serv
 	return started(t, data, func(address string) *exec.Cmd {
 		all := append([]string{"-listen", address, "-data", data, "-quota", fmt.Sprint(quota), "-secret-file", filepath.Join(data, "secret")}, args...)
 		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), asService+"="+strings.Join(all, " "), onMariaDB+"="+mariaDSN)
+		cmd.Env = append(os.Environ(), serviceVariable+"="+strings.Join(all, " "), mariadbVariable+"="+mariaDSN)
 		return cmd
 	})
 }
@@ -156,7 +156,7 @@ func freeAddress(t *testing.T) string {
 // start starts the service and waits until it listens.
 func (s *service) start(t *testing.T) {
 	t.Helper()
-	s.cmd, s.log = s.command(s.address), new(tail.Buffer)
+	s.cmd, s.log = s.command(s.address), new(tailbuf.Buffer)
 	s.cmd.Stderr = s.log
 	out, err := s.cmd.StdoutPipe()
 	check(t, err)
@@ -221,10 +221,10 @@ func mailerOnMariaDB(ctx context.Context, dsn, address, data, quota, secretFile 
 		return err
 	}
 	fmt.Printf("listening on http://%s/txmgr\n", l.Addr())
-	b := books[*sql.Tx]{
-		store: web.SQL(db, web.MariaDB, ""),
-		move:  moveRowsMariaDB,
-		read:  func(ctx context.Context) (map[string]int64, error) { return readRows(ctx, db) },
+	b := mailStore[*sql.Tx]{
+		barrier: web.SQL(db, web.MariaDB, ""),
+		move:    moveRowsMariaDB,
+		read:    func(ctx context.Context) (map[string]int64, error) { return readRows(ctx, db) },
 	}
 	return serve(ctx, l, newMailer(ctx, b, outbox, optionsOf(secret)))
 }

@@ -19,7 +19,7 @@ import (
 func Example_embedded() {
 	n, err := node.Open(context.Background(), node.Config{
 		DataDir: directory + "/embedded",
-		Openers: map[string]participant.Opener{ledger.Kind: ledger.Opener},
+		Drivers: map[string]participant.Driver{ledger.Kind: ledger.Driver},
 		Logger:  slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -72,7 +72,7 @@ func Example_inDoubt() {
 	case errors.Is(err, txn.ErrInDoubt) && errors.As(err, &e):
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		info, err := m.Wait(ctx, e.ID, txn.DecidedGoal)
+		info, err := m.Wait(ctx, e.ID, txn.UntilDecided)
 		fmt.Println(info.State, err)
 	default:
 		fmt.Println("it did not even begin:", err)
@@ -122,7 +122,7 @@ func finished(m *client.Client) {
 	defer cancel()
 	list, err := m.List(ctx, txn.Filter{States: []txn.State{txn.Committing, txn.RollingBack}})
 	for _, i := range list {
-		_, e := m.Wait(ctx, i.ID, txn.Finished)
+		_, e := m.Wait(ctx, i.ID, txn.UntilFinished)
 		err = errors.Join(err, e)
 	}
 	if err != nil {

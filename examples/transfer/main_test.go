@@ -48,7 +48,7 @@ func coordinator(t *testing.T) (*node.Node, string) {
 	log := slog.New(slog.DiscardHandler)
 	n, err := node.Open(t.Context(), node.Config{
 		DataDir: t.TempDir(), Logger: log,
-		Openers: map[string]participant.Opener{postgres.Kind: postgres.Opener},
+		Drivers: map[string]participant.Driver{postgres.Kind: postgres.Driver},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -17,9 +17,9 @@ func (r Report) Bars(group []Result) string {
 	height := headHeight + panelTop + barStep*float64(len(group)) + 10
 	c := newCanvas(int(width), int(height), titleOf(group[0].Task), "of the whole time, what an optimizer had to learn included; latencies at the server")
 	top := headHeight + panelTop - 16
-	looks := looksOf(group)
+	styles := stylesOf(group)
 	for n := range group {
-		c.text("", "end", barNames-8, top+barStep*float64(n)+barHeight-3, looks[n].title)
+		c.text("", "end", barNames-8, top+barStep*float64(n)+barHeight-3, styles[n].title)
 	}
 	for i, q := range quantities {
 		left := barNames + float64(i)*(barLength+barRoom)
@@ -34,7 +34,7 @@ func (r Report) Bars(group []Result) string {
 			if most > 0 {
 				length = barLength * v / most
 			}
-			fmt.Fprintf(c, `<rect class="bar" fill="%s" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`+"\n", looks[n].colour, left, y, max(length, 0.5), barHeight)
+			fmt.Fprintf(c, `<rect class="bar" fill="%s" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`+"\n", styles[n].colour, left, y, max(length, 0.5), barHeight)
 			c.text("tick", "start", left+length+5, y+barHeight-3, Number(v))
 		}
 	}

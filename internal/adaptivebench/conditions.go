@@ -33,19 +33,19 @@ type Conditions struct {
 type Watch struct {
 	conditions Conditions
 	began      time.Time
-	before     processors
+	before     cpuTimes
 }
 
 // Begin is called before.
 func Begin() Watch {
-	return Watch{beginConditions(), time.Now(), readProcessors()}
+	return Watch{beginConditions(), time.Now(), readCPUTimes()}
 }
 
 // End is called afterwards, and may be called again.
 func (w Watch) End() Conditions {
 	c := w.conditions
 	c.Took = time.Since(w.began)
-	if after := readProcessors(); after.total > w.before.total && w.before.total > 0 {
+	if after := readCPUTimes(); after.total > w.before.total && w.before.total > 0 {
 		all := after.total - w.before.total
 		c.Idle, c.Stolen = (after.idle-w.before.idle)/all, (after.stolen-w.before.stolen)/all
 	}
@@ -82,21 +82,21 @@ func commit() string {
 	return revision + changed
 }
 
-// processors is how the processors have spent their time, in whatever the kernel counts.
-type processors struct{ total, idle, stolen float64 }
+// cpuTimes is how the processors have spent their time, in whatever the kernel counts.
+type cpuTimes struct{ total, idle, stolen float64 }
 
-func readProcessors() processors { return processorsIn(fileText("/proc/stat")) }
+func readCPUTimes() cpuTimes { return parseCPUTimes(fileText("/proc/stat")) }
 
-func processorsIn(stat string) (p processors) {
+func parseCPUTimes(stat string) (p cpuTimes) {
 	line, _, _ := strings.Cut(stat, "\n")
 	words := strings.Fields(line)
 	if len(words) < 9 || words[0] != "cpu" {
-		return processors{}
+		return cpuTimes{}
 	}
 	for i, word := range words[1:9] { // guests are counted as users already
 		n, err := strconv.ParseFloat(word, 64)
 		if err != nil {
-			return processors{}
+			return cpuTimes{}
 		}
 		p.total += n
 		switch i {

@@ -143,13 +143,13 @@ func (c Config) Length(contender Contender) time.Duration {
 func (c Config) Total() time.Duration {
 	var total time.Duration
 	for _, t := range c.Tasks() {
-		total += c.Length(c.contender(t)) + between
+		total += c.Length(c.contender(t)) + taskOverhead
 	}
 	return total
 }
 
-// between is about what it takes to get from one experiment to the next.
-const between = 150 * time.Millisecond
+// taskOverhead is about what it takes to get from one experiment to the next.
+const taskOverhead = 150 * time.Millisecond
 
 func (c Config) contender(t Task) Contender {
 	i := slices.IndexFunc(c.Contenders, func(x Contender) bool { return x.Name == t.Contender && x.Optimizer == t.Optimizer })

@@ -78,16 +78,16 @@ func (c Contender) Make(speed float64) (adaptive.Optimizer, int, error) {
 	}
 	name, reconciled := strings.CutSuffix(cmp.Or(c.Optimizer, c.Name), "-reconciled")
 	s, period := c.Setting, cmp.Or(c.Setting.Period, sourcePeriod)
-	source := adaptive.Source{Period: time.Duration(float64(period) / speed), Step: s.Step, Lock: int(s.Lock / period), Strict: !reconciled}
+	source := adaptive.CostaConfig{Period: time.Duration(float64(period) / speed), Step: s.Step, Lock: int(s.Lock / period), Strict: !reconciled}
 	var o adaptive.Optimizer
 	var err error
 	switch {
 	case name == "throughput":
-		o, err = adaptive.NewThroughput(adaptive.Throughput{Source: source, Threshold: s.Change})
+		o, err = adaptive.NewThroughput(adaptive.Throughput{CostaConfig: source, Threshold: s.Change})
 	case name == "mean":
-		o, err = adaptive.NewMeanLatency(adaptive.MeanLatency{Source: source, Threshold: s.Change})
+		o, err = adaptive.NewMeanLatency(adaptive.MeanLatency{CostaConfig: source, Threshold: s.Change})
 	case name == "p99":
-		o, err = adaptive.NewP99Latency(adaptive.P99Latency{Source: source, Threshold: s.Change})
+		o, err = adaptive.NewP99Latency(adaptive.P99Latency{CostaConfig: source, Threshold: s.Change})
 	case name == "knee" && !reconciled:
 		o, err = adaptive.NewKnee(adaptive.Knee{Period: s.Period / kneeShare, ProbeAfter: s.Lock})
 	default:
@@ -100,17 +100,17 @@ func (c Contender) Make(speed float64) (adaptive.Optimizer, int, error) {
 // source's.
 const kneeShare = 20
 
-// witness writes down what an optimizer decides. It is read when the pool is closed.
-type witness struct {
+// decisionRecorder writes down what an optimizer decides. It is read when the pool is closed.
+type decisionRecorder struct {
 	adaptive.Optimizer
-	seen []Resize
+	resizes []Resize
 }
 
 // Observe passes on the window and keeps the decision if it changes something.
-func (o *witness) Observe(w *adaptive.Window) adaptive.Decision {
+func (o *decisionRecorder) Observe(w *adaptive.Window) adaptive.Decision {
 	d := o.Optimizer.Observe(w)
 	if d.Limit != w.Limit {
-		o.seen = append(o.seen, Resize{Size: d.Limit, Why: d.Why, at: w.End})
+		o.resizes = append(o.resizes, Resize{Size: d.Limit, Why: d.Why, at: w.End})
 	}
 	return d
 }

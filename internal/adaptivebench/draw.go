@@ -65,10 +65,10 @@ func (c *canvas) grid(x1, y1, x2, y2 float64) {
 	fmt.Fprintf(c, `<line class="grid" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/>`+"\n", x1, y1, x2, y2)
 }
 
-// spot is a point of a line.
-type spot struct{ x, y float64 }
+// point is a point of a line.
+type point struct{ x, y float64 }
 
-func (c *canvas) line(class, colour string, line []spot) {
+func (c *canvas) line(class, colour string, line []point) {
 	points := make([]string, len(line))
 	for i, s := range line {
 		points[i] = fmt.Sprintf("%.1f,%.1f", s.x, s.y)

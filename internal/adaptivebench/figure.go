@@ -29,24 +29,24 @@ var quantities = []quantity{
 	{"99th percentile of latencies, ms", true, func(f Figures) float64 { return milliseconds(f.P99) }},
 }
 
-// look is how a contender is drawn.
-type look struct{ title, class, colour string }
+// lineStyle is how a contender is drawn.
+type lineStyle struct{ title, class, colour string }
 
-// looksOf gives the looks of the contenders of a group.
-func looksOf(group []Result) []look {
-	looks, fixed := make([]look, len(group)), 0
+// stylesOf gives the looks of the contenders of a group.
+func stylesOf(group []Result) []lineStyle {
+	styles, fixed := make([]lineStyle, len(group)), 0
 	for i, r := range group {
 		known := slices.Index(Optimizers(), r.Contender)
 		if known < 0 { // one of several settings
 			known = i % len(colours)
 		}
-		looks[i] = look{poolTitle(r.Contender), "line", colours[known]}
+		styles[i] = lineStyle{poolTitle(r.Contender), "line", colours[known]}
 		if isFixed(r.Contender) {
-			looks[i].class, looks[i].colour = "line fixed", muted[fixed%len(muted)]
+			styles[i].class, styles[i].colour = "line fixed", muted[fixed%len(muted)]
 			fixed++
 		}
 	}
-	return looks
+	return styles
 }
 
 // poolTitle is what a contender is called in pictures.
@@ -138,29 +138,29 @@ func (p *panel) metric(q quantity, group []Result) {
 		axis = logarithmic(min(least, most), most, tickName)
 	}
 	p.frame(q.title, axis)
-	looks := looksOf(group)
+	styles := stylesOf(group)
 	for n, r := range group {
-		var line []spot
+		var line []point
 		last := -1.0
 		for i, s := range r.Samples {
 			v := q.of(s.Figures)
 			if q.log && v == 0 { // no request ended: there is no latency
-				line = p.stroke(looks[n], line)
+				line = p.stroke(styles[n], line)
 				continue
 			}
 			last = p.up(axis, v)
-			line = append(line, spot{p.x + panelWidth*(float64(i)+0.5)/float64(len(r.Samples)), last})
+			line = append(line, point{p.x + panelWidth*(float64(i)+0.5)/float64(len(r.Samples)), last})
 		}
 		if last >= 0 {
-			p.tag(looks[n], last)
+			p.tag(styles[n], last)
 		}
-		p.stroke(looks[n], line)
+		p.stroke(styles[n], line)
 	}
 	p.names()
 }
 
 // use shows what the programs took of the machine.
-func (p *panel) use(q usage, group []Result) {
+func (p *panel) use(q usageMetric, group []Result) {
 	most := 0.0
 	for _, r := range group {
 		for _, u := range r.Uses {
@@ -169,19 +169,19 @@ func (p *panel) use(q usage, group []Result) {
 	}
 	axis := linear(most, tickName)
 	p.frame(q.title, axis)
-	looks := looksOf(group)
+	styles := stylesOf(group)
 	for n, r := range group {
 		if len(r.Uses) == 0 {
 			continue
 		}
 		end, from := r.Uses[len(r.Uses)-1].At, 0.0
-		var line []spot
+		var line []point
 		for _, u := range r.Uses {
-			line = append(line, spot{p.x + panelWidth*(from+u.At)/2/end, p.up(axis, q.of(u))})
+			line = append(line, point{p.x + panelWidth*(from+u.At)/2/end, p.up(axis, q.of(u))})
 			from = u.At
 		}
-		p.tag(looks[n], line[len(line)-1].y)
-		p.stroke(looks[n], line)
+		p.tag(styles[n], line[len(line)-1].y)
+		p.stroke(styles[n], line)
 	}
 	p.names()
 }
@@ -205,21 +205,21 @@ func (p *panel) sizes(group []Result) {
 	}
 	axis := linear(float64(most), tickName)
 	p.frame("size of the pool", axis)
-	looks := looksOf(group)
+	styles := stylesOf(group)
 	for n, r := range group {
 		if adaptive > 0 && isFixed(r.Contender) || len(r.Samples) == 0 {
 			continue
 		}
 		end, y := r.Samples[len(r.Samples)-1].At, p.up(axis, float64(r.Start))
-		line := []spot{{p.x, y}}
+		line := []point{{p.x, y}}
 		for _, c := range r.Resizes {
 			x := p.x + panelWidth*min(c.At/end, 1)
-			line = append(line, spot{x, y})
+			line = append(line, point{x, y})
 			y = p.up(axis, float64(c.Size))
-			line = append(line, spot{x, y})
+			line = append(line, point{x, y})
 		}
-		p.tag(looks[n], y)
-		p.stroke(looks[n], append(line, spot{p.x + panelWidth, y}))
+		p.tag(styles[n], y)
+		p.stroke(styles[n], append(line, point{p.x + panelWidth, y}))
 	}
 	p.names()
 }
@@ -238,19 +238,19 @@ func (p *panel) frame(title string, axis scale) {
 }
 
 // stroke draws a line and gives an empty one.
-func (p *panel) stroke(l look, line []spot) []spot {
+func (p *panel) stroke(l lineStyle, line []point) []point {
 	if len(line) > 0 {
 		p.line(l.class, l.colour, line)
 	}
 	return nil
 }
 
-func (p *panel) tag(l look, y float64) {
+func (p *panel) tag(l lineStyle, y float64) {
 	p.labels = append(p.labels, label{y, l.title, l.colour})
 }
 
 func (p *panel) names() {
-	for _, l := range apart(p.labels, p.y, p.y+panelHeight) {
+	for _, l := range spreadLabels(p.labels, p.y, p.y+panelHeight) {
 		p.coloured(l.colour, p.x+panelWidth+8, l.y+4, l.text)
 	}
 }

@@ -14,9 +14,9 @@ type label struct {
 	text, colour string
 }
 
-// apart moves labels so far that none covers another, and none leaves the panel as
+// spreadLabels moves labels so far that none covers another, and none leaves the panel as
 // long as there is room.
-func apart(labels []label, top, bottom float64) []label {
+func spreadLabels(labels []label, top, bottom float64) []label {
 	slices.SortStableFunc(labels, func(a, b label) int { return cmp.Compare(a.y, b.y) })
 	limit := bottom
 	for n := len(labels) - 1; n >= 0; n-- {

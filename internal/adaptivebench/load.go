@@ -45,24 +45,24 @@ type user interface {
 	close()
 }
 
-// crowd is users who send one request after the other without a pause. Its methods
+// closedLoop is users who send one request after the other without a pause. Its methods
 // are for one goroutine.
-type crowd struct {
-	ctx   context.Context
-	fail  func(error)           // of a request, or of a new user; for many goroutines
-	fresh func() (user, error)  // a new user; for many goroutines
-	took  func(d time.Duration) // a request that was answered; for many goroutines
-	leave []chan struct{}       // of each user who is there
-	all   sync.WaitGroup
+type closedLoop struct {
+	ctx     context.Context
+	fail    func(error)           // of a request, or of a new user; for many goroutines
+	newUser func() (user, error)  // a new user; for many goroutines
+	took    func(d time.Duration) // a request that was answered; for many goroutines
+	leave   []chan struct{}       // of each user who is there
+	all     sync.WaitGroup
 }
 
 // set has users come or go until there are n. Who goes waits for the answer to the
 // last request before.
-func (c *crowd) set(n int) {
+func (c *closedLoop) set(n int) {
 	for len(c.leave) < n {
 		gone := make(chan struct{})
 		c.leave = append(c.leave, gone)
-		c.all.Go(func() { c.stay(gone) })
+		c.all.Go(func() { c.runUser(gone) })
 	}
 	for len(c.leave) > n {
 		last := len(c.leave) - 1
@@ -72,14 +72,14 @@ func (c *crowd) set(n int) {
 }
 
 // end has all users go, and waits for them.
-func (c *crowd) end() {
+func (c *closedLoop) end() {
 	c.set(0)
 	c.all.Wait()
 }
 
-// stay is the time of a user here.
-func (c *crowd) stay(gone chan struct{}) {
-	u, err := c.fresh()
+// runUser is the time of a user here.
+func (c *closedLoop) runUser(gone chan struct{}) {
+	u, err := c.newUser()
 	if err != nil {
 		c.fail(err)
 		return
@@ -102,10 +102,10 @@ func (c *crowd) stay(gone chan struct{}) {
 	}
 }
 
-// play has the phases pass, in total in the given time, and calls sample at the end
+// runPhases has the phases pass, in total in the given time, and calls sample at the end
 // of each of about equal pieces, of which none is in two phases: piece is how long
 // one should be. It ends early when ctx does.
-func (c *crowd) play(phases []Phase, total, piece time.Duration, sample func(phase int, from, to time.Duration)) {
+func (c *closedLoop) runPhases(phases []Phase, total, piece time.Duration, sample func(phase int, from, to time.Duration)) {
 	began := time.Now()
 	var from time.Duration
 	for i, p := range phases {

@@ -36,14 +36,14 @@ type seen struct {
 func TestPhasesAndUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var here, answered atomic.Int64
-		c := crowd{
-			ctx:   t.Context(),
-			fail:  func(err error) { t.Error(err) },
-			took:  func(d time.Duration) { answered.Add(1); wantTen(t, d) },
-			fresh: func() (user, error) { here.Add(1); return fakeUser{&here}, nil },
+		c := closedLoop{
+			ctx:     t.Context(),
+			fail:    func(err error) { t.Error(err) },
+			took:    func(d time.Duration) { answered.Add(1); wantTen(t, d) },
+			newUser: func() (user, error) { here.Add(1); return fakeUser{&here}, nil },
 		}
 		var got []seen
-		c.play(PhasesOf(VaryingLoad, 100), 5005*time.Millisecond, 500*time.Millisecond, func(phase int, from, to time.Duration) {
+		c.runPhases(PhasesOf(VaryingLoad, 100), 5005*time.Millisecond, 500*time.Millisecond, func(phase int, from, to time.Duration) {
 			synctest.Wait()
 			got = append(got, seen{phase, from.Round(time.Microsecond), to.Round(time.Microsecond), here.Load(), answered.Swap(0)})
 		})
@@ -86,9 +86,9 @@ func wantTen(t *testing.T, d time.Duration) {
 
 func TestEveryPhaseHasAPiece(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := crowd{ctx: t.Context(), fail: func(error) {}, took: func(time.Duration) {}, fresh: func() (user, error) { return nil, errors.New("nobody") }}
+		c := closedLoop{ctx: t.Context(), fail: func(error) {}, took: func(time.Duration) {}, newUser: func() (user, error) { return nil, errors.New("nobody") }}
 		phases := map[int]int{}
-		c.play(PhasesOf(VaryingLoad, 4), 50*time.Millisecond, time.Second, func(phase int, _, _ time.Duration) { phases[phase]++ })
+		c.runPhases(PhasesOf(VaryingLoad, 4), 50*time.Millisecond, time.Second, func(phase int, _, _ time.Duration) { phases[phase]++ })
 		c.end()
 		if diff := cmp.Diff(map[int]int{0: 1, 1: 1, 2: 1, 3: 1, 4: 1}, phases); diff != "" {
 			t.Error(diff)
@@ -100,11 +100,11 @@ func TestInterruptedLoadEndsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var here atomic.Int64
-		c := crowd{ctx: ctx, fail: func(error) {}, took: func(time.Duration) {}, fresh: func() (user, error) { here.Add(1); return fakeUser{&here}, nil }}
+		c := closedLoop{ctx: ctx, fail: func(error) {}, took: func(time.Duration) {}, newUser: func() (user, error) { here.Add(1); return fakeUser{&here}, nil }}
 		began := time.Now()
 		samples := 0
 		time.AfterFunc(1234*time.Millisecond, cancel)
-		c.play(PhasesOf(FixedLoad, 20), time.Hour, time.Second, func(int, time.Duration, time.Duration) { samples++ })
+		c.runPhases(PhasesOf(FixedLoad, 20), time.Hour, time.Second, func(int, time.Duration, time.Duration) { samples++ })
 		c.end()
 		if d := time.Since(began); d != 1234*time.Millisecond || samples != 1 || here.Load() != 0 {
 			t.Errorf("ended after %v with %d samples and %d users", d, samples, here.Load())

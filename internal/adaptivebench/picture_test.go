@@ -255,7 +255,7 @@ func TestLabelsStandApart(t *testing.T) {
 		for range rapid.IntRange(0, 14).Draw(t, "labels") {
 			labels = append(labels, label{y: rapid.Float64Range(top, bottom).Draw(t, "y")})
 		}
-		got := apart(labels, top, bottom)
+		got := spreadLabels(labels, top, bottom)
 		for n, l := range got {
 			if n > 0 && l.y-got[n-1].y < lineHeight-1e-9 {
 				t.Fatalf("%v covers %v", l.y, got[n-1].y)

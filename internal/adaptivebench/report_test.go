@@ -82,12 +82,12 @@ func TestResultSumsUp(t *testing.T) {
 }
 
 func TestProcessors(t *testing.T) {
-	got := processorsIn("cpu  100 1 50 800 20 3 4 22 7 0\ncpu0 1 2 3\n")
-	if diff := cmp.Diff(processors{1000, 820, 22}, got, cmp.AllowUnexported(processors{})); diff != "" {
+	got := parseCPUTimes("cpu  100 1 50 800 20 3 4 22 7 0\ncpu0 1 2 3\n")
+	if diff := cmp.Diff(cpuTimes{1000, 820, 22}, got, cmp.AllowUnexported(cpuTimes{})); diff != "" {
 		t.Error(diff)
 	}
 	for _, bad := range []string{"", "cpu 1 2", "cpu a b c d e f g h", "intr 1 2 3 4 5 6 7 8 9"} {
-		if got := processorsIn(bad); got != (processors{}) {
+		if got := parseCPUTimes(bad); got != (cpuTimes{}) {
 			t.Errorf("%q: %+v", bad, got)
 		}
 	}

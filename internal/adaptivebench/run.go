@@ -12,8 +12,8 @@ import (
 	"github.com/txmgr/txmgr/adaptive"
 )
 
-// ending is how long the end of an experiment may take.
-const ending = time.Minute
+// closeTimeout is how long the end of an experiment may take.
+const closeTimeout = time.Minute
 
 // Run measures everything. Contenders take turns in a random order. When ctx ends, or
 // an experiment fails, the report has those that were over, beside the error.
@@ -25,7 +25,7 @@ func Run(ctx context.Context, c Config) (_ Report, err error) {
 	tasks := c.Tasks()
 	r.Period, r.Planned = c.Period(), len(tasks)
 	watch := Begin()
-	b := bench{config: c, ending: ending}
+	b := bench{config: c, closeTimeout: closeTimeout}
 	defer func() {
 		if b.db != nil {
 			err = errors.Join(err, b.db.close())
@@ -66,9 +66,9 @@ func shuffled(tasks []Task) []int {
 
 // bench is what experiments have in common.
 type bench struct {
-	config Config
-	ending time.Duration // that the end of an experiment may take
-	db     *database     // nil until one is needed
+	config       Config
+	closeTimeout time.Duration // that the end of an experiment may take
+	db           *database     // nil until one is needed
 }
 
 func (b *bench) measure(ctx context.Context, t Task) (Result, error) {
@@ -110,7 +110,7 @@ func (b *bench) experiment(ctx context.Context, t Task) (Result, error) {
 		return Result{}, err
 	}
 	runtime.GC() // what others have left behind is not this one's to clear away
-	return b.underLoad(ctx, t, s, &witness{Optimizer: optimizer}, start)
+	return b.underLoad(ctx, t, s, &decisionRecorder{Optimizer: optimizer}, start)
 }
 
 // databasePID is the database server's process, 0 if there is none.
@@ -122,7 +122,7 @@ func (b *bench) databasePID() int {
 }
 
 // underLoad lets users have a server, and sums up how they fared.
-func (b *bench) underLoad(ctx context.Context, t Task, s service, w *witness, start int) (_ Result, err error) {
+func (b *bench) underLoad(ctx context.Context, t Task, s service, w *decisionRecorder, start int) (_ Result, err error) {
 	pool, err := adaptive.New(adaptive.Config{Optimizer: w, Start: start, Queue: MaxUsers})
 	if err != nil {
 		return Result{}, err
@@ -130,25 +130,25 @@ func (b *bench) underLoad(ctx context.Context, t Task, s service, w *witness, st
 	made := time.Now()
 	contender := b.config.contender(t)
 	length, phases, seen := b.config.Length(contender), PhasesOf(t.Load, t.Users), newRecorder()
-	web, err := openSite(s, pool, seen.atServer)
+	web, err := startServer(s, pool, seen.atServer)
 	if err != nil {
 		return Result{}, errors.Join(err, pool.Close(context.WithoutCancel(ctx)))
 	}
 	loaded, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	users := crowd{ctx: loaded, fail: fail, took: seen.atUser, fresh: func() (user, error) { return dial(loaded, web.address) }}
+	users := closedLoop{ctx: loaded, fail: fail, took: seen.atUser, newUser: func() (user, error) { return dial(loaded, web.address) }}
 	scale := b.config.Time.Seconds() / length.Seconds()
 	var tallies []*tally
 	uses, used := newMeter(b.databasePID()), []Use{}
 	began := time.Now()
-	users.play(phases, length, b.config.Period(), func(phase int, from, to time.Duration) {
+	users.runPhases(phases, length, b.config.Period(), func(phase int, from, to time.Duration) {
 		t := seen.take()
 		t.from, t.to, t.phase = from, to, phase
 		tallies = append(tallies, t)
 		used = uses.read(used, to, scale)
 	})
 	users.end()
-	closed, stop := context.WithTimeout(context.WithoutCancel(ctx), b.ending)
+	closed, stop := context.WithTimeout(context.WithoutCancel(ctx), b.closeTimeout)
 	defer stop()
 	err = errors.Join(web.close(closed), pool.Close(closed))
 	if loaded.Err() != nil {
@@ -160,10 +160,10 @@ func (b *bench) underLoad(ctx context.Context, t Task, s service, w *witness, st
 	if err != nil {
 		return Result{}, err
 	}
-	for i := range w.seen {
-		w.seen[i].at -= began.Sub(made)
+	for i := range w.resizes {
+		w.resizes[i].at -= began.Sub(made)
 	}
-	during := slices.DeleteFunc(w.seen, func(c Resize) bool { return c.at > length })
+	during := slices.DeleteFunc(w.resizes, func(c Resize) bool { return c.at > length })
 	window := b.config.Period()
 	if contender.Size == 0 {
 		window = w.Period()

@@ -109,7 +109,7 @@ func TestLongExperiment(t *testing.T) {
 	t.Parallel()
 	c := short("prime1m")
 	c.Speed = 30 // two seconds
-	b := bench{config: c, ending: 1500 * time.Millisecond}
+	b := bench{config: c, closeTimeout: 1500 * time.Millisecond}
 	if _, err := b.measure(t.Context(), Task{App: "prime1m", Load: FixedLoad, Users: 4, Contender: "throughput"}); err != nil {
 		t.Error(err)
 	}
@@ -134,9 +134,9 @@ func TestInterruptedRunKeepsWhatThereIs(t *testing.T) {
 // A server that fails is no contender.
 func TestFailedRequestEndsTheExperiment(t *testing.T) {
 	t.Parallel()
-	b := bench{config: short("prime1m"), ending: ending}
+	b := bench{config: short("prime1m"), closeTimeout: closeTimeout}
 	broken := service{answer: func(context.Context) (string, error) { return "", errors.New("the disk is full") }}
-	_, err := b.underLoad(t.Context(), Task{App: "prime1m", Load: FixedLoad, Users: 3, Contender: "2"}, broken, &witness{Optimizer: fixedOf(t, 2)}, 2)
+	_, err := b.underLoad(t.Context(), Task{App: "prime1m", Load: FixedLoad, Users: 3, Contender: "2"}, broken, &decisionRecorder{Optimizer: fixedOf(t, 2)}, 2)
 	if err == nil || !strings.Contains(err.Error(), "500 Internal Server Error: the disk is full") {
 		t.Errorf("got %v", err)
 	}
@@ -144,7 +144,7 @@ func TestFailedRequestEndsTheExperiment(t *testing.T) {
 		answer: func(context.Context) (string, error) { return "done", nil },
 		check:  func(context.Context, uint64) error { return errors.New("rows are missing") },
 	}
-	_, err = b.underLoad(t.Context(), Task{App: "prime1m", Load: FixedLoad, Users: 3, Contender: "2"}, lost, &witness{Optimizer: fixedOf(t, 2)}, 2)
+	_, err = b.underLoad(t.Context(), Task{App: "prime1m", Load: FixedLoad, Users: 3, Contender: "2"}, lost, &decisionRecorder{Optimizer: fixedOf(t, 2)}, 2)
 	if err == nil || !strings.Contains(err.Error(), "rows are missing") {
 		t.Errorf("got %v", err)
 	}
@@ -155,11 +155,11 @@ func TestFailedRequestEndsTheExperiment(t *testing.T) {
 func TestPoolLimitsRequests(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ users, size, want int }{{8, 3, 3}, {2, 5, 2}} {
-		b := bench{config: short("prime1m"), ending: ending}
+		b := bench{config: short("prime1m"), closeTimeout: closeTimeout}
 		gauge := newGauge()
 		s := service{answer: func(context.Context) (string, error) { gauge.pass(); return "done", nil }}
 		b.config.Contenders = []Contender{{Name: "x", Size: c.size}}
-		if _, err := b.underLoad(t.Context(), Task{App: "prime1m", Load: FixedLoad, Users: c.users, Contender: "x"}, s, &witness{Optimizer: fixedOf(t, c.size)}, c.size); err != nil {
+		if _, err := b.underLoad(t.Context(), Task{App: "prime1m", Load: FixedLoad, Users: c.users, Contender: "x"}, s, &decisionRecorder{Optimizer: fixedOf(t, c.size)}, c.size); err != nil {
 			t.Fatal(err)
 		}
 		if got := int(gauge.most.Load()); got != c.want {

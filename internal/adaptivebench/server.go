@@ -13,21 +13,21 @@ import (
 	"github.com/txmgr/txmgr/adaptive"
 )
 
-// site is an HTTP server that runs every request on a pool.
-type site struct {
+// appServer is an HTTP server that runs every request on a pool.
+type appServer struct {
 	address string
 	http    *http.Server
 	ended   chan error
 }
 
-// openSite begins to serve an application on a free port of the loopback address.
+// startServer begins to serve an application on a free port of the loopback address.
 // took is told how long each request was at the pool, for many goroutines.
-func openSite(s service, pool *adaptive.Pool, took func(time.Duration)) (*site, error) {
+func startServer(s service, pool *adaptive.Pool, took func(time.Duration)) (*appServer, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("open the server: %w", err)
 	}
-	out := &site{
+	out := &appServer{
 		address: listener.Addr().String(),
 		http:    &http.Server{Handler: handler(s, pool, took), ErrorLog: log.New(io.Discard, "", 0)},
 		ended:   make(chan error, 1),
@@ -56,7 +56,7 @@ func handler(s service, pool *adaptive.Pool, took func(time.Duration)) http.Hand
 }
 
 // close ends the server; requests that are under way are waited for until ctx ends.
-func (s *site) close(ctx context.Context) error {
+func (s *appServer) close(ctx context.Context) error {
 	err := s.http.Shutdown(ctx)
 	if err != nil {
 		err = errors.Join(fmt.Errorf("end the server: %w", err), s.http.Close())

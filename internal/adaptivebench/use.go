@@ -20,13 +20,13 @@ type Use struct {
 	Written float64 `json:"written_bytes_per_second"`
 }
 
-// usage is what a panel shows of it.
-type usage struct {
+// usageMetric is what a panel shows of it.
+type usageMetric struct {
 	title string
 	of    func(Use) float64
 }
 
-var uses = []usage{
+var uses = []usageMetric{
 	{"processors in use", func(u Use) float64 { return u.CPU }},
 	{"written into files, MB in a second", func(u Use) float64 { return u.Written / 1e6 }},
 }
@@ -56,13 +56,13 @@ const useEvery = time.Second
 type meter struct {
 	database int // process id of the database server; 0 for none
 	at       time.Duration
-	before   spent
+	before   resourceUse
 	known    bool
 }
 
 func newMeter(database int) *meter {
 	m := &meter{database: database}
-	m.before, m.known = readSpent(database)
+	m.before, m.known = readResourceUse(database)
 	return m
 }
 
@@ -72,7 +72,7 @@ func (m *meter) read(all []Use, now time.Duration, scale float64) []Use {
 	if !m.known || now-m.at < useEvery {
 		return all
 	}
-	after, ok := readSpent(m.database)
+	after, ok := readResourceUse(m.database)
 	if !ok {
 		return all
 	}
@@ -85,21 +85,21 @@ func (m *meter) read(all []Use, now time.Duration, scale float64) []Use {
 	return append(all, u)
 }
 
-// spent is what processes have used since they began: seconds and bytes.
-type spent struct{ cpu, written float64 }
+// resourceUse is what processes have used since they began: seconds and bytes.
+type resourceUse struct{ cpu, written float64 }
 
-// readSpent adds up this process, and the database's with its children; false where
+// readResourceUse adds up this process, and the database's with its children; false where
 // the kernel does not tell.
-func readSpent(database int) (spent, bool) {
-	total, ok := spentBy(os.Getpid(), false)
+func readResourceUse(database int) (resourceUse, bool) {
+	total, ok := resourceUseOf(os.Getpid(), false)
 	if database == 0 || !ok {
 		return total, ok
 	}
-	main, ok := spentBy(database, true)
+	main, ok := resourceUseOf(database, true)
 	total.cpu, total.written = total.cpu+main.cpu, total.written+main.written
 	for child := range strings.FieldsSeq(fileText(fmt.Sprintf("/proc/%d/task/%d/children", database, database))) {
 		if pid, err := strconv.Atoi(child); err == nil {
-			s, _ := spentBy(pid, true) // one that has just ended is counted by its parent
+			s, _ := resourceUseOf(pid, true) // one that has just ended is counted by its parent
 			total.cpu, total.written = total.cpu+s.cpu, total.written+s.written
 		}
 	}
@@ -109,19 +109,19 @@ func readSpent(database int) (spent, bool) {
 // hertz is in which parts of a second Linux tells programs of time.
 const hertz = 100
 
-// spentBy is this process, or one of the database's with those of its children that
+// resourceUseOf is this process, or one of the database's with those of its children that
 // have ended. Of the database, what it passed to write counts: PostgreSQL speaks to its
 // clients by other calls. This program does not, so what it made dirty counts; the
 // kernel counts that by blocks of memory, which for small writes into large files are
 // many times what was written.
-func spentBy(pid int, database bool) (spent, bool) {
+func resourceUseOf(pid int, database bool) (resourceUse, bool) {
 	bytes := "write_bytes"
 	if database {
 		bytes = "wchar"
 	}
 	seconds, ok := cpuIn(fileText(fmt.Sprintf("/proc/%d/stat", pid)), database)
 	written, err := strconv.ParseFloat(field(fileText(fmt.Sprintf("/proc/%d/io", pid)), bytes), 64)
-	return spent{seconds, written}, ok && err == nil
+	return resourceUse{seconds, written}, ok && err == nil
 }
 
 // cpuIn reads the time of user and kernel from the kernel's line about a process, whose

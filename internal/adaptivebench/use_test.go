@@ -26,7 +26,7 @@ func TestKernelsLineOfAProcess(t *testing.T) {
 
 // TestUseOfThisProcess has it compute and write, and looks whether both are counted.
 func TestUseOfThisProcess(t *testing.T) {
-	before, ok := readSpent(0)
+	before, ok := readResourceUse(0)
 	if !ok {
 		t.Fatal("the kernel does not tell")
 	}
@@ -37,7 +37,7 @@ func TestUseOfThisProcess(t *testing.T) {
 	}
 	defer f.Close()
 	sum := make([]byte, size)
-	for after := before; after.cpu < before.cpu+0.05; after, _ = readSpent(0) { // it cannot end unless time is counted
+	for after := before; after.cpu < before.cpu+0.05; after, _ = readResourceUse(0) { // it cannot end unless time is counted
 		h := sha256.Sum256(sum)
 		copy(sum, h[:])
 	}
@@ -47,7 +47,7 @@ func TestUseOfThisProcess(t *testing.T) {
 	if err := f.Sync(); err != nil {
 		t.Fatal(err)
 	}
-	after, _ := readSpent(0)
+	after, _ := readResourceUse(0)
 	if got := after.written - before.written; got < 0 || got > 100*size {
 		t.Errorf("%v bytes were written", got) // a file system in memory counts none
 	}

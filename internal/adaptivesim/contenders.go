@@ -22,17 +22,17 @@ const (
 // of processors, and, to see what that is worth, with 1 and with far too many; and as
 // package recovery has it, with shorter windows.
 func Contenders() []Contender {
-	strict := adaptive.Source{Strict: true}
+	strict := adaptive.CostaConfig{Strict: true}
 	knee := func() (adaptive.Optimizer, error) { return adaptive.NewKnee(adaptive.Knee{Max: Max}) }
 	return []Contender{
 		{nameT, func() (adaptive.Optimizer, error) {
-			return adaptive.NewThroughput(adaptive.Throughput{Source: strict})
+			return adaptive.NewThroughput(adaptive.Throughput{CostaConfig: strict})
 		}, 1},
 		{nameM, func() (adaptive.Optimizer, error) {
-			return adaptive.NewMeanLatency(adaptive.MeanLatency{Source: strict})
+			return adaptive.NewMeanLatency(adaptive.MeanLatency{CostaConfig: strict})
 		}, 1},
 		{name99P, func() (adaptive.Optimizer, error) {
-			return adaptive.NewP99Latency(adaptive.P99Latency{Source: strict})
+			return adaptive.NewP99Latency(adaptive.P99Latency{CostaConfig: strict})
 		}, 1},
 		{"T", func() (adaptive.Optimizer, error) { return adaptive.NewThroughput(adaptive.Throughput{}) }, 1},
 		{"M", func() (adaptive.Optimizer, error) { return adaptive.NewMeanLatency(adaptive.MeanLatency{}) }, 1},

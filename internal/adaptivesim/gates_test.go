@@ -32,7 +32,7 @@ var compared = sync.OnceValues(func() (*Comparison, error) {
 		}
 		contenders = asked
 	}
-	return Compare(context.Background(), append(Suite(), Others()...), seedList(), contenders, nil)
+	return Compare(context.Background(), append(Suite(), HeldOut()...), seedList(), contenders, nil)
 })
 
 func seedList() []uint64 {
@@ -57,7 +57,7 @@ func comparison(t *testing.T) *Comparison {
 func suite(s *Score) bool { return !other(s) }
 
 func other(s *Score) bool {
-	for _, o := range Others() {
+	for _, o := range HeldOut() {
 		if o.Name == s.Scenario.Name {
 			return true
 		}
@@ -104,7 +104,7 @@ func failed(t *testing.T, s *Score, format string, args ...any) {
 	t.Helper()
 	t.Errorf("%s, seed %d: %s\nX %.1f %%, mean %.2fx, p99 %.2fx (%.2fx from 30 s after each change), converged %v, needless %d of %d resizes, limit %.0f where %.0f are needed\n%s",
 		s.Scenario.Name, s.Seed, fmt.Sprintf(format, args...), 100*s.Throughput, s.Mean, s.P99, s.SettledP99,
-		s.Converged, s.Needless, s.Resizes, s.Limit, s.Need, s.Result.Story(60))
+		s.Converged, s.Needless, s.Resizes, s.Limit, s.Need, s.Result.Summary(60))
 }
 
 // worst shows where a gate about all scenarios was lost.
@@ -117,7 +117,7 @@ func worst(scores []*Score, figure func(*Score) float64) string {
 			at = s
 		}
 	}
-	fmt.Fprintf(&b, "the worst, %s, seed %d:\n%s", at.Scenario.Name, at.Seed, at.Result.Story(60))
+	fmt.Fprintf(&b, "the worst, %s, seed %d:\n%s", at.Scenario.Name, at.Seed, at.Result.Summary(60))
 	return b.String()
 }
 

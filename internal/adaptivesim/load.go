@@ -7,8 +7,8 @@ const think = time.Millisecond
 
 func (s *simulation) current() *Phase { return &s.scenario.Phases[s.phase] }
 
-// enter begins a phase.
-func (s *simulation) enter(phase int) {
+// enterPhase begins a phase.
+func (s *simulation) enterPhase(phase int) {
 	s.phase = phase
 	p := s.current()
 	s.result.Phases[phase].begin(s.now, p.Length)
@@ -20,21 +20,21 @@ func (s *simulation) enter(phase int) {
 	}
 	s.users = int32(p.Users)
 	for user := range s.users {
-		if s.there[user] {
+		if s.present[user] {
 			continue
 		}
-		s.there[user] = true
-		s.after(ramp.Seconds()*(float64(user)+s.chance.Float64())/float64(p.Users), userSends, user)
+		s.present[user] = true
+		s.after(ramp.Seconds()*(float64(user)+s.arrivalRand.Float64())/float64(p.Users), userSends, user)
 	}
 	for range p.Backlog {
 		s.submit(-1)
 	}
-	s.flow++
+	s.generation++
 	s.inBurst = false
 	if p.Rate > 0 {
-		s.after(s.chance.ExpFloat64()/p.Rate, taskArrives, s.flow)
+		s.after(s.arrivalRand.ExpFloat64()/p.Rate, taskArrives, s.generation)
 		if p.Burst > 0 {
-			s.after((p.BurstEvery - p.BurstFor).Seconds(), burstTurns, s.flow)
+			s.after((p.BurstEvery - p.BurstFor).Seconds(), burstToggles, s.generation)
 		}
 	}
 	s.applyNoise()
@@ -42,14 +42,14 @@ func (s *simulation) enter(phase int) {
 
 func (s *simulation) send(user int32) {
 	if user >= s.users {
-		s.there[user] = false
+		s.present[user] = false
 		return
 	}
 	s.submit(user)
 }
 
 func (s *simulation) arrive(flow int32) {
-	if flow != s.flow {
+	if flow != s.generation {
 		return
 	}
 	s.submit(-1)
@@ -58,11 +58,11 @@ func (s *simulation) arrive(flow int32) {
 	if s.inBurst {
 		rate *= p.Burst
 	}
-	s.after(s.chance.ExpFloat64()/rate, taskArrives, flow)
+	s.after(s.arrivalRand.ExpFloat64()/rate, taskArrives, flow)
 }
 
-func (s *simulation) turnBurst(flow int32) {
-	if flow != s.flow {
+func (s *simulation) toggleBurst(flow int32) {
+	if flow != s.generation {
 		return
 	}
 	p := s.current()
@@ -71,5 +71,5 @@ func (s *simulation) turnBurst(flow int32) {
 		length = p.BurstEvery - p.BurstFor
 	}
 	s.inBurst = !s.inBurst
-	s.after(length.Seconds(), burstTurns, flow)
+	s.after(length.Seconds(), burstToggles, flow)
 }

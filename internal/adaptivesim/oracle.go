@@ -123,8 +123,8 @@ func (o *Oracle) helps(phase, from, to int) bool {
 	return o.at(phase, to, rate) > noticeable*o.at(phase, from, rate)
 }
 
-// need is the smallest good limit.
-func (o *Oracle) need(phase int) int {
+// smallestGood is the smallest good limit.
+func (o *Oracle) smallestGood(phase int) int {
 	for size := 1; size < o.sizes[len(o.sizes)-1]; size++ {
 		if o.good(phase, size) {
 			return size
@@ -154,7 +154,7 @@ func (o *Oracle) Rate() float64 {
 	var tasks, seconds float64
 	for i := range o.best {
 		length := o.scenario.Phases[i].Length.Seconds()
-		if o.scenario.Phases[i].crowded() {
+		if o.scenario.Phases[i].concurrent() {
 			tasks += o.best[i].rate * length
 			seconds += length
 		}

@@ -93,8 +93,8 @@ func newResult(s *Scenario, limit int) *Result {
 	return &Result{Scenario: s, Limit: limit, Phases: make([]PhaseResult, len(s.Phases))}
 }
 
-// settle counts, at the end, those who still wait. The few that run are left out.
-func (s *simulation) settle() {
+// countLeft counts, at the end, those who still wait. The few that run are left out.
+func (s *simulation) countLeft() {
 	s.result.Left = s.queue.count
 	s.queue.each(func(a arrival) { s.result.LeftFor += duration(s.now - a.at) })
 }
@@ -124,8 +124,8 @@ func (r *Result) Resizes() []Decision {
 	return all
 }
 
-// Story tells what the optimizer decided, and why, in the last decisions at most.
-func (r *Result) Story(last int) string {
+// Summary tells what the optimizer decided, and why, in the last decisions at most.
+func (r *Result) Summary(last int) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "%9s  begins with %d\n", "0s", r.Limit)
 	ds := r.Decisions

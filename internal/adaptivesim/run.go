@@ -17,13 +17,13 @@ type event struct {
 type kind uint8
 
 const (
-	userSends   kind = iota // arg: the user
-	taskArrives             // arg: the generation of the open loop
-	burstTurns              // the same; a burst begins or ends
-	windowEnds              // the optimizer is asked
-	phaseEnds               // arg: the next phase
-	speedDrifts             // processors and backend become a little faster or slower
-	pauseBegins             // arg: which kind
+	userSends    kind = iota // arg: the user
+	taskArrives              // arg: the generation of the open loop
+	burstToggles             // the same; a burst begins or ends
+	windowEnds               // the optimizer is asked
+	phaseEnds                // arg: the next phase
+	speedDrifts              // processors and backend become a little faster or slower
+	pauseBegins              // arg: which kind
 	pauseEnds
 	sampleEnds // arg: its number
 )
@@ -42,11 +42,11 @@ type simulation struct {
 	optimizer adaptive.Optimizer // nil leaves the limit as it is
 	result    *Result
 
-	now    float64
-	events heap[event]
-	work   *rand.Rand // what tasks are made of
-	chance *rand.Rand // when they come
-	noise  noise
+	now         float64
+	events      heap[event]
+	workRand    *rand.Rand // what tasks are made of
+	arrivalRand *rand.Rand // when they come
+	noise       noise
 
 	processors, backend station
 	log                 groupLog
@@ -55,13 +55,13 @@ type simulation struct {
 	queue       queue
 	spare       []*task // records to use again
 
-	phase   int
-	users   int32  // who may send
-	there   []bool // who does
-	flow    int32  // generation of the open loop
-	inBurst bool
+	phase      int
+	users      int32  // who may send
+	present    []bool // who does
+	generation int32  // generation of the open loop
+	inBurst    bool
 
-	window gauge
+	window windowMeter
 	sample sampling
 }
 
@@ -73,41 +73,41 @@ func Run(scenario *Scenario, optimizer adaptive.Optimizer, limit int, seed uint6
 	s.begin()
 	for s.step() {
 	}
-	s.settle()
+	s.countLeft()
 	return s.result
 }
 
 // Streams of one seed: what is drawn from one does not move the others.
 const (
 	streamWork = iota + 1
-	streamChance
+	streamArrivals
 	streamNoise
 )
 
 func newSimulation(scenario *Scenario, optimizer adaptive.Optimizer, limit int, seed uint64) *simulation {
 	w := scenario.Workload
 	s := &simulation{
-		scenario:   scenario,
-		optimizer:  optimizer,
-		result:     newResult(scenario, limit),
-		work:       rand.New(rand.NewPCG(seed, streamWork)),
-		chance:     rand.New(rand.NewPCG(seed, streamChance)),
-		noise:      noise{rand: rand.New(rand.NewPCG(seed, streamNoise)), strength: scenario.Noise},
-		processors: newStation(cores, w.switching, Max),
-		backend:    newStation(w.slots, w.thrash, Max),
-		log:        groupLog{flush: w.flush, row: w.row, speed: 1, next: math.Inf(1)},
-		limit:      limit,
+		scenario:    scenario,
+		optimizer:   optimizer,
+		result:      newResult(scenario, limit),
+		workRand:    rand.New(rand.NewPCG(seed, streamWork)),
+		arrivalRand: rand.New(rand.NewPCG(seed, streamArrivals)),
+		noise:       noise{rand: rand.New(rand.NewPCG(seed, streamNoise)), strength: scenario.Noise},
+		processors:  newStation(cores, w.switching, Max),
+		backend:     newStation(w.slots, w.thrash, Max),
+		log:         groupLog{flush: w.flush, row: w.row, speed: 1, next: math.Inf(1)},
+		limit:       limit,
 	}
 	users := 0
 	for i := range scenario.Phases {
 		users = max(users, scenario.Phases[i].Users)
 	}
-	s.there = make([]bool, users)
+	s.present = make([]bool, users)
 	return s
 }
 
 func (s *simulation) begin() {
-	s.enter(0)
+	s.enterPhase(0)
 	if s.optimizer != nil {
 		s.window.begin(0)
 		s.after(s.optimizer.Period().Seconds(), windowEnds, 0)
@@ -127,46 +127,46 @@ func (s *simulation) step() bool {
 	switch done := min(s.processors.next, s.backend.next, s.log.next); {
 	case done > next:
 		e := s.events.pop()
-		s.passTo(e.at)
-		return s.happen(e.value)
+		s.advanceTo(e.at)
+		return s.handle(e.value)
 	case done == s.processors.next:
-		s.passTo(done)
+		s.advanceTo(done)
 		s.proceed(s.processors.take(done))
 	case done == s.backend.next:
-		s.passTo(done)
+		s.advanceTo(done)
 		s.proceed(s.backend.take(done))
 	default:
-		s.passTo(done)
+		s.advanceTo(done)
 		s.flushed()
 	}
 	return true
 }
 
-// passTo lets time go by.
-func (s *simulation) passTo(now float64) {
+// advanceTo lets time go by.
+func (s *simulation) advanceTo(now float64) {
 	if s.optimizer != nil {
-		s.window.pass(now-s.now, s.busy, s.queue.count, len(s.processors.tasks), s.noise.pauses > 0)
+		s.window.advance(now-s.now, s.busy, s.queue.count, len(s.processors.tasks), s.noise.pauses > 0)
 	}
 	s.now = now
 }
 
-func (s *simulation) happen(e event) bool {
+func (s *simulation) handle(e event) bool {
 	switch e.kind {
 	case userSends:
 		s.send(e.arg)
 	case taskArrives:
 		s.arrive(e.arg)
-	case burstTurns:
-		s.turnBurst(e.arg)
+	case burstToggles:
+		s.toggleBurst(e.arg)
 	case windowEnds:
-		s.ask()
+		s.askOptimizer()
 	case phaseEnds:
 		s.endSample()
 		s.result.Phases[s.phase].end(s.now, s.limit)
 		if int(e.arg) == len(s.scenario.Phases) {
 			return false
 		}
-		s.enter(int(e.arg))
+		s.enterPhase(int(e.arg))
 	case speedDrifts:
 		s.drift()
 	case pauseBegins:
@@ -181,8 +181,8 @@ func (s *simulation) happen(e event) bool {
 	return true
 }
 
-// ask shows the optimizer its window, and does as it says.
-func (s *simulation) ask() {
+// askOptimizer shows the optimizer its window, and does as it says.
+func (s *simulation) askOptimizer() {
 	w := s.window.take(s.now, s.limit, s.queue.count)
 	d := s.optimizer.Observe(w)
 	s.window.next(s.busy, s.queue.count)

@@ -31,8 +31,8 @@ type Phase struct {
 // loaded phases are those in which something is to be done at all.
 func (p *Phase) loaded() bool { return p.Users > 0 || p.Rate > 0 || p.Backlog > 0 }
 
-// crowded phases have more to do than a single pair of hands is enough for.
-func (p *Phase) crowded() bool { return p.Users >= 10 || p.Rate > 0 || p.Backlog > 0 }
+// concurrent phases have more to do than a single pair of hands is enough for.
+func (p *Phase) concurrent() bool { return p.Users >= 10 || p.Rate > 0 || p.Backlog > 0 }
 
 // Scenario is a workload under a load. It is not changed by a run.
 type Scenario struct {
@@ -133,8 +133,8 @@ func Suite() []*Scenario {
 	)
 }
 
-// Others gives scenarios on which nothing was tuned.
-func Others() []*Scenario {
+// HeldOut gives scenarios on which nothing was tuned.
+func HeldOut() []*Scenario {
 	const length = 10 * time.Minute
 	return named(
 		Scenario{Name: "fixed200", Workload: twoPhase, Phases: fixed(200, length)},

@@ -41,8 +41,8 @@ type Score struct {
 // Score compares a result with what fixed limits would have given.
 func (o *Oracle) Score(r *Result) *Score {
 	s := &Score{Scenario: o.scenario, Seed: o.seed, Rate: o.Rate(), Result: r}
-	var tasks, possible, crowded float64
-	var mean, tail, settled ratios
+	var tasks, possible, concurrent float64
+	var mean, tail, settled geoMean
 	for i := range r.Phases {
 		p, best := &r.Phases[i], o.best[i]
 		seconds := p.Length.Seconds()
@@ -57,18 +57,18 @@ func (o *Oracle) Score(r *Result) *Score {
 		tail.add(got.p99, best.p99)
 		settled.add(got.settledP99, best.settledP99)
 		s.Converged = append(s.Converged, o.converged(r, i))
-		if phase.crowded() {
-			crowded += seconds
+		if phase.concurrent() {
+			concurrent += seconds
 			s.Limit += p.Limit * seconds
-			s.Need += float64(o.need(i)) * seconds
+			s.Need += float64(o.smallestGood(i)) * seconds
 		}
 	}
 	s.Throughput = tasks / possible
 	s.Mean, s.P99, s.SettledP99 = mean.geometric(), tail.geometric(), settled.geometric()
 	s.MeanWait = r.MeanWait().Seconds() / slices.Min(o.waits)
-	if crowded > 0 {
-		s.Limit /= crowded
-		s.Need /= crowded
+	if concurrent > 0 {
+		s.Limit /= concurrent
+		s.Need /= concurrent
 	}
 	for _, d := range r.Resizes() {
 		s.Resizes++
@@ -79,24 +79,24 @@ func (o *Oracle) Score(r *Result) *Score {
 	return s
 }
 
-// many workers are a burden where few would do; fewer than so many are none.
-const many = 16
+// manyWorkers workers are a burden where few would do; fewer than so many are none.
+const manyWorkers = 16
 
 // needless resizes make nothing better: not noticeably more is done, and no workers
 // become free of which there were many, and more than twice as many as needed. Where
 // there is next to nothing to do the limit is not reached, and changes nothing.
 func (o *Oracle) needless(d Decision) bool {
-	if !o.scenario.Phases[d.Phase].crowded() {
+	if !o.scenario.Phases[d.Phase].concurrent() {
 		return true
 	}
-	saves := d.To < d.From && d.From > max(many, 2*o.need(d.Phase)) && o.good(d.Phase, d.To)
+	saves := d.To < d.From && d.From > max(manyWorkers, 2*o.smallestGood(d.Phase)) && o.good(d.Phase, d.To)
 	return !saves && !o.helps(d.Phase, d.From, d.To)
 }
 
 // The limit has converged when it is good, and is so for this part of what follows.
 const (
-	stays    = 0.85
-	staysFor = time.Minute
+	stableShare = 0.85
+	stableFor   = time.Minute
 )
 
 // span is a time with one limit.
@@ -133,7 +133,7 @@ func (o *Oracle) converged(r *Result, phase int) Convergence {
 		if !o.good(phase, s.limit) {
 			continue
 		}
-		end := min(s.from+staysFor, p.Start+p.Length)
+		end := min(s.from+stableFor, p.Start+p.Length)
 		var good time.Duration
 		for _, later := range all[i:] {
 			if later.from >= end {
@@ -143,29 +143,29 @@ func (o *Oracle) converged(r *Result, phase int) Convergence {
 				good += min(later.to, end) - later.from
 			}
 		}
-		if float64(good) >= stays*float64(end-s.from) {
+		if float64(good) >= stableShare*float64(end-s.from) {
 			return Convergence{Phase: phase, After: s.from - p.Start}
 		}
 	}
 	return Convergence{Phase: phase, After: p.Length, Never: true}
 }
 
-// ratios is a geometric mean in the making.
-type ratios struct {
+// geoMean is a geometric mean in the making.
+type geoMean struct {
 	logs  float64
 	count int
 }
 
 // add counts a figure as a multiple of the best. Where nothing was completed there
 // is no figure, and throughput tells it.
-func (r *ratios) add(got, best float64) {
+func (r *geoMean) add(got, best float64) {
 	if got > 0 && best > 0 && !math.IsInf(best, 1) {
 		r.logs += math.Log(got / best)
 		r.count++
 	}
 }
 
-func (r *ratios) geometric() float64 {
+func (r *geoMean) geometric() float64 {
 	if r.count == 0 {
 		return 1
 	}

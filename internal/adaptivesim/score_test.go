@@ -38,7 +38,7 @@ func resize(at time.Duration, from, to int) Decision {
 
 func TestNeedless(t *testing.T) {
 	o := known()
-	if got := o.need(0); got != 19 {
+	if got := o.smallestGood(0); got != 19 {
 		t.Errorf("the smallest good limit is %d, expected 19", got)
 	}
 	if got := o.bestSize(0); got != 20 {
@@ -137,7 +137,7 @@ func TestOracle(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := c.Oracles[0]
-	if best, need := o.bestSize(0), o.need(0); best < 20 || best > 25 || need < 16 || need > best {
+	if best, need := o.bestSize(0), o.smallestGood(0); best < 20 || best > 25 || need < 16 || need > best {
 		t.Errorf("the best limit is %d, the smallest good one %d; the backend has 20 slots", best, need)
 	}
 	if top := o.sizes[len(o.sizes)-1]; top != 60 {

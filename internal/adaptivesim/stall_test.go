@@ -33,7 +33,7 @@ func TestStall(t *testing.T) {
 			for _, d := range r.Resizes() {
 				if d.At >= at && d.At < at+after && !resizesAbout(calm, d.At, about) {
 					t.Errorf("%s: a stall at %v is followed by a resize at %v from %d to %d\nwith stalls:\n%s\nwithout:\n%s",
-						s.Name, at, d.At, d.From, d.To, r.Story(40), calm.Story(40))
+						s.Name, at, d.At, d.From, d.To, r.Summary(40), calm.Summary(40))
 				}
 			}
 		}

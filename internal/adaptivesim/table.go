@@ -25,7 +25,7 @@ type summary struct {
 // summarize adds scores up: throughput as the mean, latencies as the geometric mean.
 func summarize(scores []*Score) summary {
 	s := summary{LeastThroughput: math.Inf(1)}
-	var mean, tail, settled ratios
+	var mean, tail, settled geoMean
 	var times []time.Duration
 	for _, c := range scores {
 		s.Throughput += c.Throughput / float64(len(scores))
@@ -57,7 +57,7 @@ func summarize(scores []*Score) summary {
 
 // closed reports whether a score is of a closed loop with more than one user.
 func closed(s *Score) bool {
-	return !s.Scenario.Open() && slices.ContainsFunc(s.Scenario.Phases, func(p Phase) bool { return p.crowded() })
+	return !s.Scenario.Open() && slices.ContainsFunc(s.Scenario.Phases, func(p Phase) bool { return p.concurrent() })
 }
 
 // Of gives the scores of a contender for which keep holds; nil keeps all.
@@ -141,8 +141,8 @@ func (c *Comparison) detail(b *strings.Builder, title, format string, figure fun
 func (o *Oracle) bestSizes() string {
 	var all []string
 	for i := range o.phases {
-		if o.scenario.Phases[i].crowded() {
-			all = append(all, fmt.Sprintf("%d (%d)", o.bestSize(i), o.need(i)))
+		if o.scenario.Phases[i].concurrent() {
+			all = append(all, fmt.Sprintf("%d (%d)", o.bestSize(i), o.smallestGood(i)))
 		}
 	}
 	return cmp.Or(strings.Join(slices.Compact(all), ", "), "any")

@@ -24,7 +24,7 @@ func (s *simulation) start(a arrival) {
 	}
 	*t = task{
 		arrived: a.at, started: s.now, user: a.user, step: -1,
-		steps: s.scenario.Workload.draw(s.work, s.current()),
+		steps: s.scenario.Workload.draw(s.workRand, s.current()),
 	}
 	s.busy++
 	s.window.started(s.busy)
@@ -62,7 +62,7 @@ func (s *simulation) proceed(t *task) {
 
 // flush takes between 0.8 and 1.2 of its usual time.
 func (s *simulation) flush() {
-	s.log.begin(s.now, (0.8+0.4*s.chance.Float64())*orOne(s.current().Backend))
+	s.log.begin(s.now, (0.8+0.4*s.arrivalRand.Float64())*orOne(s.current().Backend))
 }
 
 // flushed lets go of a batch. The next one begins only when all of them are on
@@ -95,8 +95,8 @@ func (s *simulation) finish(t *task) {
 		return
 	}
 	if user >= s.users {
-		s.there[user] = false
+		s.present[user] = false
 		return
 	}
-	s.after(think.Seconds()*(0.5+s.chance.Float64()), userSends, user)
+	s.after(think.Seconds()*(0.5+s.arrivalRand.Float64()), userSends, user)
 }

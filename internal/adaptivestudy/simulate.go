@@ -11,14 +11,14 @@ import (
 	"github.com/txmgr/txmgr/internal/adaptivesim"
 )
 
-// point is how long a point of a picture is: the source's window.
-const point = 10 * time.Second
+// samplePeriod is how long a point of a picture is: the source's window.
+const samplePeriod = 10 * time.Second
 
 // seeds are those with which an experiment is simulated.
 var seeds = []uint64{1, 2, 3}
 
-// scene is an application under a load.
-type scene struct {
+// experiment is an application under a load.
+type experiment struct {
 	task     adaptivebench.Task
 	phases   []adaptivebench.Phase
 	scenario *adaptivesim.Scenario
@@ -26,12 +26,12 @@ type scene struct {
 
 // Runs is how often Simulate calls the configuration's Done.
 func Runs(c adaptivebench.Config) int {
-	scenes, err := scenesOf(c)
+	experiments, err := experimentsOf(c)
 	if err != nil {
 		return 0
 	}
 	n := 0
-	for _, s := range scenes {
+	for _, s := range experiments {
 		n += adaptivesim.Runs([]*adaptivesim.Scenario{s.scenario}, len(seeds), len(c.Contenders))
 	}
 	return n
@@ -46,14 +46,14 @@ func Simulate(ctx context.Context, s Study, c adaptivebench.Config) (Report, err
 	if err := c.Check(); err != nil {
 		return r, err
 	}
-	scenes, err := scenesOf(c)
+	experiments, err := experimentsOf(c)
 	if err != nil {
 		return r, err
 	}
 	began := adaptivebench.Begin()
-	r.Report = adaptivebench.Report{Time: c.Time, Speed: 1, Period: point, Simulated: true, Planned: len(c.Tasks()), Results: []adaptivebench.Result{}}
-	for _, scene := range scenes {
-		if err = r.add(ctx, scene, c); err != nil {
+	r.Report = adaptivebench.Report{Time: c.Time, Speed: 1, Period: samplePeriod, Simulated: true, Planned: len(c.Tasks()), Results: []adaptivebench.Result{}}
+	for _, experiment := range experiments {
+		if err = r.add(ctx, experiment, c); err != nil {
 			break
 		}
 	}
@@ -61,12 +61,12 @@ func Simulate(ctx context.Context, s Study, c adaptivebench.Config) (Report, err
 	return r, err
 }
 
-// scenesOf are the applications under the loads.
-func scenesOf(c adaptivebench.Config) ([]scene, error) {
-	var scenes []scene
+// experimentsOf are the applications under the loads.
+func experimentsOf(c adaptivebench.Config) ([]experiment, error) {
+	var experiments []experiment
 	for _, t := range c.Tasks() {
 		t.Contender, t.Optimizer = "", ""
-		if n := len(scenes); n > 0 && scenes[n-1].task == t {
+		if n := len(experiments); n > 0 && experiments[n-1].task == t {
 			continue
 		}
 		w, err := workloadOf(t.App)
@@ -74,13 +74,13 @@ func scenesOf(c adaptivebench.Config) ([]scene, error) {
 			return nil, err
 		}
 		phases := adaptivebench.PhasesOf(t.Load, t.Users)
-		scenario := &adaptivesim.Scenario{Name: t.App + "/" + t.Load, Workload: w, Noise: 1, Sample: point}
+		scenario := &adaptivesim.Scenario{Name: t.App + "/" + t.Load, Workload: w, Noise: 1, Sample: samplePeriod}
 		for _, p := range phases {
 			scenario.Phases = append(scenario.Phases, adaptivesim.Phase{Length: time.Duration(p.Part * float64(c.Time)), Users: p.Users})
 		}
-		scenes = append(scenes, scene{t, phases, scenario})
+		experiments = append(experiments, experiment{t, phases, scenario})
 	}
-	return scenes, nil
+	return experiments, nil
 }
 
 func workloadOf(app string) (*adaptivesim.Workload, error) {
@@ -93,7 +93,7 @@ func workloadOf(app string) (*adaptivesim.Workload, error) {
 }
 
 // add simulates all contenders in one scene.
-func (r *Report) add(ctx context.Context, s scene, c adaptivebench.Config) error {
+func (r *Report) add(ctx context.Context, s experiment, c adaptivebench.Config) error {
 	var contenders []adaptivesim.Contender
 	for _, x := range c.Contenders {
 		contenders = append(contenders, adaptivesim.Contender{Name: x.Name, Limit: 1, New: func() (adaptive.Optimizer, error) {
@@ -124,7 +124,7 @@ func (r *Report) add(ctx context.Context, s scene, c adaptivebench.Config) error
 }
 
 // result writes a simulated run as one that was measured.
-func (s scene) result(t adaptivebench.Task, run *adaptivesim.Result) adaptivebench.Result {
+func (s experiment) result(t adaptivebench.Task, run *adaptivesim.Result) adaptivebench.Result {
 	sizes := adaptivebench.Sizes{Start: run.Limit}
 	for _, d := range run.Resizes() {
 		sizes.Changes = append(sizes.Changes, adaptivebench.ResizeAt(d.At, d.To, d.Why))
@@ -153,7 +153,7 @@ func (s scene) result(t adaptivebench.Task, run *adaptivesim.Result) adaptiveben
 	}
 	out.Figures = figures(all.Count(), end, all.Mean(), all.Quantile(0.99), sizes.Mean(0, end))
 	out.Rest, out.Took, out.Answered = sizes.Rest(0, end, 1), end, all.Count()
-	out.PerWindow = out.Rate * point.Seconds()
+	out.PerWindow = out.Rate * samplePeriod.Seconds()
 	return out
 }
 

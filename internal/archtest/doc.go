@@ -19,7 +19,7 @@
 //  11. module: go.mod can be installed from elsewhere.
 //
 // Every rule is tried on itself: testdata holds, for each, source in which it is
-// broken, beside the findings that must come out; see internal/plantedtest.
+// broken, beside the findings that must come out; see internal/ruletest.
 //
 // A rule that is wrong for one line is answered in the table or with the
 // directive that the rule names, always with a reason; a rule that is wrong

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 
-	"github.com/txmgr/txmgr/internal/gosrc"
+	"github.com/txmgr/txmgr/internal/sourcetree"
 )
 
 // smallInterface is the number of methods up to which the comment on an interface
@@ -14,7 +14,7 @@ const smallInterface = 4
 // checkExports finds exported names without a comment: functions, types, the
 // methods of exported types and of large interfaces, variables and constants. One
 // comment on a group of variables or constants is enough for the group.
-func checkExports(t *gosrc.Tree) []string {
+func checkExports(t *sourcetree.Tree) []string {
 	var findings []string
 	for _, p := range t.Packages {
 		for _, f := range code(p) {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/txmgr/txmgr/internal/gosrc"
+	"github.com/txmgr/txmgr/internal/sourcetree"
 )
 
 // library says in which of our packages a dependency may appear.
@@ -16,7 +16,7 @@ type library struct {
 }
 
 var libraries = []library{
-	{"github.com/hashicorp/raft", []string{"raftfsm/...", "node/...", "internal/bed", "internal/sim"}, "the log is known to those who drive it"},
+	{"github.com/hashicorp/raft", []string{"raftfsm/...", "node/...", "internal/simenv", "internal/sim"}, "the log is known to those who drive it"},
 	{"go.etcd.io/bbolt", []string{"raftfsm/...", "node", "participant/ledger"}, "a store belongs to one package"},
 	{"github.com/spf13/", []string{"cmd/..."}, "the command line is a shell round the product"},
 	{"github.com/jackc/pgx/", []string{"participant/postgres", "internal/testdb", "internal/adaptivebench", "cmd/txmgr/internal/...", "examples/..."}, "a driver belongs to its participant, and to whoever plays the application"},
@@ -37,14 +37,14 @@ var testOnly = []string{
 	"net/http/httptest",
 }
 
-func checkLibraries(t *gosrc.Tree) []string {
+func checkLibraries(t *sourcetree.Tree) []string {
 	var findings []string
 	for _, p := range t.Packages {
 		for _, f := range code(p) {
 			for _, spec := range f.AST.Imports {
 				path := strings.Trim(spec.Path.Value, `"`)
 				for _, l := range libraries {
-					if under(l.path, path) && !slices.ContainsFunc(l.where, func(w string) bool { return fits(w, p.Dir) }) {
+					if under(l.path, path) && !slices.ContainsFunc(l.where, func(w string) bool { return matchesPattern(w, p.Dir) }) {
 						findings = append(findings, fmt.Sprintf("%s: %s must not import %s: %s", t.Pos(spec), p.Dir, path, l.why))
 					}
 				}

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/txmgr/txmgr/internal/gosrc"
+	"github.com/txmgr/txmgr/internal/sourcetree"
 )
 
 // orderDirective, in a comment on the line or the line before, says why the order
@@ -19,9 +19,9 @@ const orderDirective = "//archtest:order"
 // checkOrder finds every walk over a map in the core: the order of a map differs
 // between replicas. It needs types, hence the compiler's export data of whatever
 // the core imports.
-func checkOrder(t *gosrc.Tree) []string {
+func checkOrder(t *sourcetree.Tree) []string {
 	imports := map[string]bool{}
-	var core []*gosrc.Package
+	var core []*sourcetree.Package
 	for _, p := range t.Packages {
 		if !pure(p.Dir) || !p.Code() {
 			continue
@@ -36,7 +36,7 @@ func checkOrder(t *gosrc.Tree) []string {
 	if len(core) == 0 {
 		return nil
 	}
-	checker, err := gosrc.NewChecker(root, t.Fset, slices.Sorted(maps.Keys(imports))...)
+	checker, err := sourcetree.NewChecker(root, t.Fset, slices.Sorted(maps.Keys(imports))...)
 	if err != nil {
 		return []string{err.Error()}
 	}
@@ -59,7 +59,7 @@ func checkOrder(t *gosrc.Tree) []string {
 	return findings
 }
 
-func unordered(t *gosrc.Tree, f *gosrc.File, info *types.Info) []string {
+func unordered(t *sourcetree.Tree, f *sourcetree.File, info *types.Info) []string {
 	var findings []string
 	excused, sorted := map[int]bool{}, map[ast.Expr]bool{}
 	for _, group := range f.AST.Comments {

@@ -6,16 +6,16 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/txmgr/txmgr/internal/gosrc"
+	"github.com/txmgr/txmgr/internal/sourcetree"
 )
 
-// buckets are package names that say nothing about what is inside.
-var buckets = []string{"base", "common", "core", "helper", "helpers", "lib", "misc", "shared", "tools", "types", "util", "utils"}
+// vagueNames are package names that say nothing about what is inside.
+var vagueNames = []string{"base", "common", "core", "helper", "helpers", "lib", "misc", "shared", "tools", "types", "util", "utils"}
 
-func checkPackages(t *gosrc.Tree) []string {
+func checkPackages(t *sourcetree.Tree) []string {
 	var findings []string
 	for _, p := range t.Packages {
-		if slices.Contains(buckets, p.Name) {
+		if slices.Contains(vagueNames, p.Name) {
 			findings = append(findings, fmt.Sprintf("%s: package %s: name it after what it is, not after what it is for", p.Dir, p.Name))
 		}
 		var docs int
@@ -24,7 +24,7 @@ func checkPackages(t *gosrc.Tree) []string {
 				continue
 			}
 			docs++
-			if want := opening(p.Name); !strings.HasPrefix(f.AST.Doc.Text(), want) {
+			if want := docOpening(p.Name); !strings.HasPrefix(f.AST.Doc.Text(), want) {
 				findings = append(findings, fmt.Sprintf("%s: the package comment begins with %q", f.Path, want))
 			}
 		}
@@ -38,18 +38,18 @@ func checkPackages(t *gosrc.Tree) []string {
 	return findings
 }
 
-func opening(name string) string {
+func docOpening(name string) string {
 	if name == "main" {
 		return "Command "
 	}
 	return "Package " + name + " "
 }
 
-func generated(p *gosrc.Package) bool {
-	return !slices.ContainsFunc(p.Files, func(f *gosrc.File) bool { return !f.Generated })
+func generated(p *sourcetree.Package) bool {
+	return !slices.ContainsFunc(p.Files, func(f *sourcetree.File) bool { return !f.Generated })
 }
 
-func checkInit(t *gosrc.Tree) []string {
+func checkInit(t *sourcetree.Tree) []string {
 	var findings []string
 	for _, p := range t.Packages {
 		for _, f := range code(p) {

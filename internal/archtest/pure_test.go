@@ -7,32 +7,32 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/txmgr/txmgr/internal/gosrc"
+	"github.com/txmgr/txmgr/internal/sourcetree"
 )
 
 // pure reports whether a package belongs to the core that takes time and chance
 // as inputs.
 func pure(dir string) bool {
-	return dir == "txn" || dir == "txn/machine" || fits("timeout/...", dir) && !forTests(dir) && !slices.Contains(running, dir)
+	return dir == "txn" || dir == "txn/machine" || matchesPattern("timeout/...", dir) && !forTests(dir) && !slices.Contains(impurePackages, dir)
 }
 
-// running are the packages of the timeout family that run what the others only hold: they have a goroutine and a clock.
-var running = []string{"timeout/wheel/runner", "timeout/purgatory"}
+// impurePackages are the packages of the timeout family that run what the others only hold: they have a goroutine and a clock.
+var impurePackages = []string{"timeout/wheel/runner", "timeout/purgatory"}
 
-// partly are packages of which only the files named here run something: a pool has goroutines and a clock, and what decides
+// pureFiles are packages of which only the files named here run something: a pool has goroutines and a clock, and what decides
 // about it has not.
-var partly = map[string][]string{
+var pureFiles = map[string][]string{
 	"adaptive": {"control.go", "feed.go", "meter.go", "pool.go", "queue.go", "stats.go", "submit.go", "worker.go"},
 }
 
-// core reports whether a file takes time and chance as inputs.
-func core(p *gosrc.Package, f *gosrc.File) bool {
-	runs, ok := partly[p.Dir]
+// isCore reports whether a file takes time and chance as inputs.
+func isCore(p *sourcetree.Package, f *sourcetree.File) bool {
+	runs, ok := pureFiles[p.Dir]
 	return pure(p.Dir) || ok && !slices.Contains(runs, path.Base(f.Path))
 }
 
-// outside is what the core must not import: the world, and chance.
-var outside = []string{
+// impureImports is what the core must not import: the world, and chance.
+var impureImports = []string{
 	"crypto/rand", "math/rand", "net", "os", "syscall", "io/ioutil", "log", "log/slog", "plugin", "unsafe",
 	"golang.org/x/sys", "golang.org/x/net", "golang.org/x/sync",
 }
@@ -50,11 +50,11 @@ var clocksAllowed = map[string]string{
 	"txn context.WithTimeout": "the application's own part of phase two has an end; nothing is decided by it",
 }
 
-func checkPure(t *gosrc.Tree) []string {
+func checkPure(t *sourcetree.Tree) []string {
 	var findings []string
 	for _, p := range t.Packages {
 		for _, f := range code(p) {
-			if core(p, f) {
+			if isCore(p, f) {
 				findings = append(findings, impure(t, p.Dir, f)...)
 			}
 		}
@@ -62,14 +62,14 @@ func checkPure(t *gosrc.Tree) []string {
 	return findings
 }
 
-func impure(t *gosrc.Tree, dir string, f *gosrc.File) []string {
+func impure(t *sourcetree.Tree, dir string, f *sourcetree.File) []string {
 	var findings []string
 	found := func(n ast.Node, format string, args ...any) {
 		findings = append(findings, t.Pos(n)+": "+fmt.Sprintf(format, args...))
 	}
 	for _, spec := range f.AST.Imports {
 		path := strings.Trim(spec.Path.Value, `"`)
-		if slices.ContainsFunc(outside, func(o string) bool { return under(o, path) }) {
+		if slices.ContainsFunc(impureImports, func(o string) bool { return under(o, path) }) {
 			found(spec, "the core must not import %s: time, chance and I/O are inputs", path)
 		}
 		if spec.Name != nil && spec.Name.Name == "." {
@@ -95,7 +95,7 @@ func impure(t *gosrc.Tree, dir string, f *gosrc.File) []string {
 
 // selects reports whether n selects from the imported package, not from a
 // variable of the same name.
-func selects(f *gosrc.File, n *ast.SelectorExpr, importPath string) bool {
+func selects(f *sourcetree.File, n *ast.SelectorExpr, importPath string) bool {
 	id, ok := n.X.(*ast.Ident)
 	return ok && id.Obj == nil && id.Name == f.LocalName(importPath)
 }

@@ -9,19 +9,19 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/txmgr/txmgr/internal/gosrc"
-	"github.com/txmgr/txmgr/internal/plantedtest"
+	"github.com/txmgr/txmgr/internal/ruletest"
+	"github.com/txmgr/txmgr/internal/sourcetree"
 )
 
 // rule is one house rule. check gives one line for each place that breaks it,
 // beginning with the place.
 type rule struct {
 	name  string
-	check func(*gosrc.Tree) []string
+	check func(*sourcetree.Tree) []string
 }
 
 var rules = []rule{
-	{"arrows", checkArrows},
+	{"arrows", checkImports},
 	{"libraries", checkLibraries},
 	{"pure", checkPure},
 	{"order", checkOrder},
@@ -39,7 +39,7 @@ var rules = []rule{
 const root = "../.."
 
 func TestHouse(t *testing.T) {
-	tree, err := gosrc.Load(os.DirFS(root))
+	tree, err := sourcetree.Load(os.DirFS(root))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,8 +72,8 @@ func TestPlanted(t *testing.T) {
 		}
 		for _, f := range byRule[r.name] {
 			t.Run(filepath.Base(f), func(t *testing.T) {
-				want, repository := plantedtest.Read(t, f)
-				tree, err := gosrc.Load(repository)
+				want, repository := ruletest.Read(t, f)
+				tree, err := sourcetree.Load(repository)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -91,6 +91,6 @@ func TestPlanted(t *testing.T) {
 }
 
 // code gives the package's files that are neither tests nor generated.
-func code(p *gosrc.Package) []*gosrc.File {
-	return slices.DeleteFunc(slices.Clone(p.Files), func(f *gosrc.File) bool { return f.Test || f.Generated })
+func code(p *sourcetree.Package) []*sourcetree.File {
+	return slices.DeleteFunc(slices.Clone(p.Files), func(f *sourcetree.File) bool { return f.Test || f.Generated })
 }

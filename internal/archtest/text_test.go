@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/txmgr/txmgr/internal/gosrc"
+	"github.com/txmgr/txmgr/internal/sourcetree"
 )
 
 const (
@@ -18,7 +18,7 @@ const (
 	largeLines = 500
 )
 
-func checkSize(t *gosrc.Tree) []string {
+func checkSize(t *sourcetree.Tree) []string {
 	var findings []string
 	for _, f := range files(t) {
 		if f.Lines > maxLines {
@@ -29,7 +29,7 @@ func checkSize(t *gosrc.Tree) []string {
 }
 
 // logLarge tells of files that will break the rule about size if they go on so.
-func logLarge(t *testing.T, tree *gosrc.Tree) {
+func logLarge(t *testing.T, tree *sourcetree.Tree) {
 	for _, f := range files(tree) {
 		if f.Lines > largeLines && f.Lines <= maxLines {
 			t.Logf("%s: %d lines: a giant room?", f.Path, f.Lines)
@@ -37,10 +37,10 @@ func logLarge(t *testing.T, tree *gosrc.Tree) {
 	}
 }
 
-func files(t *gosrc.Tree) []*gosrc.File {
-	var all []*gosrc.File
+func files(t *sourcetree.Tree) []*sourcetree.File {
+	var all []*sourcetree.File
 	for _, p := range t.Packages {
-		all = append(all, slices.DeleteFunc(slices.Clone(p.Files), func(f *gosrc.File) bool { return f.Generated })...)
+		all = append(all, slices.DeleteFunc(slices.Clone(p.Files), func(f *sourcetree.File) bool { return f.Generated })...)
 	}
 	return all
 }
@@ -60,9 +60,9 @@ var banned = []struct {
 	{regexp.MustCompile(`\bsee` + `ds?/0`), "name the source by its title"},
 }
 
-var notOurs = []string{"LICENSE"} // text that is not ours to change
+var exemptFiles = []string{"LICENSE"} // text that is not ours to change
 
-func checkWords(t *gosrc.Tree) []string {
+func checkWords(t *sourcetree.Tree) []string {
 	var findings []string
 	err := fs.WalkDir(t.FS, ".", func(p string, d fs.DirEntry, err error) error {
 		switch {
@@ -70,7 +70,7 @@ func checkWords(t *gosrc.Tree) []string {
 			return err
 		case d.IsDir() && (d.Name() == ".git" || p == "bin"):
 			return fs.SkipDir
-		case d.Name() == ".git" || d.IsDir() || !d.Type().IsRegular() || slices.Contains(notOurs, p) || path.Base(p) == "go.sum":
+		case d.Name() == ".git" || d.IsDir() || !d.Type().IsRegular() || slices.Contains(exemptFiles, p) || path.Base(p) == "go.sum":
 			return nil
 		}
 		data, err := fs.ReadFile(t.FS, p)
@@ -100,7 +100,7 @@ var directive = regexp.MustCompile(`(?m)^\s*(replace|exclude)\b`)
 
 // checkModule keeps the module installable: the go command refuses to install a
 // program of a module that replaces or excludes others.
-func checkModule(t *gosrc.Tree) []string {
+func checkModule(t *sourcetree.Tree) []string {
 	mod, err := fs.ReadFile(t.FS, "go.mod")
 	if err != nil {
 		return []string{err.Error()}

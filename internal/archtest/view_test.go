@@ -6,17 +6,17 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/txmgr/txmgr/internal/gosrc"
+	"github.com/txmgr/txmgr/internal/sourcetree"
 )
 
-// changing are the methods of the machine that a reader must not call.
-var changing = []string{"Apply", "Snapshot", "Hash"}
+// mutators are the methods of the machine that a reader must not call.
+var mutators = []string{"Apply", "Snapshot", "Hash"}
 
 // checkView holds the functions that are passed to FSM.View to reading the machine. They run under the machine's lock, so
 // one that leads back to View, or waits for anything else that does, stops the log for ever. Inside the function only
 // these are called: methods of its parameter that read, methods of what the function declares and computes itself, and
 // functions of packages that are not handed the receiver of the method around it.
-func checkView(t *gosrc.Tree) []string {
+func checkView(t *sourcetree.Tree) []string {
 	var findings []string
 	for _, p := range t.Packages {
 		if forTests(p.Dir) || strings.HasPrefix(p.Dir, "internal/") {
@@ -69,12 +69,12 @@ func machineReader(lit *ast.FuncLit) bool {
 	return ok && sel.Sel.Name == "Machine"
 }
 
-func readsOnly(t *gosrc.Tree, f *gosrc.File, fn *ast.FuncDecl, lit *ast.FuncLit) []string {
+func readsOnly(t *sourcetree.Tree, f *sourcetree.File, fn *ast.FuncDecl, lit *ast.FuncLit) []string {
 	param, receiver := lit.Type.Params.List[0].Names[0], ""
 	if fn.Recv != nil && len(fn.Recv.List[0].Names) == 1 {
 		receiver = fn.Recv.List[0].Names[0].Name
 	}
-	outside := outsiders(lit)
+	outside := outerVariables(lit)
 	var findings []string
 	bad := func(n ast.Node, what string) {
 		findings = append(findings, fmt.Sprintf("%s: %s inside View: only the machine is read there, since whatever leads back to View stops the log for ever", t.Pos(n), what))
@@ -105,7 +105,7 @@ func readsOnly(t *gosrc.Tree, f *gosrc.File, fn *ast.FuncDecl, lit *ast.FuncLit)
 			switch name := first(fun); {
 			case name == nil:
 			case name.Obj != nil && name.Obj == param.Obj:
-				if slices.Contains(changing, fun.Sel.Name) {
+				if slices.Contains(mutators, fun.Sel.Name) {
 					bad(call, name.Name+"."+fun.Sel.Name+" is called")
 				}
 			case outside(name):

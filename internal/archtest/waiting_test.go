@@ -4,12 +4,12 @@ import (
 	"go/ast"
 	"slices"
 
-	"github.com/txmgr/txmgr/internal/gosrc"
+	"github.com/txmgr/txmgr/internal/sourcetree"
 )
 
 // checkWaiting finds tests that sleep or that are skipped. Both make a test that
 // passes without having tried anything.
-func checkWaiting(t *gosrc.Tree) []string {
+func checkWaiting(t *sourcetree.Tree) []string {
 	var findings []string
 	for _, p := range t.Packages {
 		for _, f := range p.Files {

@@ -16,100 +16,100 @@ import (
 
 // TestBank: see the package's documentation.
 func TestBank(t *testing.T) {
-	d, seed := stormTime(t), *flagSeed
+	d, seed := chaosTime(t), *flagSeed
 	if seed == 0 {
 		seed = rand.Uint64N(1_000_000) + 1
 	}
 	t.Logf("a storm of %v; to repeat: go test ./internal/bank -run TestBank -bank.time %v -bank.seed %d", d, d, seed)
-	b := newBed(t, seed)
-	defer b.tell()
+	b := newTestEnv(t, seed)
+	defer b.printDiagnostics()
 	b.open()
 	b.prepareForeign()
 	t.Logf("set up in %v; the vault keeps its things in PostgreSQL: %v", time.Since(b.begun).Round(time.Millisecond), b.vaultPostgres)
-	b.weather(d)
-	b.settle()
-	b.audit()
-	b.ask()
+	b.runWithFaults(d)
+	b.awaitIdle()
+	b.checkConsistency()
+	b.compareAll()
 	b.calledOnce()
-	b.plantsStand()
+	b.checkHeuristicsKept()
 	b.expectTyped()
-	b.hazards()
-	b.tidied()
-	b.traffic(d)
-	t.Logf("transfers: %s", rig.Sums(b.ledger.tally(byOutcome)))
-	t.Logf("by kind: %s", rig.Sums(b.ledger.tally(func(e *entry) string { return e.Kind })))
-	t.Logf("faults: %s", b.log.Counts())
-	hazards := b.plants.count(func(p planted) bool { return p.want != 0 })
-	typed := b.ledger.tally(func(e *entry) string {
+	b.checkHeuristics()
+	b.awaitPruned()
+	b.checkThroughput(d)
+	t.Logf("transfers: %s", rig.FormatCounts(b.history.countBy(byOutcome)))
+	t.Logf("by kind: %s", rig.FormatCounts(b.history.countBy(func(e *entry) string { return e.Kind })))
+	t.Logf("faults: %s", b.events.Counts())
+	heuristics := b.heuristicCases.count(func(p heuristicCase) bool { return p.want != 0 })
+	typed := b.history.countBy(func(e *entry) string {
 		if e.Kind != kindTyped {
 			return "not typed"
 		}
 		return byOutcome(e)
 	})
 	delete(typed, "not typed")
-	gaps := b.plants.count(func(p planted) bool { return p.gap })
-	t.Logf("ended by hand: %d branches, %d of them between decision and phase two; hazards: %d", len(b.plants.all), gaps, hazards)
-	t.Logf("statements typed past the SDK: %s; their transfers were told: %s", rig.Sums(b.typed), rig.Sums(typed))
-	t.Logf("locks of those who hang were free after the deadline by: %s", &b.squats)
+	gaps := b.heuristicCases.count(func(p heuristicCase) bool { return p.gap })
+	t.Logf("ended by hand: %d branches, %d of them between decision and phase two; hazards: %d", len(b.heuristicCases.all), gaps, heuristics)
+	t.Logf("statements typed past the SDK: %s; their transfers were told: %s", rig.FormatCounts(b.typed), rig.FormatCounts(typed))
+	t.Logf("locks of those who hang were free after the deadline by: %s", &b.lockDelays)
 }
 
-// weather is the storm, and the calm after it: everything is up again, and the tellers
+// runWithFaults is the storm, and the calm after it: everything is up again, and the tellers
 // have gone home.
-func (b *bed) weather(d time.Duration) {
-	b.log.Begin()
-	for _, p := range b.tellers {
+func (b *testEnv) runWithFaults(d time.Duration) {
+	b.events.Begin()
+	for _, p := range b.clients {
 		b.must(p.Start(b.t.Context()))
 	}
 	ctx, cancel := context.WithCancel(b.t.Context())
 	var busy sync.WaitGroup
-	busy.Go(func() { b.garden(ctx, max(time.Second, d/60)) })
-	busy.Go(func() { b.squat(ctx, inBank) })
-	busy.Go(func() { b.squat(ctx, inSavings) })
-	b.storm(d)
+	busy.Go(func() { b.createHeuristics(ctx, max(time.Second, d/60)) })
+	busy.Go(func() { b.holdLocks(ctx, inBank) })
+	busy.Go(func() { b.holdLocks(ctx, inSavings) })
+	b.injectFaults(d)
 	cancel()
 	busy.Wait()
-	b.log.Note("the storm is over")
+	b.events.Note("the storm is over")
 	var ending sync.WaitGroup
-	for _, p := range b.tellers {
+	for _, p := range b.clients {
 		ending.Go(func() {
-			if err := p.Stop(rig.Patience); err != nil {
+			if err := p.Stop(rig.WaitTimeout); err != nil {
 				b.t.Error(err)
 			}
 		})
 	}
 	ending.Wait()
-	b.log.Note("the tellers have gone home")
+	b.events.Note("the tellers have gone home")
 }
 
-// traffic fails a storm in which too little has happened.
-func (b *bed) traffic(d time.Duration) {
-	if never := b.log.Missing(faultNames()...); len(never) > 0 {
+// checkThroughput fails a storm in which too little has happened.
+func (b *testEnv) checkThroughput(d time.Duration) {
+	if never := b.events.NeverInjected(faultNames()...); len(never) > 0 {
 		b.t.Errorf("these faults never struck: %s", strings.Join(never, "; "))
 	}
-	outcomes := b.ledger.tally(byOutcome)
-	if least := int(d.Seconds()) * leastPerSecond; outcomes[saidOK] < least {
-		b.t.Errorf("only %d transfers were committed, too few to show anything: want %d", outcomes[saidOK], least)
+	outcomes := b.history.countBy(byOutcome)
+	if least := int(d.Seconds()) * leastPerSecond; outcomes[outcomeOK] < least {
+		b.t.Errorf("only %d transfers were committed, too few to show anything: want %d", outcomes[outcomeOK], least)
 	}
-	done := b.ledger.tally(func(e *entry) string { return e.Kind + " " + byOutcome(e) })
+	done := b.history.countBy(func(e *entry) string { return e.Kind + " " + byOutcome(e) })
 	for _, must := range []string{
-		kindPlain + " " + saidOK, kindAway + " " + saidOK, kindRead + " " + saidOK, kindPlain + " " + saidRolledBack,
-		kindTyped + " " + saidByHand, kindOverdraw + " " + saidRolledBack, kindAbandon + " " + saidRolledBack, kindPanic + " " + saidPanicked, kindHasty + " " + saidInDoubt,
+		kindPlain + " " + outcomeOK, kindRemote + " " + outcomeOK, kindRead + " " + outcomeOK, kindPlain + " " + outcomeRolledBack,
+		kindTyped + " " + outcomeByHand, kindOverdraw + " " + outcomeRolledBack, kindAbandon + " " + outcomeRolledBack, kindPanic + " " + outcomePanicked, kindCancelled + " " + outcomeInDoubt,
 	} {
 		if done[must] == 0 {
-			b.t.Errorf("no transfer was %q; there were: %s", must, rig.Sums(done))
+			b.t.Errorf("no transfer was %q; there were: %s", must, rig.FormatCounts(done))
 		}
 	}
 	planted := map[string]int{}
-	for _, p := range b.plants.all {
+	for _, p := range b.heuristicCases.all {
 		planted[p.kind]++
 	}
-	for _, kind := range plantKinds {
+	for _, kind := range heuristicKinds {
 		if planted[kind.name] == 0 {
-			b.t.Errorf("no hazard of kind %q was planted: %s", kind.name, rig.Sums(planted))
+			b.t.Errorf("no hazard of kind %q was planted: %s", kind.name, rig.FormatCounts(planted))
 		}
 	}
 	for _, place := range places[:2] {
-		if why := b.squats.check(place, d); why != "" {
+		if why := b.lockDelays.check(place, d); why != "" {
 			b.t.Errorf("%s: %s", place, why)
 		}
 	}
@@ -127,7 +127,7 @@ func faultNames() (names []string) {
 
 // calledOnce looks at the callbacks of the vault: the table takes each phase of a
 // branch once, and no branch may have both ends.
-func (b *bed) calledOnce() {
+func (b *testEnv) calledOnce() {
 	wrong, err := b.texts(b.vaultDB, `SELECT xid FROM called GROUP BY xid HAVING
 		sum(CASE WHEN phase = 'prepare' THEN 1 ELSE 0 END) <> 1 OR count(*) > 2`)
 	if err != nil || len(wrong) > 0 {
@@ -139,11 +139,11 @@ func (b *bed) calledOnce() {
 	}
 }
 
-// plantsStand looks whether what was done by hand was left so, and who was faster in
+// checkHeuristicsKept looks whether what was done by hand was left so, and who was faster in
 // the gap.
-func (b *bed) plantsStand() {
-	for i := range b.plants.all {
-		p := &b.plants.all[i]
+func (b *testEnv) checkHeuristicsKept() {
+	for i := range b.heuristicCases.all {
+		p := &b.heuristicCases.all[i]
 		db, mark := b.bank, "$1"
 		if p.place == inSavings {
 			db, mark = b.savings, "?"
@@ -153,15 +153,15 @@ func (b *bed) plantsStand() {
 		n, err := b.number(db, "SELECT count(*) FROM plant WHERE tx = "+mark, p.id.String())
 		switch {
 		case err == nil && p.gap:
-			p.done, p.want = n == 1, hazardOf(n == 1, true)
-		case err != nil || (n == 1) != p.done:
+			p.committed, p.want = n == 1, expectedHeuristic(n == 1, true)
+		case err != nil || (n == 1) != p.committed:
 			b.t.Errorf("%s, %v: %d rows, %v", p.kind, p.id, n, err)
 		}
 	}
 }
 
 // count counts the plants of which something is true.
-func (p *plants) count(is func(planted) bool) (n int) {
+func (p *heuristicCases) count(is func(heuristicCase) bool) (n int) {
 	for _, one := range p.all {
 		if is(one) {
 			n++
@@ -170,9 +170,9 @@ func (p *plants) count(is func(planted) bool) (n int) {
 	return n
 }
 
-// tidied waits until no evidence is left of branches that have ended.
-func (b *bed) tidied() {
-	ctx, cancel := context.WithTimeout(b.t.Context(), settlePatience)
+// awaitPruned waits until no evidence is left of branches that have ended.
+func (b *testEnv) awaitPruned() {
+	ctx, cancel := context.WithTimeout(b.t.Context(), drainTimeout)
 	defer cancel()
 	b.eventually(ctx, "the evidence has been cleared away", func() error {
 		n, err := b.number(b.savings, "SELECT count(*) FROM txmgr_branch")
@@ -183,31 +183,31 @@ func (b *bed) tidied() {
 	})
 }
 
-// tell prints what is needed to find out what went wrong.
-func (b *bed) tell() {
+// printDiagnostics prints what is needed to find out what went wrong.
+func (b *testEnv) printDiagnostics() {
 	if !b.t.Failed() {
 		return
 	}
-	b.t.Logf("seed %d; what happened:\n%s", b.seed, &b.log)
+	b.t.Logf("seed %d; what happened:\n%s", b.seed, &b.events)
 	if b.coordinator == nil {
 		return
 	}
-	b.t.Logf("the coordinator: %s", b.coordinator.Said())
+	b.t.Logf("the coordinator: %s", b.coordinator.StderrTail())
 	if text, err := os.ReadFile(b.errorLog); err == nil {
 		b.t.Logf("MariaDB: %s", text[max(0, len(text)-16<<10):])
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	m, err := client.Dial("http://" + b.desk)
+	m, err := client.Dial("http://" + b.coordinatorAddr)
 	if err != nil {
 		return
 	}
 	defer m.Close()
-	doubts, err := m.Doubts(ctx)
+	inDoubt, err := m.InDoubts(ctx)
 	if err != nil {
 		b.t.Logf("no doubts can be told: %v", err)
 	}
-	for _, d := range doubts[:min(len(doubts), 5)] {
+	for _, d := range inDoubt[:min(len(inDoubt), 5)] {
 		b.t.Logf("in doubt: %v since %v: %s", d.ID, d.Since, d.Why)
 		b.explain(ctx, m, d.ID)
 	}

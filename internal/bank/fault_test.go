@@ -17,37 +17,37 @@ import (
 // it did; an error says that nothing bad has happened.
 type fault struct {
 	name   string
-	strike func(ctx context.Context, b *bed, r *rand.Rand) (what string, err error)
+	inject func(ctx context.Context, b *testEnv, r *rand.Rand) (what string, err error)
 }
 
 var faults = []fault{
-	{"kill the coordinator", func(ctx context.Context, b *bed, r *rand.Rand) (string, error) {
+	{"kill the coordinator", func(ctx context.Context, b *testEnv, r *rand.Rand) (string, error) {
 		return restart(ctx, b.coordinator, r)
 	}},
-	{"kill the vault", func(ctx context.Context, b *bed, r *rand.Rand) (string, error) {
+	{"kill the vault", func(ctx context.Context, b *testEnv, r *rand.Rand) (string, error) {
 		return restart(ctx, b.vault, r)
 	}},
-	{"kill a teller", func(ctx context.Context, b *bed, r *rand.Rand) (string, error) {
-		return restart(ctx, b.tellers[r.IntN(tellers)], r)
+	{"kill a teller", func(ctx context.Context, b *testEnv, r *rand.Rand) (string, error) {
+		return restart(ctx, b.clients[r.IntN(clientCount)], r)
 	}},
-	{"kill PostgreSQL", func(ctx context.Context, b *bed, r *rand.Rand) (string, error) {
+	{"kill PostgreSQL", func(ctx context.Context, b *testEnv, r *rand.Rand) (string, error) {
 		return b.postgres.restart(ctx, r)
 	}},
-	{"promote PostgreSQL's standby", func(ctx context.Context, b *bed, _ *rand.Rand) (string, error) {
+	{"promote PostgreSQL's standby", func(ctx context.Context, b *testEnv, _ *rand.Rand) (string, error) {
 		return b.postgres.failOver(ctx)
 	}},
-	{"kill MariaDB", func(ctx context.Context, b *bed, r *rand.Rand) (string, error) {
+	{"kill MariaDB", func(ctx context.Context, b *testEnv, r *rand.Rand) (string, error) {
 		return restartDatabase(ctx, b.mariadb, r)
 	}},
-	{"halt a teller", func(ctx context.Context, b *bed, r *rand.Rand) (string, error) {
+	{"halt a teller", func(ctx context.Context, b *testEnv, r *rand.Rand) (string, error) {
 		// Longer than most of its transactions may take.
-		return halt(ctx, b.tellers[r.IntN(tellers)], between(r, 6*time.Second, 8*time.Second))
+		return suspend(ctx, b.clients[r.IntN(clientCount)], between(r, 6*time.Second, 8*time.Second))
 	}},
-	{"halt the vault", func(ctx context.Context, b *bed, r *rand.Rand) (string, error) {
-		return halt(ctx, b.vault, between(r, 2*time.Second, 4*time.Second))
+	{"halt the vault", func(ctx context.Context, b *testEnv, r *rand.Rand) (string, error) {
+		return suspend(ctx, b.vault, between(r, 2*time.Second, 4*time.Second))
 	}},
-	{"halt MariaDB", haltMariaDB},
-	{"end PostgreSQL's sessions", func(ctx context.Context, b *bed, _ *rand.Rand) (string, error) {
+	{"halt MariaDB", suspendMariaDB},
+	{"end PostgreSQL's sessions", func(ctx context.Context, b *testEnv, _ *rand.Rand) (string, error) {
 		return endSessions(ctx, b.bank, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'")
 	}},
 	{"end MariaDB's sessions", endMariaDBSessions},
@@ -62,8 +62,8 @@ func restart(ctx context.Context, p *rig.Process, r *rand.Rand) (string, error) 
 	return fmt.Sprintf("%s, down for %v", p.Name, down.Round(time.Millisecond)), p.Restart(ctx, down)
 }
 
-func halt(ctx context.Context, p *rig.Process, d time.Duration) (string, error) {
-	return fmt.Sprintf("%s, for %v", p.Name, d.Round(time.Millisecond)), p.Halt(ctx, d, nil)
+func suspend(ctx context.Context, p *rig.Process, d time.Duration) (string, error) {
+	return fmt.Sprintf("%s, for %v", p.Name, d.Round(time.Millisecond)), p.Suspend(ctx, d, nil)
 }
 
 // database is a server of testdb.
@@ -77,11 +77,11 @@ func restartDatabase(ctx context.Context, db database, r *rand.Rand) (string, er
 	if err := db.Kill(ctx); err != nil {
 		return "", err
 	}
-	rig.Pause(ctx, down)
+	rig.Sleep(ctx, down)
 	return fmt.Sprintf("down for %v", down.Round(time.Millisecond)), db.Start(ctx)
 }
 
-func haltMariaDB(ctx context.Context, b *bed, r *rand.Rand) (string, error) {
+func suspendMariaDB(ctx context.Context, b *testEnv, r *rand.Rand) (string, error) {
 	pid, d := b.mariadb.PID(), between(r, 2*time.Second, 4*time.Second)
 	if pid == 0 {
 		return "", errors.New("it is down")
@@ -89,7 +89,7 @@ func haltMariaDB(ctx context.Context, b *bed, r *rand.Rand) (string, error) {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		return "", err
 	}
-	rig.Pause(ctx, d)
+	rig.Sleep(ctx, d)
 	return "for " + d.Round(time.Millisecond).String(), syscall.Kill(pid, syscall.SIGCONT)
 }
 
@@ -104,7 +104,7 @@ func endSessions(ctx context.Context, db *sql.DB, statement string) (string, err
 	return fmt.Sprintf("%d sessions", n), err
 }
 
-func endMariaDBSessions(ctx context.Context, b *bed, _ *rand.Rand) (string, error) {
+func endMariaDBSessions(ctx context.Context, b *testEnv, _ *rand.Rand) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	conn, err := b.savings.Conn(ctx)
@@ -137,7 +137,7 @@ func endMariaDBSessions(ctx context.Context, b *bed, _ *rand.Rand) (string, erro
 }
 
 // lockTables does what a backup does: nobody can commit.
-func lockTables(ctx context.Context, b *bed, _ *rand.Rand) (string, error) {
+func lockTables(ctx context.Context, b *testEnv, _ *rand.Rand) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	conn, err := b.savings.Conn(ctx)
@@ -151,14 +151,14 @@ func lockTables(ctx context.Context, b *bed, _ *rand.Rand) (string, error) {
 	if _, err := conn.ExecContext(ctx, "FLUSH TABLES WITH READ LOCK"); err != nil {
 		return "", err
 	}
-	rig.Pause(ctx, 2*time.Second)
+	rig.Sleep(ctx, 2*time.Second)
 	_, err = conn.ExecContext(ctx, "UNLOCK TABLES")
 	return "for 2s", err
 }
 
 func cutFault(line string) fault {
-	return fault{"cut the line to " + line, func(_ context.Context, b *bed, _ *rand.Rand) (string, error) {
-		n := b.relays[line].Cut()
+	return fault{"cut the line to " + line, func(_ context.Context, b *testEnv, _ *rand.Rand) (string, error) {
+		n := b.proxies[line].Disconnect()
 		if n == 0 {
 			return "", errors.New("there was no connection")
 		}
@@ -167,44 +167,44 @@ func cutFault(line string) fault {
 }
 
 func hangFault(line string) fault {
-	return fault{"hang the line to " + line, func(ctx context.Context, b *bed, _ *rand.Rand) (string, error) {
-		release := b.relays[line].Hang()
-		rig.Pause(ctx, 3*time.Second)
+	return fault{"hang the line to " + line, func(ctx context.Context, b *testEnv, _ *rand.Rand) (string, error) {
+		release := b.proxies[line].Hang()
+		rig.Sleep(ctx, 3*time.Second)
 		release()
 		return "for 3s", nil
 	}}
 }
 
-// storm lets faults strike, of every kind before any comes again, for some time, and
+// injectFaults lets faults strike, of every kind before any comes again, for some time, and
 // returns when the last one is over. What could not strike is tried again then.
-func (b *bed) storm(d time.Duration) {
+func (b *testEnv) injectFaults(d time.Duration) {
 	ctx, cancel := context.WithTimeout(b.t.Context(), d)
 	defer cancel()
-	r := chance(b.seed, 's')
+	r := newRand(b.seed, 's')
 	turns := make([]sync.Mutex, len(faults)) // each held while its kind strikes
 	var striking sync.WaitGroup
-	for n, round := uint64(0), r.Perm(len(faults)); rig.Pause(ctx, between(r, time.Second, 3*time.Second)); n++ {
+	for n, round := uint64(0), r.Perm(len(faults)); rig.Sleep(ctx, between(r, time.Second, 3*time.Second)); n++ {
 		if len(round) == 0 {
 			round = []int{r.IntN(len(faults))}
 		}
-		k, luck := round[0], chance(b.seed, 'f', n)
+		k, luck := round[0], newRand(b.seed, 'f', n)
 		round = round[1:]
 		striking.Go(func() {
 			turns[k].Lock()
 			defer turns[k].Unlock()
-			b.strike(faults[k], luck)
+			b.injectFault(faults[k], luck)
 		})
 	}
 	striking.Wait()
 	for n, f := range faults {
-		for try := uint64(0); try < 3 && len(b.log.Missing(f.name)) > 0; try++ {
-			b.strike(f, chance(b.seed, 'm', uint64(n), try))
+		for try := uint64(0); try < 3 && len(b.events.NeverInjected(f.name)) > 0; try++ {
+			b.injectFault(f, newRand(b.seed, 'm', uint64(n), try))
 		}
 	}
 }
 
-func (b *bed) strike(f fault, luck *rand.Rand) {
-	b.log.Note("%s", f.name)
-	what, err := f.strike(b.t.Context(), b, luck)
-	b.log.Struck(f.name, what, err)
+func (b *testEnv) injectFault(f fault, rng *rand.Rand) {
+	b.events.Note("%s", f.name)
+	what, err := f.inject(b.t.Context(), b, rng)
+	b.events.FaultInjected(f.name, what, err)
 }

@@ -13,7 +13,7 @@ import (
 
 // foreignWork is what others have prepared: somebody's own names, and another cluster's,
 // one of whose tags begins as ours does.
-func (b *bed) prepareForeign() {
+func (b *testEnv) prepareForeign() {
 	others := []string{"other", b.cluster[:len(b.cluster)-1], b.cluster + "x"}
 	gids := []string{"foreign", "4660_Zm9yZWlnbg==_YjE=", "txm_" + b.cluster} // the second as pgjdbc writes them
 	for _, cluster := range others {
@@ -36,7 +36,7 @@ func (b *bed) prepareForeign() {
 		at := strings.LastIndexByte(xid, '_')
 		names = append(names, fmt.Sprintf("'%s','%s',%d", xid[:at], xid[at+1:], mariadb.FormatID))
 	}
-	db, err := openMariaDB(b.mariadb.DSNAs(planter, inSavings))
+	db, err := openMariaDB(b.mariadb.DSNAs(manualUser, inSavings))
 	b.must(err)
 	defer db.Close()
 	db.SetMaxIdleConns(0) // each branch on a connection of its own
@@ -50,7 +50,7 @@ func (b *bed) prepareForeign() {
 		b.must(conn.Close())
 	}
 	id := rig.NewID()
-	status, err := b.call(b.t.Context(), "prepare", id, "b1", txn.XID("other", id, 1), order{Legs: []leg{{inVault, outside, -1}}})
+	status, err := b.call(b.t.Context(), "prepare", id, "b1", txn.XID("other", id, 1), vaultPayload{Legs: []leg{{inVault, firstManualAccount, -1}}})
 	if err != nil || status != http.StatusOK {
 		b.t.Fatalf("another cluster's prepare at the vault was answered by %d, %v", status, err)
 	}
@@ -62,7 +62,7 @@ func (b *bed) prepareForeign() {
 }
 
 // prepared lists all that is prepared anywhere, whoever prepared it.
-func (b *bed) prepared() (all []string, err error) {
+func (b *testEnv) prepared() (all []string, err error) {
 	gids, err := b.texts(b.bank, "SELECT gid FROM pg_prepared_xacts ORDER BY gid")
 	if err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func (b *bed) prepared() (all []string, err error) {
 }
 
 // recovered asks MariaDB for what is prepared.
-func (b *bed) recovered() (all []string, err error) {
+func (b *testEnv) recovered() (all []string, err error) {
 	rows, err := b.savings.QueryContext(b.t.Context(), "XA RECOVER FORMAT='SQL'")
 	if err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ var (
 const (
 	roleVariable   = "TXMGR_BANK_ROLE"
 	configVariable = "TXMGR_BANK_CONFIG"
-	roleTeller     = "teller"
+	roleClient     = "teller"
 	roleVault      = "vault"
 )
 
@@ -28,12 +28,12 @@ func TestMain(m *testing.M) {
 	switch role := os.Getenv(roleVariable); role {
 	case "":
 		os.Exit(m.Run())
-	case roleTeller:
-		os.Exit(inRole(role, runTeller))
+	case roleClient:
+		os.Exit(inRole(role, runTransferClient))
 	case roleVault:
-		os.Exit(inRole(role, runVault))
+		os.Exit(inRole(role, runVaultService))
 	default:
-		fmt.Fprintf(os.Stderr, "%s is %q: want %s or %s\n", roleVariable, role, roleTeller, roleVault)
+		fmt.Fprintf(os.Stderr, "%s is %q: want %s or %s\n", roleVariable, role, roleClient, roleVault)
 		os.Exit(2)
 	}
 }
@@ -46,8 +46,8 @@ func inRole(role string, run func(config string) error) int {
 	return 0
 }
 
-// stormTime is how long the storm lasts.
-func stormTime(t *testing.T) time.Duration {
+// chaosTime is how long the storm lasts.
+func chaosTime(t *testing.T) time.Duration {
 	d, err := time.ParseDuration(cmp.Or(os.Getenv("TXMGR_BANK_TIME"), "1m"))
 	if err != nil {
 		t.Fatalf("TXMGR_BANK_TIME: %v", err)
@@ -55,8 +55,8 @@ func stormTime(t *testing.T) time.Duration {
 	return cmp.Or(*flagTime, d)
 }
 
-// chance gives numbers that are the same for the same seed and purpose.
-func chance(seed uint64, purpose ...uint64) *rand.Rand {
+// newRand gives numbers that are the same for the same seed and purpose.
+func newRand(seed uint64, purpose ...uint64) *rand.Rand {
 	stream := uint64(1)
 	for _, p := range purpose {
 		stream = stream*1_000_003 + p

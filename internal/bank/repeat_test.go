@@ -23,11 +23,11 @@ var answersTo = map[txn.BranchState]map[string]int{
 
 // repeatRequests sends the vault requests for branches that have ended, as a network
 // does that kept copies. A prepare among them would hold money for ever.
-func repeatRequests(ctx context.Context, b *bed, r *rand.Rand) (string, error) {
+func repeatRequests(ctx context.Context, b *testEnv, r *rand.Rand) (string, error) {
 	sent := 0
 	for range 6 {
-		outcome := []string{saidOK, saidRolledBack}[r.IntN(2)]
-		e, found := b.ledger.pick(r.IntN(400), func(e *entry) bool { return e.outcome == outcome && len(e.at(inVault)) > 0 })
+		outcome := []string{outcomeOK, outcomeRolledBack}[r.IntN(2)]
+		e, found := b.history.pick(r.IntN(400), func(e *entry) bool { return e.outcome == outcome && len(e.at(inVault)) > 0 })
 		if !found {
 			continue
 		}
@@ -40,7 +40,7 @@ func repeatRequests(ctx context.Context, b *bed, r *rand.Rand) (string, error) {
 			if expected := answersTo[branch.State]; branch.Participant == inVault && expected != nil && branch.Vote != txn.VoteNo {
 				n, err := b.repeat(ctx, &e, branch, expected)
 				if sent += n; err != nil {
-					b.log.Note("a copy for %v was lost: %v", e.ID, err)
+					b.events.Note("a copy for %v was lost: %v", e.ID, err)
 				}
 			}
 		}
@@ -51,9 +51,9 @@ func repeatRequests(ctx context.Context, b *bed, r *rand.Rand) (string, error) {
 	return fmt.Sprintf("%d copies", sent), nil
 }
 
-func (b *bed) repeat(ctx context.Context, e *entry, branch txn.BranchInfo, expected map[string]int) (sent int, err error) {
+func (b *testEnv) repeat(ctx context.Context, e *entry, branch txn.BranchInfo, expected map[string]int) (sent int, err error) {
 	for _, phase := range []string{"prepare", "commit", "rollback"} {
-		status, err := b.call(ctx, phase, e.ID, branch.Name, branch.XID, order{Legs: e.at(inVault)})
+		status, err := b.call(ctx, phase, e.ID, branch.Name, branch.XID, vaultPayload{Legs: e.at(inVault)})
 		switch {
 		case err != nil:
 			return sent, err
@@ -68,14 +68,14 @@ func (b *bed) repeat(ctx context.Context, e *entry, branch txn.BranchInfo, expec
 }
 
 // call calls the vault as a coordinator does.
-func (b *bed) call(ctx context.Context, phase string, id txn.ID, branch, xid string, o order) (status int, err error) {
+func (b *testEnv) call(ctx context.Context, phase string, id txn.ID, branch, xid string, o vaultPayload) (status int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	body, err := json.Marshal(o)
 	if err != nil {
 		return 0, err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+b.service+"/txmgr/"+phase, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+b.vaultAddr+"/txmgr/"+phase, bytes.NewReader(body))
 	if err != nil {
 		return 0, err
 	}

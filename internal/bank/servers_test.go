@@ -7,16 +7,16 @@ import (
 	"math/rand/v2"
 	"sync"
 
-	"github.com/txmgr/txmgr/internal/relay"
+	"github.com/txmgr/txmgr/internal/faultproxy"
 	"github.com/txmgr/txmgr/internal/testdb"
 )
 
 // servers are a primary of PostgreSQL and its synchronous standby, behind one address
 // that leads to the primary.
 type servers struct {
-	front *relay.Relay
+	proxy *faultproxy.Proxy
 
-	turn             sync.Mutex // held by whoever ends or starts one of them
+	opMu             sync.Mutex // held by whoever ends or starts one of them
 	primary, standby *testdb.Postgres
 	promotions       int
 }
@@ -26,7 +26,7 @@ func startServers(ctx context.Context) (_ *servers, err error) {
 	if s.primary, err = testdb.StartPostgres(ctx, testdb.PostgresConfig{}); err != nil {
 		return nil, err
 	}
-	if s.front, err = relay.New("127.0.0.1:0", s.address()); err == nil {
+	if s.proxy, err = faultproxy.New("127.0.0.1:0", s.address()); err == nil {
 		err = s.addStandby(ctx)
 	}
 	return s, err
@@ -48,8 +48,8 @@ func (s *servers) addStandby(ctx context.Context) (err error) {
 
 func (s *servers) close() error {
 	var errs []error
-	if s.front != nil {
-		s.front.Close()
+	if s.proxy != nil {
+		s.proxy.Close()
 	}
 	for _, one := range []*testdb.Postgres{s.primary, s.standby} {
 		if one != nil {
@@ -61,7 +61,7 @@ func (s *servers) close() error {
 
 // DSN says how to connect to a database of whichever is the primary.
 func (s *servers) DSN(database string) string {
-	return fmt.Sprintf("postgres://postgres@%s/%s?sslmode=disable", s.front.Address(), database)
+	return fmt.Sprintf("postgres://postgres@%s/%s?sslmode=disable", s.proxy.Address(), database)
 }
 
 // CreateDatabase makes an empty database.
@@ -71,15 +71,15 @@ func (s *servers) CreateDatabase(ctx context.Context, name string) error {
 
 // restart kills the primary, which remains the primary.
 func (s *servers) restart(ctx context.Context, r *rand.Rand) (string, error) {
-	s.turn.Lock()
-	defer s.turn.Unlock()
+	s.opMu.Lock()
+	defer s.opMu.Unlock()
 	return restartDatabase(ctx, s.primary, r)
 }
 
 // failOver kills the primary for good, and promotes the standby, which gets another.
 func (s *servers) failOver(ctx context.Context) (string, error) {
-	s.turn.Lock()
-	defer s.turn.Unlock()
+	s.opMu.Lock()
+	defer s.opMu.Unlock()
 	if err := s.primary.Kill(ctx); err != nil {
 		return "", err
 	}
@@ -89,7 +89,7 @@ func (s *servers) failOver(ctx context.Context) (string, error) {
 	old := s.primary
 	s.primary, s.standby = s.standby, nil
 	s.promotions++
-	s.front.Redirect(s.address())
-	s.front.Cut()
+	s.proxy.Redirect(s.address())
+	s.proxy.Disconnect()
 	return fmt.Sprintf("timeline %d", s.promotions+1), errors.Join(old.Close(), s.addStandby(ctx))
 }

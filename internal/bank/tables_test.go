@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// planter is the user of MariaDB as whom things are done by hand, so that nobody
+// manualUser is the user of MariaDB as whom things are done by hand, so that nobody
 // takes another's connection for his.
-const planter = "planter"
+const manualUser = "planter"
 
 const inVaultDB = "vaultdb"
 
 // createDatabases makes the databases and fills them.
-func (b *bed) createDatabases() {
+func (b *testEnv) createDatabases() {
 	ctx := b.t.Context()
 	create := b.mariadb.CreateDatabase
 	if b.vaultPostgres {
@@ -38,7 +38,7 @@ func (b *bed) createDatabases() {
 	journal := "CREATE TABLE journal (tx varchar(40), account int, delta bigint, PRIMARY KEY (tx, account))"
 	money := []string{
 		"CREATE TABLE account (id int PRIMARY KEY, balance bigint NOT NULL CHECK (balance >= 0))",
-		"INSERT INTO account VALUES " + rows(accounts, func(i int) string { return fmt.Sprintf("(%d, %d)", i, opening) }),
+		"INSERT INTO account VALUES " + rows(accounts, func(i int) string { return fmt.Sprintf("(%d, %d)", i, openingBalance) }),
 		journal,
 		"CREATE TABLE plant (tx varchar(40) PRIMARY KEY)",
 		"CREATE TABLE squat (id int PRIMARY KEY, n int)",
@@ -46,17 +46,17 @@ func (b *bed) createDatabases() {
 	}
 	b.exec(b.bank, money...)
 	b.exec(b.savings, append(money,
-		"CREATE USER "+planter+"@'127.0.0.1'", "GRANT ALL ON *.* TO "+planter+"@'127.0.0.1'")...)
+		"CREATE USER "+manualUser+"@'127.0.0.1'", "GRANT ALL ON *.* TO "+manualUser+"@'127.0.0.1'")...)
 	b.exec(b.vaultDB,
 		"CREATE TABLE account (id int PRIMARY KEY, balance bigint NOT NULL CHECK (balance >= 0), held bigint NOT NULL CHECK (held >= 0))",
-		"INSERT INTO account VALUES "+rows(accounts, func(i int) string { return fmt.Sprintf("(%d, %d, 0)", i, opening) }),
-		fmt.Sprintf("INSERT INTO account VALUES (%d, 1000000, 0), (%d, 0, 0)", outside, outside+1),
+		"INSERT INTO account VALUES "+rows(accounts, func(i int) string { return fmt.Sprintf("(%d, %d, 0)", i, openingBalance) }),
+		fmt.Sprintf("INSERT INTO account VALUES (%d, 1000000, 0), (%d, 0, 0)", firstManualAccount, firstManualAccount+1),
 		journal,
 		"CREATE TABLE called (xid varchar(80), phase varchar(10), PRIMARY KEY (xid, phase))",
 	)
 }
 
-func (b *bed) vaultDSN() string {
+func (b *testEnv) vaultDSN() string {
 	if b.vaultPostgres {
 		return b.postgres.DSN(inVaultDB)
 	}
@@ -71,7 +71,7 @@ func rows(n int, row func(int) string) string {
 	return strings.Join(all, ", ")
 }
 
-func (b *bed) exec(db *sql.DB, statements ...string) {
+func (b *testEnv) exec(db *sql.DB, statements ...string) {
 	b.t.Helper()
 	for _, s := range statements {
 		if _, err := db.ExecContext(b.t.Context(), s); err != nil {
@@ -81,7 +81,7 @@ func (b *bed) exec(db *sql.DB, statements ...string) {
 }
 
 // number asks for a number.
-func (b *bed) number(db *sql.DB, query string, args ...any) (n int64, err error) {
+func (b *testEnv) number(db *sql.DB, query string, args ...any) (n int64, err error) {
 	err = db.QueryRowContext(b.t.Context(), query, args...).Scan(&n)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", query, err)
@@ -90,7 +90,7 @@ func (b *bed) number(db *sql.DB, query string, args ...any) (n int64, err error)
 }
 
 // texts asks for a column of texts.
-func (b *bed) texts(db *sql.DB, query string, args ...any) (all []string, err error) {
+func (b *testEnv) texts(db *sql.DB, query string, args ...any) (all []string, err error) {
 	rows, err := db.QueryContext(b.t.Context(), query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", query, err)

@@ -20,9 +20,9 @@ var places = []string{inBank, inSavings, inVault}
 // Accounts are numbered from 1 in each place. Those from outside on belong to what is
 // planted, and are no part of the sum.
 const (
-	accounts = 150
-	opening  = 1000
-	outside  = 1000
+	accounts           = 150
+	openingBalance     = 1000
+	firstManualAccount = 1000
 )
 
 // leg is what a transfer does to one account.
@@ -40,8 +40,8 @@ type transfer struct {
 	Legs    []leg         `json:"legs"`
 	// Reads are places that take part and change nothing.
 	Reads []string `json:"reads,omitempty"`
-	// Away is the place whose legs another teller is asked to do.
-	Away string `json:"away,omitempty"`
+	// Remote is the place whose legs another teller is asked to do.
+	Remote string `json:"away,omitempty"`
 	// Typed is the statement that ends the branch at TypedAt past the SDK, and Late is
 	// what is done there afterwards, outside of the transaction.
 	Typed   string `json:"typed,omitempty"`
@@ -51,14 +51,14 @@ type transfer struct {
 
 // The kinds of transfers.
 const (
-	kindPlain    = "plain"
-	kindRead     = "read-only"
-	kindOverdraw = "overdraw" // some account has not so much
-	kindAbandon  = "abandon"  // hangs with its locks until its time is over
-	kindPanic    = "panic"
-	kindAway     = "away"  // another process votes, too
-	kindHasty    = "hasty" // its caller goes away in the middle
-	kindTyped    = "typed" // its own SQL ends a branch
+	kindPlain     = "plain"
+	kindRead      = "read-only"
+	kindOverdraw  = "overdraw" // some account has not so much
+	kindAbandon   = "abandon"  // hangs with its locks until its time is over
+	kindPanic     = "panic"
+	kindRemote    = "away"  // another process votes, too
+	kindCancelled = "hasty" // its caller goes away in the middle
+	kindTyped     = "typed" // its own SQL ends a branch
 )
 
 // kinds says how often in a hundred each comes.
@@ -66,7 +66,7 @@ var kinds = []struct {
 	kind  string
 	share int
 }{
-	{kindPlain, 53}, {kindAway, 18}, {kindHasty, 6}, {kindRead, 8}, {kindOverdraw, 8}, {kindPanic, 3}, {kindAbandon, 1}, {kindTyped, 3},
+	{kindPlain, 53}, {kindRemote, 18}, {kindCancelled, 6}, {kindRead, 8}, {kindOverdraw, 8}, {kindPanic, 3}, {kindAbandon, 1}, {kindTyped, 3},
 }
 
 // draw makes a transfer up.
@@ -76,7 +76,7 @@ func draw(r *rand.Rand, id txn.ID) transfer {
 		tr.Timeout = between(r, 8*time.Second, 12*time.Second)
 	}
 	route := drawRoute(r)
-	if (tr.Kind == kindAway || tr.Kind == kindTyped) && !slices.ContainsFunc(route, func(p string) bool { return p != inVault }) {
+	if (tr.Kind == kindRemote || tr.Kind == kindTyped) && !slices.ContainsFunc(route, func(p string) bool { return p != inVault }) {
 		route = []string{inBank, inSavings}
 	}
 	if tr.Kind == kindRead {
@@ -86,14 +86,14 @@ func draw(r *rand.Rand, id txn.ID) transfer {
 	tr.Legs = drawLegs(r, route)
 	switch {
 	case tr.Kind == kindOverdraw:
-		tr.Legs[0].Delta -= 100 * opening
-		tr.Legs[1].Delta += 100 * opening
+		tr.Legs[0].Delta -= 100 * openingBalance
+		tr.Legs[1].Delta += 100 * openingBalance
 	case tr.Kind == kindTyped:
 		drawTyped(r, &tr)
-	case tr.Kind == kindAway:
+	case tr.Kind == kindRemote:
 		for _, l := range tr.Legs {
 			if l.Place != inVault {
-				tr.Away = l.Place
+				tr.Remote = l.Place
 			}
 		}
 	case r.IntN(5) == 0:
@@ -168,22 +168,22 @@ func (tr *transfer) takesPart() (in []string) {
 
 // The outcomes of transfers, as tellers report them.
 const (
-	saidOK          = "ok"
-	saidByHand      = "ended by hand"
-	saidRolledBack  = "rolled back"
-	saidInDoubt     = "in doubt"
-	saidUnavailable = "unavailable" // it has not begun
-	saidPanicked    = "panicked"
-	saidOther       = "other"
+	outcomeOK          = "ok"
+	outcomeByHand      = "ended by hand"
+	outcomeRolledBack  = "rolled back"
+	outcomeInDoubt     = "in doubt"
+	outcomeUnavailable = "unavailable" // it has not begun
+	outcomePanicked    = "panicked"
+	outcomeOther       = "other"
 )
 
 // report is a line of a teller: a transfer that is about to begin, or one's end.
 type report struct {
-	Begin *transfer `json:"begin,omitempty"`
-	End   *end      `json:"end,omitempty"`
+	Begin *transfer    `json:"begin,omitempty"`
+	End   *transferEnd `json:"end,omitempty"`
 }
 
-type end struct {
+type transferEnd struct {
 	ID      txn.ID `json:"id"`
 	Outcome string `json:"outcome"`
 	Detail  string `json:"detail,omitempty"`

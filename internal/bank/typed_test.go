@@ -44,7 +44,7 @@ func drawTyped(r *rand.Rand, tr *transfer) {
 var errTyped = errors.New("the work went wrong after the typed statement")
 
 // typed ends the branch, and does the further work in a transaction of its own.
-func (t *teller) typed(ctx context.Context, tx *txn.Tx, tr *transfer, luck uint64) error {
+func (t *transferClient) typed(ctx context.Context, tx *txn.Tx, tr *transfer, seed uint64) error {
 	var late []string
 	for _, l := range tr.Late {
 		late = append(late,
@@ -52,13 +52,13 @@ func (t *teller) typed(ctx context.Context, tx *txn.Tx, tr *transfer, luck uint6
 			fmt.Sprintf("INSERT INTO journal (tx, account, delta) VALUES ('%s', %d, %d)", tr.ID, l.Account, l.Delta))
 	}
 	err := t.typedSQL(ctx, tx, tr, late)
-	if err == nil && luck%2 == 0 {
+	if err == nil && seed%2 == 0 {
 		err = errTyped
 	}
 	return err
 }
 
-func (t *teller) typedSQL(ctx context.Context, tx *txn.Tx, tr *transfer, late []string) error {
+func (t *transferClient) typedSQL(ctx context.Context, tx *txn.Tx, tr *transfer, late []string) error {
 	if tr.TypedAt == inBank {
 		own, err := t.bank.Tx(ctx, tx)
 		if err != nil {
@@ -79,7 +79,7 @@ func (t *teller) typedSQL(ctx context.Context, tx *txn.Tx, tr *transfer, late []
 	if at < 0 {
 		return fmt.Errorf("no branch of %s is on record", inSavings)
 	}
-	script, err := mariadb.ByHand(info.Branches[at].XID, "off")
+	script, err := mariadb.ManualSQL(info.Branches[at].XID, "off")
 	if err != nil {
 		return err
 	}
@@ -95,19 +95,19 @@ func (t *teller) typedSQL(ctx context.Context, tx *txn.Tx, tr *transfer, late []
 	return err
 }
 
-// oneSided gives what the books have of a transfer's typed branch: its legs, which a
+// oneSidedLegs gives what the books have of a transfer's typed branch: its legs, which a
 // typed COMMIT committed, or what was done after a typed ROLLBACK.
-func (k *books) oneSided(e *entry) []leg {
+func (k *databaseState) oneSidedLegs(e *entry) []leg {
 	if e.Kind != kindTyped {
 		return nil
 	}
 	return k.journal[e.ID.String()][e.TypedAt]
 }
 
-// judgeTyped says what is wrong with the books about a transfer of kindTyped. Its other
+// checkTyped says what is wrong with the books about a transfer of kindTyped. Its other
 // branches are rolled back in any case.
-func (k *books) judgeTyped(e *entry) string {
-	there, got := k.journal[e.ID.String()], k.oneSided(e)
+func (k *databaseState) checkTyped(e *entry) string {
+	there, got := k.journal[e.ID.String()], k.oneSidedLegs(e)
 	want := e.at(e.TypedAt)
 	if e.Typed == typedRollback {
 		want = slices.Clone(e.Late)
@@ -120,11 +120,11 @@ func (k *books) judgeTyped(e *entry) string {
 		return fmt.Sprintf("%s has %v, want %v or nothing", e.TypedAt, got, want)
 	case len(there) > 0 && len(got) == 0 || len(there) > 1:
 		return fmt.Sprintf("another branch than that at %s is there: %v", e.TypedAt, there)
-	case len(got) > 0 && e.outcome == saidOK && e.Typed == typedCommit && len(e.at(e.TypedAt)) == len(e.Legs) && len(e.takesPart()) == 1:
+	case len(got) > 0 && e.outcome == outcomeOK && e.Typed == typedCommit && len(e.at(e.TypedAt)) == len(e.Legs) && len(e.takesPart()) == 1:
 		return "" // its only branch: the decision was delegated to it, and is to commit
-	case e.outcome == saidOK, e.outcome == saidOther, e.outcome == saidUnavailable && len(got) > 0:
+	case e.outcome == outcomeOK, e.outcome == outcomeOther, e.outcome == outcomeUnavailable && len(got) > 0:
 		return "no caller should be told that"
-	case e.outcome == saidRolledBack && len(got) > 0:
+	case e.outcome == outcomeRolledBack && len(got) > 0:
 		return fmt.Sprintf("it is there: %v", got)
 	}
 	return ""
@@ -134,21 +134,21 @@ func (k *books) judgeTyped(e *entry) string {
 // kindTyped, of which something is in the books or not.
 func compareTyped(e *entry, info txn.Info, there bool) string {
 	committed := there && e.Typed == typedCommit
-	delegated := info.State == txn.Committed && len(info.Branches) == 1 && info.Hazard == 0
+	delegated := info.State == txn.Committed && len(info.Branches) == 1 && info.Heuristic == 0
 	switch {
 	case committed && delegated:
 		return ""
 	case info.State != txn.RolledBack && len(e.Legs) > 0:
 		return fmt.Sprintf("%v, in the books: %v", info.State, there)
-	case !committed && info.Hazard != 0:
-		return fmt.Sprintf("hazard %v, and no branch was committed: %+v", info.Hazard, info.Branches)
-	case committed && info.Hazard != hazardOfTyped(info):
-		return fmt.Sprintf("hazard %v, and the branch at %s was committed: %+v", info.Hazard, e.TypedAt, info.Branches)
+	case !committed && info.Heuristic != 0:
+		return fmt.Sprintf("hazard %v, and no branch was committed: %+v", info.Heuristic, info.Branches)
+	case committed && info.Heuristic != expectedTypedHeuristic(info):
+		return fmt.Sprintf("hazard %v, and the branch at %s was committed: %+v", info.Heuristic, e.TypedAt, info.Branches)
 	}
 	for _, branch := range info.Branches {
-		exact := branch.Hazard == txn.HazardCommitted || crashed(branch)
+		exact := branch.Heuristic == txn.HeuristicCommit || crashed(branch)
 		if want := committed && branch.Participant == e.TypedAt; exact != want {
-			return fmt.Sprintf("hazard %v at %s: %+v", branch.Hazard, branch.Participant, info.Branches)
+			return fmt.Sprintf("hazard %v at %s: %+v", branch.Heuristic, branch.Participant, info.Branches)
 		}
 	}
 	return ""
@@ -157,36 +157,36 @@ func compareTyped(e *entry, info txn.Info, there bool) string {
 // crashed reports whether PostgreSQL could not tell any more how a branch had ended that never
 // voted, because it had crashed and recovered, or its standby had been promoted, before it was asked.
 func crashed(b txn.BranchInfo) bool {
-	return b.Participant == inBank && b.Hazard == txn.HazardUnknown &&
+	return b.Participant == inBank && b.Heuristic == txn.HeuristicHazard &&
 		(strings.Contains(b.Detail, "the server has recovered from a crash") || strings.Contains(b.Detail, "the server has failed over or been restored since"))
 }
 
-// hazardOfTyped is the hazard of a transaction that was rolled back, all but the branch
+// expectedTypedHeuristic is the hazard of a transaction that was rolled back, all but the branch
 // that a typed COMMIT committed.
-func hazardOfTyped(info txn.Info) txn.Hazard {
+func expectedTypedHeuristic(info txn.Info) txn.Heuristic {
 	switch {
 	case slices.ContainsFunc(info.Branches, crashed):
-		return txn.HazardUnknown
+		return txn.HeuristicHazard
 	case slices.ContainsFunc(info.Branches, func(b txn.BranchInfo) bool { return b.State == txn.BranchRolledBack }):
-		return txn.HazardMixed
+		return txn.HeuristicMixed
 	}
-	return txn.HazardCommitted
+	return txn.HeuristicCommit
 }
 
 // expectTyped adds the hazards of branches that a typed COMMIT committed to those that
 // have to be found.
-func (b *bed) expectTyped() {
-	k, err := b.read()
+func (b *testEnv) expectTyped() {
+	k, err := b.readDatabases()
 	if err != nil {
 		b.t.Errorf("reading the books: %v", err)
 		return
 	}
 	n := map[string]int{}
-	for _, e := range b.ledger.all() {
+	for _, e := range b.history.all() {
 		if e.Kind != kindTyped {
 			continue
 		}
-		there := len(k.oneSided(e)) > 0
+		there := len(k.oneSidedLegs(e)) > 0
 		if !there {
 			n["without effect"]++
 			continue
@@ -197,11 +197,11 @@ func (b *bed) expectTyped() {
 		if err != nil {
 			b.t.Errorf("%v: %v", e.ID, err)
 		} else if e.Typed == typedCommit && info.State == txn.RolledBack {
-			p := planted{kind: "typed at " + kind, id: e.ID, place: e.TypedAt, typed: true, done: true, want: hazardOfTyped(info)}
-			if p.want == txn.HazardUnknown {
+			p := heuristicCase{kind: "typed at " + kind, id: e.ID, place: e.TypedAt, typed: true, committed: true, want: expectedTypedHeuristic(info)}
+			if p.want == txn.HeuristicHazard {
 				n["of which the server had crashed"]++
 			}
-			b.plants.all = append(b.plants.all, p)
+			b.heuristicCases.all = append(b.heuristicCases.all, p)
 		}
 	}
 	b.typed = n

@@ -22,9 +22,9 @@ const (
 	leafDays       = 365
 	maxDays        = 3650
 	maxHosts       = 100
-	// backdated is how far the clocks of two hosts may differ on the day on which a
+	// clockSkew is how far the clocks of two hosts may differ on the day on which a
 	// certificate is made.
-	backdated = time.Hour
+	clockSkew = time.Hour
 	// authorityPath is in the URI by which an authority says whose it is.
 	authorityPath = "/authority"
 )
@@ -66,7 +66,7 @@ func NewAuthority(cluster string) (*Authority, error) {
 	template := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: "txmgr authority of " + cluster},
 		URIs:                  []*url.URL{{Scheme: scheme, Host: cluster, Path: authorityPath}},
-		NotBefore:             now.Add(-backdated),
+		NotBefore:             now.Add(-clockSkew),
 		NotAfter:              now.AddDate(authorityYears, 0, 0),
 		IsCA:                  true,
 		BasicConstraintsValid: true,
@@ -139,7 +139,7 @@ func (a *Authority) Issue(l Leaf) (Pair, error) {
 	now := time.Now()
 	template := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: l.Name},
-		NotBefore:             now.Add(-backdated),
+		NotBefore:             now.Add(-clockSkew),
 		NotAfter:              now.AddDate(0, 0, l.Days),
 		BasicConstraintsValid: true,
 		KeyUsage:              x509.KeyUsageDigitalSignature,

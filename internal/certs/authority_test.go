@@ -57,7 +57,7 @@ func TestAuthority(t *testing.T) {
 		t.Error("two certificates with one serial number")
 	}
 	// Whoever the authority made may be trusted to be checked with it.
-	if s, c := shake(t, peer(t, p, loaded.Pair().Cert).Server(), peer(t, issue(t, made, RolePeer), made.Pair().Cert).Client()); s != nil || c != nil {
+	if s, c := handshake(t, peer(t, p, loaded.Pair().Cert).Server(), peer(t, issue(t, made, RolePeer), made.Pair().Cert).Client()); s != nil || c != nil {
 		t.Errorf("peers of one authority: %v; %v", s, c)
 	}
 }

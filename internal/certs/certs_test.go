@@ -20,25 +20,25 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// record is a log that tests read.
-type record struct {
+// logBuffer is a log that tests read.
+type logBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (r *record) Write(p []byte) (int, error) {
+func (r *logBuffer) Write(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.text.Write(p)
 }
 
-func (r *record) count(s string) int {
+func (r *logBuffer) count(s string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return bytes.Count(r.text.Bytes(), []byte(s))
 }
 
-func (r *record) logger() *slog.Logger { return slog.New(slog.NewTextHandler(r, nil)) }
+func (r *logBuffer) logger() *slog.Logger { return slog.New(slog.NewTextHandler(r, nil)) }
 
 func authority(t testing.TB, cluster string) *Authority {
 	t.Helper()
@@ -58,8 +58,8 @@ func issue(t testing.TB, a *Authority, roles ...string) Pair {
 	return p
 }
 
-// until issues a certificate whose time is chosen.
-func until(t testing.TB, a *Authority, from, to time.Time) Pair {
+// issueValid issues a certificate whose time is chosen.
+func issueValid(t testing.TB, a *Authority, from, to time.Time) Pair {
 	t.Helper()
 	_, p, err := sign(&x509.Certificate{
 		NotBefore: from, NotAfter: to, KeyUsage: x509.KeyUsageDigitalSignature,
@@ -103,9 +103,9 @@ func peer(t testing.TB, own Pair, ca []byte) *PeerStore {
 	return s
 }
 
-// shake lets two sides meet on loopback. A client learns that it was refused when
+// handshake lets two sides meet on loopback. A client learns that it was refused when
 // it reads, so it reads.
-func shake(t testing.TB, server, client *tls.Config) (serverErr, clientErr error) {
+func handshake(t testing.TB, server, client *tls.Config) (serverErr, clientErr error) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -7,14 +7,14 @@ import "errors"
 var (
 	// ErrExpired: the certificate's time is over, or has not begun.
 	ErrExpired = errors.New("the certificate is not valid now")
-	// ErrAuthority: no authority that this side trusts has signed it.
-	ErrAuthority = errors.New("the certificate is of another authority")
+	// ErrUnknownAuthority: no authority that this side trusts has signed it.
+	ErrUnknownAuthority = errors.New("the certificate is of another authority")
 	// ErrNotPeer: it is nobody's who may take part in a cluster.
 	ErrNotPeer = errors.New("the certificate has no peer role")
-	// ErrForeign: it is a peer's of another cluster.
-	ErrForeign = errors.New("the certificate is of another cluster")
-	// ErrNone: the other side showed no certificate.
-	ErrNone = errors.New("no certificate was shown")
-	// ErrKey: the key does not belong to the certificate.
-	ErrKey = errors.New("the key does not fit the certificate")
+	// ErrClusterMismatch: it is a peer's of another cluster.
+	ErrClusterMismatch = errors.New("the certificate is of another cluster")
+	// ErrNoCertificate: the other side showed no certificate.
+	ErrNoCertificate = errors.New("no certificate was shown")
+	// ErrKeyMismatch: the key does not belong to the certificate.
+	ErrKeyMismatch = errors.New("the key does not fit the certificate")
 )

@@ -25,10 +25,10 @@ func (f Files) paths() []string { return []string{f.Cert, f.Key, f.CA} }
 
 // material is what the files said when they were last good.
 type material struct {
-	cert    *tls.Certificate // nil: none was named
-	roots   *x509.CertPool   // nil: none was named
-	cluster string           // of which cluster the certificate makes a peer; or empty
-	exposed bool             // others than the owner can read or change the key
+	cert        *tls.Certificate // nil: none was named
+	roots       *x509.CertPool   // nil: none was named
+	cluster     string           // of which cluster the certificate makes a peer; or empty
+	keyReadable bool             // others than the owner can read or change the key
 }
 
 // load reads the files and checks what can be known of them without the other side.
@@ -51,7 +51,7 @@ func load(f Files) (*material, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.cert, m.exposed = cert, exposed
+	m.cert, m.keyReadable = cert, exposed
 	for _, n := range Names(cert.Leaf) {
 		switch {
 		case n.Role != RolePeer:
@@ -76,7 +76,7 @@ func loadPair(certFile, keyFile string) (cert *tls.Certificate, exposed bool, er
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	switch {
 	case err != nil && strings.Contains(err.Error(), "does not match"):
-		return nil, false, fmt.Errorf("%w: %w: %s and %s: %w", txn.ErrInvalid, ErrKey, certFile, keyFile, err)
+		return nil, false, fmt.Errorf("%w: %w: %s and %s: %w", txn.ErrInvalid, ErrKeyMismatch, certFile, keyFile, err)
 	case err != nil:
 		return nil, false, fmt.Errorf("%w: %s and %s: %w", txn.ErrInvalid, certFile, keyFile, err)
 	}
@@ -113,8 +113,8 @@ func read(file string) ([]byte, os.FileMode, error) {
 	return data, info.Mode().Perm(), nil
 }
 
-// peers checks besides that the material makes a peer.
-func (m *material) peers(f Files) error {
+// checkPeer checks besides that the material makes a peer.
+func (m *material) checkPeer(f Files) error {
 	switch {
 	case m.cert == nil || m.roots == nil:
 		return fmt.Errorf("%w: TLS between nodes needs a certificate, its key and the authority; not all three are named", txn.ErrInvalid)

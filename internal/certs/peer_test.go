@@ -40,13 +40,13 @@ func TestPeers(t *testing.T) {
 	}{
 		"a peer":                  {other: show(issue(t, ours, RolePeer)), ok: true},
 		"a peer and more":         {other: show(issue(t, ours, RoleClient, RoleServer, RolePeer)), ok: true},
-		"another authority":       {other: show(issue(t, foreign, RolePeer)), want: ErrAuthority},
-		"the same name, not ours": {other: show(issue(t, impostor, RolePeer)), want: ErrAuthority},
-		"expired":                 {other: show(until(t, ours, now.Add(-2*time.Hour), now.Add(-time.Hour))), want: ErrExpired},
-		"of tomorrow":             {other: show(until(t, ours, now.Add(time.Hour), now.Add(2*time.Hour))), want: ErrExpired},
+		"another authority":       {other: show(issue(t, foreign, RolePeer)), want: ErrUnknownAuthority},
+		"the same name, not ours": {other: show(issue(t, impostor, RolePeer)), want: ErrUnknownAuthority},
+		"expired":                 {other: show(issueValid(t, ours, now.Add(-2*time.Hour), now.Add(-time.Hour))), want: ErrExpired},
+		"of tomorrow":             {other: show(issueValid(t, ours, now.Add(time.Hour), now.Add(2*time.Hour))), want: ErrExpired},
 		"a client":                {other: show(issue(t, ours, RoleClient)), want: ErrNotPeer},
 		"a server":                {other: show(issue(t, ours, RoleServer)), want: ErrNotPeer},
-		"a peer of another":       {other: show(twoFaced), want: ErrForeign},
+		"a peer of another":       {other: show(twoFaced), want: ErrClusterMismatch},
 		"the authority's own":     {other: show(ours.Pair()), want: nil},
 		"TLS 1.2":                 {other: under(tls.VersionTLS12), want: nil},
 		"TLS 1.1":                 {other: under(tls.VersionTLS11), want: nil},
@@ -57,8 +57,8 @@ func TestPeers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for side, meet := range map[string]func() (error, error){
-				"dials":   func() (error, error) { return shake(t, good.Server(), tt.other) },
-				"accepts": func() (error, error) { s, c := shake(t, tt.other, good.Client()); return c, s },
+				"dials":   func() (error, error) { return handshake(t, good.Server(), tt.other) },
+				"accepts": func() (error, error) { s, c := handshake(t, tt.other, good.Client()); return c, s },
 			} {
 				mine, theirs := meet()
 				switch {
@@ -126,9 +126,9 @@ func TestOpenPeer(t *testing.T) {
 		"garbage":               {Pair{Cert: []byte("x"), Key: good.Key}, ca, txn.ErrInvalid},
 		"garbage for authority": {good, []byte("x"), txn.ErrInvalid},
 		"larger than any":       {Pair{Cert: make([]byte, maxFile+1), Key: good.Key}, ca, txn.ErrInvalid},
-		"another's key":         {Pair{Cert: good.Cert, Key: issue(t, ours, RolePeer).Key}, ca, ErrKey},
-		"expired":               {until(t, ours, now.Add(-2*time.Hour), now.Add(-time.Hour)), ca, ErrExpired},
-		"another authority":     {good, foreign.Pair().Cert, ErrAuthority},
+		"another's key":         {Pair{Cert: good.Cert, Key: issue(t, ours, RolePeer).Key}, ca, ErrKeyMismatch},
+		"expired":               {issueValid(t, ours, now.Add(-2*time.Hour), now.Add(-time.Hour)), ca, ErrExpired},
+		"another authority":     {good, foreign.Pair().Cert, ErrUnknownAuthority},
 		"a client":              {issue(t, ours, RoleClient), ca, ErrNotPeer},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 )
 
 // Store gives configurations for the API, of a server or of a client.
-type Store struct{ k *keeper }
+type Store struct{ reloader *reloader }
 
 // Open reads the files. Certificate and key may be missing together, for a client
 // that shows none, and CA, for a server that asks for none. logger nil means
@@ -27,29 +27,29 @@ func Open(f Files, logger *slog.Logger) (*Store, error) {
 
 // Reload reads the files now, as on SIGHUP. When they cannot be used the error says
 // why, and what was there before stays in use.
-func (s *Store) Reload() error { return s.k.Reload() }
+func (s *Store) Reload() error { return s.reloader.Reload() }
 
 // Expires says until when the own certificate is good; zero when there is none.
-func (s *Store) Expires() time.Time { return s.k.Expires() }
+func (s *Store) Expires() time.Time { return s.reloader.Expires() }
 
 // Server gives a server's configuration. With a CA, certificates that callers show
 // have to be of it; with required, callers have to show one. It says nothing about
 // application protocols: whoever serves HTTP adds them.
 func (s *Store) Server(required bool) (*tls.Config, error) {
-	m := s.k.current()
+	m := s.reloader.current()
 	switch {
 	case m.cert == nil:
 		return nil, fmt.Errorf("%w: a server needs a certificate and its key", txn.ErrInvalid)
 	case required && m.roots == nil:
 		return nil, fmt.Errorf("%w: certificates of clients are required, but no authority of theirs is named", txn.ErrInvalid)
 	case m.roots == nil:
-		return s.k.config(tls.NoClientCert, nil), nil
+		return s.reloader.config(tls.NoClientCert, nil), nil
 	}
 	auth := tls.RequestClientCert
 	if required {
 		auth = tls.RequireAnyClientCert
 	}
-	return s.k.config(auth, func(m *material, chain []*x509.Certificate) error {
+	return s.reloader.config(auth, func(m *material, chain []*x509.Certificate) error {
 		if len(chain) == 0 && !required {
 			return nil
 		}
@@ -65,20 +65,20 @@ func (s *Store) Server(required bool) (*tls.Config, error) {
 // crypto/tls has no way to: a client that lives long asks for a new configuration for
 // each connection, for example in http.Transport.DialTLSContext.
 func (s *Store) Client(host string) *tls.Config {
-	c := s.k.config(tls.NoClientCert, nil)
-	c.ServerName, c.RootCAs = host, s.k.current().roots
+	c := s.reloader.config(tls.NoClientCert, nil)
+	c.ServerName, c.RootCAs = host, s.reloader.current().roots
 	return c
 }
 
 // PeerStore gives the two configurations of the port between nodes.
-type PeerStore struct{ k *keeper }
+type PeerStore struct{ reloader *reloader }
 
 // OpenPeer reads the files, all three of which have to be there. The certificate has
 // to have the role peer, and to be signed by the authority: what no other node would
 // accept is refused at once. logger nil means slog.Default(). Errors are
 // [txn.ErrInvalid], with one of this package's where one fits.
 func OpenPeer(f Files, logger *slog.Logger) (*PeerStore, error) {
-	k, err := open(f, logger, func(m *material) error { return m.peers(f) })
+	k, err := open(f, logger, func(m *material) error { return m.checkPeer(f) })
 	if err != nil {
 		return nil, err
 	}
@@ -87,21 +87,21 @@ func OpenPeer(f Files, logger *slog.Logger) (*PeerStore, error) {
 
 // Reload reads the files now, as on SIGHUP. When they cannot be used the error says
 // why, and what was there before stays in use.
-func (s *PeerStore) Reload() error { return s.k.Reload() }
+func (s *PeerStore) Reload() error { return s.reloader.Reload() }
 
 // Expires says until when the own certificate is good.
-func (s *PeerStore) Expires() time.Time { return s.k.Expires() }
+func (s *PeerStore) Expires() time.Time { return s.reloader.Expires() }
 
 // Server gives the configuration of the side that accepts.
 func (s *PeerStore) Server() *tls.Config {
-	return s.k.config(tls.RequireAnyClientCert, func(m *material, chain []*x509.Certificate) error {
+	return s.reloader.config(tls.RequireAnyClientCert, func(m *material, chain []*x509.Certificate) error {
 		return verifyPeer(chain, m.roots, x509.ExtKeyUsageClientAuth, m.cluster)
 	})
 }
 
 // Client gives the configuration of the side that dials.
 func (s *PeerStore) Client() *tls.Config {
-	c := s.k.config(tls.NoClientCert, func(m *material, chain []*x509.Certificate) error {
+	c := s.reloader.config(tls.NoClientCert, func(m *material, chain []*x509.Certificate) error {
 		return verifyPeer(chain, m.roots, x509.ExtKeyUsageServerAuth, m.cluster)
 	})
 	// Not less is verified, but more, and against authorities that are renewed: by
@@ -112,7 +112,7 @@ func (s *PeerStore) Client() *tls.Config {
 
 // config is what all configurations have in common. It stays one object for all
 // connections; what changes with the files is asked for in each handshake.
-func (k *keeper) config(auth tls.ClientAuthType, verify func(*material, []*x509.Certificate) error) *tls.Config {
+func (k *reloader) config(auth tls.ClientAuthType, verify func(*material, []*x509.Certificate) error) *tls.Config {
 	c := &tls.Config{
 		MinVersion:             tls.VersionTLS13,
 		SessionTicketsDisabled: true,

@@ -56,7 +56,7 @@ func TestAPI(t *testing.T) {
 		"is not asked for, is a stranger's": {server(nil, false), client(stranger, ca, "127.0.0.1"), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, c := shake(t, tt.server, tt.client)
+			s, c := handshake(t, tt.server, tt.client)
 			if ok := s == nil && c == nil; ok != tt.ok {
 				t.Errorf("server: %v; client: %v; want success: %v", s, c, tt.ok)
 			}
@@ -74,7 +74,7 @@ func TestAPI(t *testing.T) {
 func TestRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours := authority(t, "bank")
-		dir, log := t.TempDir(), &record{}
+		dir, log := t.TempDir(), &logBuffer{}
 		first, second := issue(t, ours, RolePeer), issue(t, ours, RolePeer)
 		s, err := OpenPeer(files(t, dir, first, ours.Pair().Cert), log.logger())
 		if err != nil {
@@ -85,7 +85,7 @@ func TestRenewal(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return pair.Leaf.Equal(s.k.current().cert.Leaf)
+			return pair.Leaf.Equal(s.reloader.current().cert.Leaf)
 		}
 		files(t, dir, second, nil)
 		if !is(first) {
@@ -105,7 +105,7 @@ func TestRenewal(t *testing.T) {
 		if n := log.count("cannot be used"); n != 1 {
 			t.Errorf("%d complaints of one broken file, want 1:\n%s", n, log.text.String())
 		}
-		if err := s.Reload(); !errors.Is(err, ErrKey) || !is(second) {
+		if err := s.Reload(); !errors.Is(err, ErrKeyMismatch) || !is(second) {
 			t.Errorf("reload of broken files: %v", err)
 		}
 		files(t, dir, Pair{Key: first.Key}, nil)
@@ -129,7 +129,7 @@ func TestExposedKey(t *testing.T) {
 	ours := authority(t, "bank")
 	f := files(t, t.TempDir(), issue(t, ours, RolePeer), ours.Pair().Cert)
 	for mode, want := range map[os.FileMode]int{0o600: 0, 0o400: 0, 0o640: 0, 0o644: 1, 0o660: 1, 0o604: 1} {
-		log := &record{}
+		log := &logBuffer{}
 		if err := os.Chmod(f.Key, mode); err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +164,7 @@ func TestRenewalUnderLoad(t *testing.T) {
 		load.Go(func() {
 			defer close(finished)
 			for {
-				if s, c := shake(t, server, client); s != nil || c != nil {
+				if s, c := handshake(t, server, client); s != nil || c != nil {
 					t.Errorf("refused: %v; %v", s, c)
 					return
 				}
@@ -204,7 +204,7 @@ func TestRenewalUnderLoad(t *testing.T) {
 	load.Wait()
 	late := peer(t, issue(t, old, RolePeer), old.Pair().Cert).Client()
 	late.VerifyConnection = nil
-	if s, _ := shake(t, stores[0].Server(), late); !errors.Is(s, ErrAuthority) {
+	if s, _ := handshake(t, stores[0].Server(), late); !errors.Is(s, ErrUnknownAuthority) {
 		t.Errorf("the old authority after its end: %v", s)
 	}
 }

@@ -11,7 +11,7 @@ import (
 // verifyChain checks a chain as the other side sent it, leaf first.
 func verifyChain(chain []*x509.Certificate, roots *x509.CertPool, usage x509.ExtKeyUsage) error {
 	if len(chain) == 0 {
-		return ErrNone
+		return ErrNoCertificate
 	}
 	between := x509.NewCertPool()
 	for _, c := range chain[1:] {
@@ -31,7 +31,7 @@ func explain(leaf *x509.Certificate, err error) error {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return fmt.Errorf("%w: %s: %w", ErrExpired, describe(leaf), err)
 	case errors.As(err, &unknown):
-		return fmt.Errorf("%w: %s: %w", ErrAuthority, describe(leaf), err)
+		return fmt.Errorf("%w: %s: %w", ErrUnknownAuthority, describe(leaf), err)
 	}
 	return fmt.Errorf("certificate %s: %w", describe(leaf), err)
 }
@@ -52,7 +52,7 @@ func verifyPeer(chain []*x509.Certificate, roots *x509.CertPool, usage x509.ExtK
 		}
 	}
 	if other != "" {
-		return fmt.Errorf("%w: %s: it is a peer of %q, and this node is one of %q", ErrForeign, describe(chain[0]), other, cluster)
+		return fmt.Errorf("%w: %s: it is a peer of %q, and this node is one of %q", ErrClusterMismatch, describe(chain[0]), other, cluster)
 	}
 	return fmt.Errorf("%w: %s: want a URI %s", ErrNotPeer, describe(chain[0]), Name{cluster, RolePeer, "<name>"})
 }

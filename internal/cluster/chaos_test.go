@@ -12,15 +12,15 @@ import (
 
 // chaos is a cluster to which everything happens.
 type chaos struct {
-	b     *bed
-	money *money
-	long  time.Duration // how long a fault may last
+	b        *testCluster
+	money    *money
+	maxFault time.Duration // how long a fault may last
 }
 
-// workers make transfers, and resting transactions wait for their deadlines.
+// transferWorkers make transfers, and resting transactions wait for their deadlines.
 const (
-	workers = 8
-	resting = 12
+	transferWorkers = 8
+	abandonedCount  = 12
 )
 
 // leastPerSecond is how many transfers a busy machine commits in any case, averaged
@@ -31,53 +31,53 @@ const leastPerSecond = 2
 // package's documentation for what has to hold.
 func TestChaos(t *testing.T) {
 	d := chaosTime(t)
-	b := newBed(t, "--snapshot-bytes", "1000000", "--sweep-interval", "2s")
+	b := newTestCluster(t, "--snapshot-bytes", "1000000", "--sweep-interval", "2s")
 	b.form()
-	c := &chaos{b: b, money: newMoney(b, 2*workers), long: max(3*time.Second, min(20*time.Second, d/25))}
-	dozing := &sleepers{t: t, c: b.dial(30 * time.Second)}
-	telling := newTellers(c.money, b.dial(10*time.Second), dozing)
+	c := &chaos{b: b, money: newMoney(b, 2*transferWorkers), maxFault: max(3*time.Second, min(20*time.Second, d/25))}
+	dozing := &abandonedTxs{t: t, c: b.dial(30 * time.Second)}
+	telling := newTransferClients(c.money, b.dial(10*time.Second), dozing)
 	ctx, stop := context.WithCancel(t.Context())
 	var busy sync.WaitGroup
-	busy.Go(func() { telling.work(ctx, workers) })
-	busy.Go(func() { dozing.work(ctx, resting) })
-	c.storm(d)
-	b.log.Note("the storm is over")
+	busy.Go(func() { telling.work(ctx, transferWorkers) })
+	busy.Go(func() { dozing.work(ctx, abandonedCount) })
+	c.injectFaults(d)
+	b.events.Note("the storm is over")
 	stop()
 	b.must(b.net.heal())
-	b.whole()
+	b.awaitHealthy()
 	busy.Wait()
-	b.log.Note("the tellers have gone home")
-	c.money.settle()
-	telling.audit()
-	c.enough(telling, dozing, d)
+	b.events.Note("the tellers have gone home")
+	c.money.awaitIdle()
+	telling.checkConsistency()
+	c.checkCoverage(telling, dozing, d)
 }
 
-// enough fails a run that has shown too little, and tells what it has shown.
-func (c *chaos) enough(telling *tellers, dozing *sleepers, d time.Duration) {
+// checkCoverage fails a run that has shown too little, and tells what it has shown.
+func (c *chaos) checkCoverage(telling *transferClients, dozing *abandonedTxs, d time.Duration) {
 	t := c.b.t
 	for _, f := range append(append([]fault{}, nodeFaults...), databaseFaults...) {
-		if never := c.b.log.Missing(f.name); len(never) > 0 {
+		if never := c.b.events.NeverInjected(f.name); len(never) > 0 {
 			t.Errorf("it never struck: %s", never[0])
 		}
 	}
-	outcomes := telling.tally("")
-	if least := int(d.Seconds()) * leastPerSecond; outcomes[saidOK] < least {
-		t.Errorf("only %d transfers were committed, too few to show anything: want %d", outcomes[saidOK], least)
+	outcomes := telling.countOutcomes("")
+	if least := int(d.Seconds()) * leastPerSecond; outcomes[outcomeOK] < least {
+		t.Errorf("only %d transfers were committed, too few to show anything: want %d", outcomes[outcomeOK], least)
 	}
-	if telling.tally(kindOverdraw)[saidRolledBack] == 0 || telling.tally(kindAbandon)[saidRolledBack] == 0 || telling.reads == 0 {
-		t.Errorf("overdrawn: %v; abandoned: %v; reads: %d", telling.tally(kindOverdraw), telling.tally(kindAbandon), telling.reads)
+	if telling.countOutcomes(kindOverdraw)[outcomeRolledBack] == 0 || telling.countOutcomes(kindAbandon)[outcomeRolledBack] == 0 || telling.reads == 0 {
+		t.Errorf("overdrawn: %v; abandoned: %v; reads: %d", telling.countOutcomes(kindOverdraw), telling.countOutcomes(kindAbandon), telling.reads)
 	}
 	n, _ := dozing.lateness()
 	if least := int(d.Seconds()); n < least || dozing.unknown > 0 {
 		t.Errorf("%d deadlines were seen, want %d, and %d were never seen to come", n, least, dozing.unknown)
 	}
-	t.Logf("transfers: %s; reads after an acknowledgement, of any node: %d", rig.Sums(outcomes), telling.reads)
-	t.Logf("faults: %s", c.b.log.Counts())
+	t.Logf("transfers: %s; reads after an acknowledgement, of any node: %d", rig.FormatCounts(outcomes), telling.reads)
+	t.Logf("faults: %s", c.b.events.Counts())
 }
 
-// storm lets faults strike for some time, of every kind before any comes again, and
+// injectFaults lets faults strike for some time, of every kind before any comes again, and
 // returns when the last one is over. What could not strike is tried again then.
-func (c *chaos) storm(d time.Duration) {
+func (c *chaos) injectFaults(d time.Duration) {
 	ctx, cancel := context.WithTimeout(c.b.t.Context(), d)
 	defer cancel()
 	var storming sync.WaitGroup
@@ -86,26 +86,26 @@ func (c *chaos) storm(d time.Duration) {
 	storming.Wait()
 	for _, f := range append(append([]fault{}, nodeFaults...), databaseFaults...) {
 		for try := 0; try < 3; try++ {
-			if len(c.b.log.Missing(f.name)) == 0 {
+			if len(c.b.events.NeverInjected(f.name)) == 0 {
 				break
 			}
-			c.b.whole()
-			c.strike(c.b.t.Context(), f)
+			c.b.awaitHealthy()
+			c.injectFault(c.b.t.Context(), f)
 		}
 	}
 }
 
 func (c *chaos) series(ctx context.Context, faults []fault, rest time.Duration) {
-	for round := rand.Perm(len(faults)); rig.Pause(ctx, rest+rand.N(rest)); round = round[1:] {
+	for round := rand.Perm(len(faults)); rig.Sleep(ctx, rest+rand.N(rest)); round = round[1:] {
 		if len(round) == 0 {
 			round = []int{rand.IntN(len(faults))}
 		}
-		c.strike(ctx, faults[round[0]])
+		c.injectFault(ctx, faults[round[0]])
 	}
 }
 
-func (c *chaos) strike(ctx context.Context, f fault) {
-	c.b.log.Note("%s", f.name)
-	what, err := f.strike(ctx, c)
-	c.b.log.Struck(f.name, what, err)
+func (c *chaos) injectFault(ctx context.Context, f fault) {
+	c.b.events.Note("%s", f.name)
+	what, err := f.inject(ctx, c)
+	c.b.events.FaultInjected(f.name, what, err)
 }

@@ -11,16 +11,16 @@ import (
 func TestFewDescriptors(t *testing.T) {
 	t.Parallel()
 	const limit = "128"
-	b := newBed(t)
+	b := newTestCluster(t)
 	for _, n := range b.nodes {
 		n.wrap("prlimit", "--nofile="+limit+":"+limit)
 	}
 	b.form()
-	l := b.load(patience)
+	l := b.load(waitTimeout)
 	leader, _ := b.leader()
 	var idle []net.Conn
 	for range 400 {
-		c, err := net.DialTimeout("tcp", leader.net.address(leader.n)+":"+apiPort, patience)
+		c, err := net.DialTimeout("tcp", leader.net.address(leader.n)+":"+apiPort, waitTimeout)
 		if err != nil {
 			break // refused: as well
 		}
@@ -29,11 +29,11 @@ func TestFewDescriptors(t *testing.T) {
 	if len(idle) < 128 {
 		t.Errorf("only %d connections could be opened", len(idle))
 	}
-	l.goesOn()
+	l.awaitCommits()
 	for _, c := range idle {
 		_ = c.Close()
 	}
-	l.goesOn()
+	l.awaitCommits()
 	l.check()
 	for _, n := range b.nodes {
 		if !n.up() {

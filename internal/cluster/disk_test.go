@@ -17,21 +17,21 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// loaded is a cluster under load, with what was acknowledged.
-type loaded struct {
-	*bed
-	p    *beats
+// loadedCluster is a cluster under load, with what was acknowledged.
+type loadedCluster struct {
+	*testCluster
+	p    *commitLoop
 	stop func() // ends the load
 }
 
-const beating = 4 // clients of a loaded cluster, as one
+const loadClients = 4 // clients of a loaded cluster, as one
 
 // load begins to make commits, with a client that has that much patience.
-func (b *bed) load(patience time.Duration) *loaded {
+func (b *testCluster) load(timeout time.Duration) *loadedCluster {
 	ctx, cancel := context.WithCancel(b.t.Context())
-	p := &beats{c: b.dial(patience)}
+	p := &commitLoop{c: b.dial(timeout)}
 	var busy sync.WaitGroup
-	for range beating {
+	for range loadClients {
 		busy.Go(func() { p.run(ctx) })
 	}
 	stop := sync.OnceFunc(func() {
@@ -39,16 +39,16 @@ func (b *bed) load(patience time.Duration) *loaded {
 		busy.Wait()
 	})
 	b.t.Cleanup(stop)
-	l := &loaded{b, p, stop}
-	l.goesOn()
+	l := &loadedCluster{b, p, stop}
+	l.awaitCommits()
 	return l
 }
 
-// goesOn waits for a hundred commits that begin after now.
-func (l *loaded) goesOn() {
+// awaitCommits waits for a hundred commits that begin after now.
+func (l *loadedCluster) awaitCommits() {
 	l.t.Helper()
 	from := time.Now()
-	l.soon(patience, "commits go on", func(context.Context) error {
+	l.eventually(waitTimeout, "commits go on", func(context.Context) error {
 		l.p.mu.Lock()
 		defer l.p.mu.Unlock()
 		n := 0
@@ -65,21 +65,21 @@ func (l *loaded) goesOn() {
 }
 
 // check ends the load and holds what was acknowledged against what every node says.
-func (l *loaded) check() {
+func (l *loadedCluster) check() {
 	l.t.Helper()
-	l.goesOn()
+	l.awaitCommits()
 	l.stop()
-	l.whole()
-	l.soon(patience, "all have the same", func(ctx context.Context) error { return l.level(ctx) })
+	l.awaitHealthy()
+	l.eventually(waitTimeout, "all have the same", func(ctx context.Context) error { return l.checkApplied(ctx) })
 	for _, err := range l.p.errs {
 		l.t.Errorf("a client with patience was told: %v", err)
 	}
-	l.p.kept(l.bed, 200)
+	l.p.checkAcked(l.testCluster, 200)
 	l.t.Logf("%d commits were acknowledged, and are there", len(l.p.acks))
 }
 
-// small mounts a small disk at a node's data directory.
-func (b *bed) small(n *node, most string) {
+// mountSmallDisk mounts a small disk at a node's data directory.
+func (b *testCluster) mountSmallDisk(n *node, most string) {
 	b.t.Helper()
 	if err := syscall.Mount("tmpfs", n.dir, "tmpfs", 0, "size="+most); err != nil {
 		b.t.Fatalf("mounting a small disk (needs root): %v", err)
@@ -88,7 +88,7 @@ func (b *bed) small(n *node, most string) {
 }
 
 // unmounted unmounts what is at a node's data directory when the test is over.
-func (b *bed) unmounted(n *node) {
+func (b *testCluster) unmounted(n *node) {
 	b.t.Cleanup(func() {
 		n.Kill()
 		if err := syscall.Unmount(n.dir, 0); err != nil {
@@ -102,12 +102,12 @@ func (b *bed) unmounted(n *node) {
 // again. Then the disks of two fill up, and nothing is acknowledged until they are back.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
+	b := newTestCluster(t)
 	for _, n := range b.nodes {
-		b.small(n, "64m")
+		b.mountSmallDisk(n, "64m")
 	}
 	b.form()
-	l := b.load(patience)
+	l := b.load(waitTimeout)
 	for _, who := range []string{"a follower", "the leader", "a follower and the leader"} {
 		leader, followers := b.leader()
 		var victims []*node
@@ -118,42 +118,42 @@ func TestDiskFull(t *testing.T) {
 			victims = append(victims, leader)
 		}
 		for _, n := range victims {
-			n.MayEnd()
+			n.ExpectExit()
 		}
 		for _, n := range victims {
-			b.must(fill(n.ballast()))
+			b.must(fillDisk(n.ballastPath()))
 		}
 		for _, n := range victims { // as long as one of two is up, the load goes on and fills its log
-			b.fullEnd(n)
+			b.awaitDiskFullExit(n)
 		}
 		if len(victims) == 1 {
-			l.goesOn()
+			l.awaitCommits()
 		}
 		for _, n := range victims {
-			b.must(os.Remove(n.ballast()))
+			b.must(os.Remove(n.ballastPath()))
 			b.must(n.Start(b.t.Context()))
 		}
-		b.whole()
-		l.goesOn()
+		b.awaitHealthy()
+		l.awaitCommits()
 	}
 	l.check()
 }
 
-// ballast is a file that fills a node's disk.
-func (n *node) ballast() string { return filepath.Join(n.dir, "ballast") }
+// ballastPath is a file that fills a node's disk.
+func (n *node) ballastPath() string { return filepath.Join(n.dir, "ballast") }
 
-// fullEnd waits until a node has ended because its disk is full.
-func (b *bed) fullEnd(n *node) {
+// awaitDiskFullExit waits until a node has ended because its disk is full.
+func (b *testCluster) awaitDiskFullExit(n *node) {
 	b.t.Helper()
-	state, err := n.Ended(patience)
+	state, err := n.WaitExit(waitTimeout)
 	b.must(err)
-	if state.Success() || !strings.Contains(n.text(16<<10), "no space left on device") {
-		b.t.Errorf("%s, whose disk is full, ended with %v and said:\n%s", n.Name, state, n.text(4<<10))
+	if state.Success() || !strings.Contains(n.outputTail(16<<10), "no space left on device") {
+		b.t.Errorf("%s, whose disk is full, ended with %v and said:\n%s", n.Name, state, n.outputTail(4<<10))
 	}
 }
 
-// fill writes a file until the disk is full.
-func fill(name string) error {
+// fillDisk writes a file until the disk is full.
+func fillDisk(name string) error {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -176,50 +176,50 @@ func fill(name string) error {
 // the others go on, and nothing is lost.
 func TestDiskErrors(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
+	b := newTestCluster(t)
 	b.form()
-	l := b.load(patience)
+	l := b.load(waitTimeout)
 	for _, call := range []string{"fdatasync", "pwrite64"} {
 		leader, _ := b.leader()
-		leader.MayEnd()
+		leader.ExpectExit()
 		trace := filepath.Join(b.dir, call)
 		cmd := exec.Command("strace", "-f", "-o", trace, "-e", "trace="+call, "-e", "inject="+call+":error=EIO", "-p", fmt.Sprint(leader.PID()))
 		b.must(cmd.Start())
-		state, err := leader.Ended(patience)
+		state, err := leader.WaitExit(waitTimeout)
 		_ = cmd.Wait() // it ends with the node
 		b.must(err)
-		if state.Success() || !strings.Contains(leader.text(16<<10), "log store has failed") {
-			t.Errorf("%s: %s ended with %v and said:\n%s", call, leader.Name, state, leader.text(4<<10))
+		if state.Success() || !strings.Contains(leader.outputTail(16<<10), "log store has failed") {
+			t.Errorf("%s: %s ended with %v and said:\n%s", call, leader.Name, state, leader.outputTail(4<<10))
 		}
 		if text, _ := os.ReadFile(trace); !bytes.Contains(text, []byte("INJECTED")) {
 			t.Fatalf("%s: no fault was injected:\n%s", call, text)
 		}
-		l.goesOn()
+		l.awaitCommits()
 		b.must(leader.Start(b.t.Context()))
-		b.whole()
+		b.awaitHealthy()
 	}
 	l.check()
 }
 
-// disk mounts a file system of its own at a node's data directory, of which the power
+// mountDisk mounts a file system of its own at a node's data directory, of which the power
 // can be cut.
-func (b *bed) disk(n *node) {
+func (b *testCluster) mountDisk(n *node) {
 	b.t.Helper()
 	image := n.dir + ".img"
 	b.must(os.WriteFile(image, nil, 0o600))
 	b.must(os.Truncate(image, 256<<20))
-	b.tool("mkfs.ext4", "-q", "-F", image)
-	b.tool("mount", "-o", "loop", image, n.dir)
+	b.runProgram("mkfs.ext4", "-q", "-F", image)
+	b.runProgram("mount", "-o", "loop", image, n.dir)
 	b.unmounted(n)
 }
 
 // cutPower stops the disks of nodes at once, with all that was not synced, and then
 // the nodes; it mounts the disks again as after the next boot.
-func (b *bed) cutPower(all ...*node) {
+func (b *testCluster) cutPower(all ...*node) {
 	b.t.Helper()
 	const shutdown = 0x8004587d // EXT4_IOC_SHUTDOWN
 	for _, n := range all {
-		n.MayEnd()
+		n.ExpectExit()
 		dir, err := os.Open(n.dir)
 		b.must(err)
 		how := uint32(2) // without flushing its journal
@@ -234,7 +234,7 @@ func (b *bed) cutPower(all ...*node) {
 	}
 	for _, n := range all {
 		b.must(syscall.Unmount(n.dir, 0))
-		b.tool("mount", "-o", "loop", n.dir+".img", n.dir)
+		b.runProgram("mount", "-o", "loop", n.dir+".img", n.dir)
 	}
 }
 
@@ -242,24 +242,24 @@ func (b *bed) cutPower(all ...*node) {
 // acknowledged is on the disks.
 func TestPowerCut(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
+	b := newTestCluster(t)
 	for _, n := range b.nodes {
-		b.disk(n)
+		b.mountDisk(n)
 	}
 	b.form()
-	l := b.load(patience)
+	l := b.load(waitTimeout)
 	leader, _ := b.leader()
 	b.cutPower(leader)
-	l.goesOn()
+	l.awaitCommits()
 	b.must(leader.Start(b.t.Context()))
-	b.whole()
+	b.awaitHealthy()
 	for range 2 {
-		l.goesOn()
+		l.awaitCommits()
 		b.cutPower(b.nodes...)
 		for _, n := range b.nodes {
 			b.must(n.Start(b.t.Context()))
 		}
-		b.whole()
+		b.awaitHealthy()
 	}
 	l.check()
 }
@@ -269,18 +269,18 @@ func TestPowerCut(t *testing.T) {
 // it joins again at the same address, as a new node.
 func TestFlippedBits(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
+	b := newTestCluster(t)
 	b.form()
 	const name = "a name to be found again"
 	for range 50 {
 		_, err := b.m.Begin(t.Context(), txn.Options{Name: name, Timeout: time.Hour})
 		b.must(err)
 	}
-	b.whole()
+	b.awaitHealthy()
 	_, followers := b.leader()
 	victim := followers[0]
 	old := b.id(victim)
-	b.must(victim.Stop(patience))
+	b.must(victim.Stop(waitTimeout))
 	file := filepath.Join(victim.dir, "log.db")
 	text, err := os.ReadFile(file)
 	b.must(err)
@@ -290,20 +290,20 @@ func TestFlippedBits(t *testing.T) {
 	}
 	b.must(os.WriteFile(file, damaged, 0o600))
 	b.must(victim.Start(b.t.Context()))
-	victim.MayEnd()
-	state, err := victim.Ended(patience)
+	victim.ExpectExit()
+	state, err := victim.WaitExit(waitTimeout)
 	b.must(err)
-	if said := victim.text(4 << 10); state.Success() || !strings.Contains(said, "corrupt") || !strings.Contains(said, file) {
+	if said := victim.outputTail(4 << 10); state.Success() || !strings.Contains(said, "corrupt") || !strings.Contains(said, file) {
 		t.Errorf("the damaged log was answered by %v and:\n%s", state, said)
 	}
 	if after, _ := os.ReadFile(file); !bytes.Equal(after, damaged) {
 		t.Error("the refusal changed the file")
 	}
-	l := b.load(patience)
+	l := b.load(waitTimeout)
 	b.must(b.m.Remove(t.Context(), old, "the test", "its disk has failed"))
 	b.must(os.RemoveAll(victim.dir))
 	b.must(victim.Start(b.t.Context()))
-	b.whole()
+	b.awaitHealthy()
 	if now := b.id(victim); now == old {
 		t.Errorf("a node with an empty directory has its old id, %s", now)
 	}

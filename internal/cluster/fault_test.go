@@ -15,7 +15,7 @@ import (
 // it did; an error says that nothing bad has happened.
 type fault struct {
 	name   string
-	strike func(ctx context.Context, c *chaos) (what string, err error)
+	inject func(ctx context.Context, c *chaos) (what string, err error)
 }
 
 // nodeFaults are of nodes and the lines between them, one at a time; databaseFaults
@@ -27,14 +27,14 @@ var (
 			if err != nil {
 				return "", err
 			}
-			return c.killed(ctx, leader)
+			return c.killAndRestart(ctx, leader)
 		}},
 		{"kill a follower", func(ctx context.Context, c *chaos) (string, error) {
 			_, followers, err := c.b.roles(ctx)
 			if err != nil {
 				return "", err
 			}
-			return c.killed(ctx, followers[rand.IntN(len(followers))])
+			return c.killAndRestart(ctx, followers[rand.IntN(len(followers))])
 		}},
 		{"kill two", func(ctx context.Context, c *chaos) (string, error) {
 			spared := rand.IntN(size)
@@ -44,23 +44,23 @@ var (
 					victims = append(victims, n)
 				}
 			}
-			return c.killed(ctx, victims...)
+			return c.killAndRestart(ctx, victims...)
 		}},
-		{"kill all", func(ctx context.Context, c *chaos) (string, error) { return c.killed(ctx, c.b.nodes...) }},
+		{"kill all", func(ctx context.Context, c *chaos) (string, error) { return c.killAndRestart(ctx, c.b.nodes...) }},
 		{"halt the leader", func(ctx context.Context, c *chaos) (string, error) {
 			leader, _, err := c.b.roles(ctx)
 			if err != nil {
 				return "", err
 			}
-			d := between(time.Second, c.long)
-			return fmt.Sprintf("%s, for %v", leader.Name, d.Round(time.Millisecond)), leader.Halt(ctx, d, nil)
+			d := between(time.Second, c.maxFault)
+			return fmt.Sprintf("%s, for %v", leader.Name, d.Round(time.Millisecond)), leader.Suspend(ctx, d, nil)
 		}},
 		{"unplug the leader", func(ctx context.Context, c *chaos) (string, error) {
 			leader, _, err := c.b.roles(ctx)
 			if err != nil {
 				return "", err
 			}
-			return c.cut(ctx, leader.Name+" from everybody", func() error { return c.b.net.plug(leader.n, false) })
+			return c.cut(ctx, leader.Name+" from everybody", func() error { return c.b.net.setLink(leader.n, false) })
 		}},
 		{"cut the leader off", func(ctx context.Context, c *chaos) (string, error) {
 			leader, followers, err := c.b.roles(ctx)
@@ -69,7 +69,7 @@ var (
 			}
 			// Clients and databases still reach it.
 			return c.cut(ctx, leader.Name+" from the other nodes", func() error {
-				return errors.Join(c.b.net.part(leader.n, followers[0].n), c.b.net.part(leader.n, followers[1].n))
+				return errors.Join(c.b.net.partition(leader.n, followers[0].n), c.b.net.partition(leader.n, followers[1].n))
 			})
 		}},
 		{"deafen the leader", func(ctx context.Context, c *chaos) (string, error) {
@@ -78,7 +78,7 @@ var (
 				return "", err
 			}
 			return c.cut(ctx, leader.Name+" does not hear the others", func() error {
-				return errors.Join(c.b.net.deafen(leader.n, followers[0].n), c.b.net.deafen(leader.n, followers[1].n))
+				return errors.Join(c.b.net.dropIncoming(leader.n, followers[0].n), c.b.net.dropIncoming(leader.n, followers[1].n))
 			})
 		}},
 		{"have nobody hear the leader", func(ctx context.Context, c *chaos) (string, error) {
@@ -87,7 +87,7 @@ var (
 				return "", err
 			}
 			return c.cut(ctx, leader.Name+" is not heard", func() error {
-				return errors.Join(c.b.net.deafen(followers[0].n, leader.n), c.b.net.deafen(followers[1].n, leader.n))
+				return errors.Join(c.b.net.dropIncoming(followers[0].n, leader.n), c.b.net.dropIncoming(followers[1].n, leader.n))
 			})
 		}},
 		{"cut one line", func(ctx context.Context, c *chaos) (string, error) {
@@ -95,7 +95,7 @@ var (
 			if err != nil {
 				return "", err
 			}
-			return c.cut(ctx, leader.Name+" from "+followers[0].Name, func() error { return c.b.net.part(leader.n, followers[0].n) })
+			return c.cut(ctx, leader.Name+" from "+followers[0].Name, func() error { return c.b.net.partition(leader.n, followers[0].n) })
 		}},
 		{"slow and lossy lines", slowLines},
 		{"change the leader again and again", changeLeaders},
@@ -109,8 +109,8 @@ var (
 
 func between(least, most time.Duration) time.Duration { return least + rand.N(most-least+1) }
 
-// killed kills nodes, as at the same moment, and starts them again after some time.
-func (c *chaos) killed(ctx context.Context, victims ...*node) (string, error) {
+// killAndRestart kills nodes, as at the same moment, and starts them again after some time.
+func (c *chaos) killAndRestart(ctx context.Context, victims ...*node) (string, error) {
 	var dying sync.WaitGroup
 	names := ""
 	for _, n := range victims {
@@ -118,8 +118,8 @@ func (c *chaos) killed(ctx context.Context, victims ...*node) (string, error) {
 		dying.Go(n.Kill)
 	}
 	dying.Wait()
-	down := between(0, c.long/2)
-	rig.Pause(ctx, down)
+	down := between(0, c.maxFault/2)
+	rig.Sleep(ctx, down)
 	for _, n := range victims {
 		if err := n.Start(ctx); err != nil {
 			return "", err
@@ -133,8 +133,8 @@ func (c *chaos) cut(ctx context.Context, what string, disturb func() error) (str
 	if err := disturb(); err != nil {
 		return "", errors.Join(err, c.b.net.heal())
 	}
-	d := between(c.long/2, c.long)
-	rig.Pause(ctx, d)
+	d := between(c.maxFault/2, c.maxFault)
+	rig.Sleep(ctx, d)
 	return fmt.Sprintf("%s, for %v", what, d.Round(time.Millisecond)), c.b.net.heal()
 }
 
@@ -152,7 +152,7 @@ func slowLines(ctx context.Context, c *chaos) (string, error) {
 		overs = append(overs, over)
 	}
 	if failure == nil {
-		rig.Pause(ctx, c.long)
+		rig.Sleep(ctx, c.maxFault)
 	}
 	packets, lost := 0, 0
 	for _, over := range overs {
@@ -167,7 +167,7 @@ func slowLines(ctx context.Context, c *chaos) (string, error) {
 
 // changeLeaders hands leadership over more often than any timeout ends.
 func changeLeaders(ctx context.Context, c *chaos) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*c.long)
+	ctx, cancel := context.WithTimeout(ctx, 2*c.maxFault)
 	defer cancel()
 	changes := 0
 	var last error
@@ -175,7 +175,7 @@ func changeLeaders(ctx context.Context, c *chaos) (string, error) {
 		if last = c.b.m.TransferLeader(ctx, ""); last == nil {
 			changes++
 		}
-		if !rig.Pause(ctx, 200*time.Millisecond) {
+		if !rig.Sleep(ctx, 200*time.Millisecond) {
 			break
 		}
 	}
@@ -196,13 +196,13 @@ func restartDatabase(ctx context.Context, db database) (string, error) {
 	if err := db.Kill(ctx); err != nil {
 		return "", err
 	}
-	rig.Pause(ctx, down)
+	rig.Sleep(ctx, down)
 	return fmt.Sprintf("down for %v", down.Round(time.Millisecond)), db.Start(context.WithoutCancel(ctx))
 }
 
 func cutLine(place string) fault {
 	return fault{"cut the line to " + place, func(_ context.Context, c *chaos) (string, error) {
-		n := c.money.relays[place].Cut()
+		n := c.money.proxies[place].Disconnect()
 		if n == 0 {
 			return "", errors.New("there was no connection")
 		}
@@ -212,8 +212,8 @@ func cutLine(place string) fault {
 
 func hangLine(place string) fault {
 	return fault{"hang the line to " + place, func(ctx context.Context, c *chaos) (string, error) {
-		release := c.money.relays[place].Hang()
-		rig.Pause(ctx, 3*time.Second)
+		release := c.money.proxies[place].Hang()
+		rig.Sleep(ctx, 3*time.Second)
 		release()
 		return "for 3s", nil
 	}}

@@ -33,7 +33,7 @@ var programs = map[string]string{
 
 func TestMain(m *testing.M) {
 	if os.Getenv(roleVariable) == roleSlow {
-		os.Exit(slowMain())
+		os.Exit(runSlowLine())
 	}
 	// Most tests wait for elections most of the time.
 	flag.Parse()

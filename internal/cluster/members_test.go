@@ -20,17 +20,17 @@ import (
 // others says. With an empty directory the same machine is a new node.
 func TestRemovedLeader(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, "--sweep-interval", "1s")
+	b := newTestCluster(t, "--sweep-interval", "1s")
 	b.form()
-	m := newMoney(b, 2*workers)
-	tell := newTellers(m, b.dial(patience), &sleepers{t: t, c: b.dial(patience)})
+	m := newMoney(b, 2*transferWorkers)
+	tell := newTransferClients(m, b.dial(waitTimeout), &abandonedTxs{t: t, c: b.dial(waitTimeout)})
 	ctx, stop := context.WithCancel(t.Context())
 	var telling sync.WaitGroup
 	telling.Go(func() { tell.work(ctx, 2) })
 	removed, _ := b.leader()
 	id := b.id(removed)
-	b.must(b.net.plug(removed.n, false))
-	b.soon(patience, "it is removed", func(ctx context.Context) error {
+	b.must(b.net.setLink(removed.n, false))
+	b.eventually(waitTimeout, "it is removed", func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
 		err := b.m.Remove(ctx, id, "the test", "its machine is gone")
@@ -39,33 +39,33 @@ func TestRemovedLeader(t *testing.T) {
 		}
 		return err
 	})
-	b.must(b.net.plug(removed.n, true))
-	b.powerless(removed, id)
+	b.must(b.net.setLink(removed.n, true))
+	b.checkRemoved(removed, id)
 	removed.Kill()
 	b.must(removed.Start(b.t.Context()))
-	b.powerless(removed, id)
+	b.checkRemoved(removed, id)
 	removed.Kill()
 	b.must(os.RemoveAll(removed.dir))
 	b.must(removed.Start(b.t.Context()))
-	b.whole()
+	b.awaitHealthy()
 	if now := b.id(removed); now == id {
 		t.Errorf("a node with an empty directory has the id of one that was removed: %s", id)
 	}
 	stop()
 	telling.Wait()
-	m.settle()
-	tell.audit()
-	if outcomes := tell.tally(""); outcomes[saidOK] < 20 {
+	m.awaitIdle()
+	tell.checkConsistency()
+	if outcomes := tell.countOutcomes(""); outcomes[outcomeOK] < 20 {
 		t.Errorf("too little has happened to show anything: %v", outcomes)
 	}
 }
 
-// powerless watches for some seconds that a removed node does nothing, while the
+// checkRemoved watches for some seconds that a removed node does nothing, while the
 // others are a cluster of two.
-func (b *bed) powerless(n *node, id string) {
+func (b *testCluster) checkRemoved(n *node, id string) {
 	b.t.Helper()
-	b.soon(patience, "the others are a cluster", func(ctx context.Context) error { return b.together(ctx, size-1) })
-	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); rig.Pause(b.t.Context(), 200*time.Millisecond) {
+	b.eventually(waitTimeout, "the others are a cluster", func(ctx context.Context) error { return b.checkFormed(ctx, size-1) })
+	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); rig.Sleep(b.t.Context(), 200*time.Millisecond) {
 		all := b.statuses(b.t.Context())
 		for other, s := range all {
 			if other == n {
@@ -99,18 +99,18 @@ func (b *bed) powerless(n *node, id string) {
 // nothing until it is told to, and then ends what was open in the backup.
 func TestRestoredCluster(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, "--sweep-interval", "1s")
+	b := newTestCluster(t, "--sweep-interval", "1s")
 	b.form()
-	m := newMoney(b, 2*workers)
-	tell := newTellers(m, b.dial(patience), &sleepers{t: t, c: b.dial(patience)})
-	b.some(tell)
+	m := newMoney(b, 2*transferWorkers)
+	tell := newTransferClients(m, b.dial(waitTimeout), &abandonedTxs{t: t, c: b.dial(waitTimeout)})
+	b.makeTransfers(tell)
 	open := &transfer{id: rig.NewID(), kind: kindAbandon, from: 1, to: 2, amount: 7, timeout: 5 * time.Second}
 	tell.all = append(tell.all, open)
 	_, err := b.m.Begin(t.Context(), txn.Options{ID: open.id, Timeout: open.timeout})
 	b.must(err)
-	_, err = tell.prepareByHand(t.Context(), open.id, entry{inBank, open.from, -open.amount})
+	_, err = tell.prepareManually(t.Context(), open.id, entry{inBank, open.from, -open.amount})
 	b.must(err)
-	open.outcome = saidRolledBack // in the end
+	open.outcome = outcomeRolledBack // in the end
 	file := filepath.Join(b.dir, "backup")
 	f, err := os.Create(file)
 	b.must(err)
@@ -120,15 +120,15 @@ func TestRestoredCluster(t *testing.T) {
 		n.Kill()
 		b.must(os.RemoveAll(n.dir))
 	}
-	b.tool(program, "snapshot", "restore", file, "--data-dir", b.nodes[0].dir)
+	b.runProgram(program, "snapshot", "restore", file, "--data-dir", b.nodes[0].dir)
 	for _, n := range b.nodes {
 		b.must(n.Start(b.t.Context()))
 	}
-	b.whole()
+	b.awaitHealthy()
 	s, err := b.m.Status(t.Context())
 	b.must(err)
-	if s.Cluster != m.tag || s.Incarnation != backup.Incarnation+1 || !s.Held {
-		t.Errorf("restored: cluster %s, incarnation %d, held: %v; want %s, %d, true", s.Cluster, s.Incarnation, s.Held, m.tag, backup.Incarnation+1)
+	if s.Cluster != m.tag || s.Incarnation != backup.Incarnation+1 || !s.RecoveryPaused {
+		t.Errorf("restored: cluster %s, incarnation %d, held: %v; want %s, %d, true", s.Cluster, s.Incarnation, s.RecoveryPaused, m.tag, backup.Incarnation+1)
 	}
 	refused := rig.NewID()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -136,33 +136,33 @@ func TestRestoredCluster(t *testing.T) {
 		t.Error("a held cluster begins transactions")
 	}
 	cancel()
-	for end := time.Now().Add(open.timeout + 2*time.Second); time.Now().Before(end); rig.Pause(t.Context(), 200*time.Millisecond) {
+	for end := time.Now().Add(open.timeout + 2*time.Second); time.Now().Before(end); rig.Sleep(t.Context(), 200*time.Millisecond) {
 		if left, err := m.prepared(t.Context()); err != nil || len(left) != 1 {
 			t.Fatalf("a held cluster has touched what was prepared: %q, %v", left, err)
 		}
 	}
-	b.must(b.m.Resume(t.Context(), "the test", "compared with the books"))
-	b.soon(patience, "what was open has ended", func(ctx context.Context) error {
+	b.must(b.m.ResumeRecovery(t.Context(), "the test", "compared with the books"))
+	b.eventually(waitTimeout, "what was open has ended", func(ctx context.Context) error {
 		info, err := b.m.Get(ctx, open.id)
 		if err == nil && info.State != txn.RolledBack {
 			err = fmt.Errorf("it is %v", info.State)
 		}
 		return err
 	})
-	b.some(tell)
-	m.settle()
-	tell.audit()
+	b.makeTransfers(tell)
+	m.awaitIdle()
+	tell.checkConsistency()
 }
 
-// some makes transfers until twenty are committed.
-func (b *bed) some(tell *tellers) {
+// makeTransfers makes transfers until twenty are committed.
+func (b *testCluster) makeTransfers(tell *transferClients) {
 	b.t.Helper()
-	from := tell.tally("")[saidOK]
+	from := tell.countOutcomes("")[outcomeOK]
 	ctx, stop := context.WithCancel(b.t.Context())
 	var telling sync.WaitGroup
 	telling.Go(func() { tell.work(ctx, 4) })
-	b.soon(patience, "money has moved", func(context.Context) error {
-		if n := tell.tally("")[saidOK] - from; n < 20 {
+	b.eventually(waitTimeout, "money has moved", func(context.Context) error {
+		if n := tell.countOutcomes("")[outcomeOK] - from; n < 20 {
 			return fmt.Errorf("%d transfers", n)
 		}
 		return nil

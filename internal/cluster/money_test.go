@@ -16,7 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 
-	"github.com/txmgr/txmgr/internal/relay"
+	"github.com/txmgr/txmgr/internal/faultproxy"
 	"github.com/txmgr/txmgr/internal/rig"
 	"github.com/txmgr/txmgr/participant/mariadb"
 	"github.com/txmgr/txmgr/participant/postgres"
@@ -25,30 +25,30 @@ import (
 
 // The places where money is, which are the participants' names.
 const (
-	inBank    = "bank"    // PostgreSQL
-	inBankToo = "teller"  // PostgreSQL, the same database: a transaction may have two branches there
-	inSavings = "savings" // MariaDB
-	accounts  = 100       // in each place
-	opening   = 1000      // in each account
+	inBank         = "bank"    // PostgreSQL
+	inBank2        = "teller"  // PostgreSQL, the same database: a transaction may have two branches there
+	inSavings      = "savings" // MariaDB
+	accounts       = 100       // in each place
+	openingBalance = 1000      // in each account
 )
 
 // money is in two databases of two kinds.
 type money struct {
-	b             *bed
+	cluster       *testCluster
 	tag           string // of the cluster, in every XID
 	bankDSN       string
 	bank, savings *sql.DB
 	pg            *postgres.DB // for tellers
 	maria         *mariadb.DB
-	relays        map[string]*relay.Relay
+	proxies       map[string]*faultproxy.Proxy
 	foreign       []string // what others had prepared
 }
 
 // newMoney makes the databases, and registers them with the cluster, which reaches
 // them through relays.
-func newMoney(b *bed, maxConns int) *money {
+func newMoney(b *testCluster, maxConns int) *money {
 	b.t.Helper()
-	m := &money{b: b, relays: map[string]*relay.Relay{}}
+	m := &money{cluster: b, proxies: map[string]*faultproxy.Proxy{}}
 	pgName, mariaName := pgServer.NewDatabase(b.t, "bank"), mariaServer.NewDatabase(b.t, "savings")
 	var errBank, errSavings error
 	m.bankDSN = pgServer.DSN(pgName)
@@ -74,7 +74,7 @@ func newMoney(b *bed, maxConns int) *money {
 		m.exec(db, "CREATE TABLE journal (tx varchar(40), account int, delta bigint, PRIMARY KEY (tx, account))")
 		var rows []string
 		for i := range accounts {
-			rows = append(rows, fmt.Sprintf("(%d, %d)", i, opening))
+			rows = append(rows, fmt.Sprintf("(%d, %d)", i, openingBalance))
 		}
 		m.exec(db, "INSERT INTO account VALUES "+strings.Join(rows, ", "))
 	}
@@ -84,22 +84,22 @@ func newMoney(b *bed, maxConns int) *money {
 }
 
 func (m *money) register(pgName, mariaName string) {
-	b := m.b
+	b := m.cluster
 	for place, port := range map[string]int{inBank: pgServer.Port(), inSavings: mariaServer.Port()} {
-		r, err := relay.New(b.net.hub()+":0", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		r, err := faultproxy.New(b.net.hostAddress()+":0", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		b.must(err)
 		b.t.Cleanup(r.Close)
-		m.relays[place] = r
+		m.proxies[place] = r
 	}
 	bank, err := url.Parse(pgServer.DSN(pgName))
 	b.must(err)
-	bank.Host = m.relays[inBank].Address()
+	bank.Host = m.proxies[inBank].Address()
 	savings, err := mysql.ParseDSN(mariaServer.DSN(mariaName))
 	b.must(err)
-	savings.Addr = m.relays[inSavings].Address()
+	savings.Addr = m.proxies[inSavings].Address()
 	for _, p := range []txn.Participant{
 		{Name: inBank, Kind: "postgres", Settings: map[string]string{"dsn": bank.String()}},
-		{Name: inBankToo, Kind: "postgres", Settings: map[string]string{"dsn": bank.String()}},
+		{Name: inBank2, Kind: "postgres", Settings: map[string]string{"dsn": bank.String()}},
 		{Name: inSavings, Kind: "mariadb", Settings: map[string]string{"dsn": savings.FormatDSN()}},
 	} {
 		b.must(b.m.AddParticipant(b.t.Context(), p, "", ""))
@@ -126,9 +126,9 @@ func openMariaDB(dsn string) (*sql.DB, error) {
 }
 
 func (m *money) exec(db *sql.DB, statement string) {
-	m.b.t.Helper()
-	if _, err := db.ExecContext(m.b.t.Context(), statement); err != nil {
-		m.b.t.Fatalf("%s: %v", statement, err)
+	m.cluster.t.Helper()
+	if _, err := db.ExecContext(m.cluster.t.Context(), statement); err != nil {
+		m.cluster.t.Fatalf("%s: %v", statement, err)
 	}
 }
 
@@ -137,13 +137,13 @@ func (m *money) exec(db *sql.DB, statement string) {
 func (m *money) prepareForeign() {
 	m.exec(m.bank, "CREATE TABLE foreign_work (n int)")
 	for _, gid := range []string{"foreign_" + m.tag, txn.XID(m.tag+"x", rig.NewID(), 1)} {
-		conn, err := m.bank.Conn(m.b.t.Context())
-		m.b.must(err)
+		conn, err := m.bank.Conn(m.cluster.t.Context())
+		m.cluster.must(err)
 		for _, s := range []string{"BEGIN", "INSERT INTO foreign_work VALUES (1)", "PREPARE TRANSACTION '" + gid + "'"} {
-			_, err := conn.ExecContext(m.b.t.Context(), s)
-			m.b.must(err)
+			_, err := conn.ExecContext(m.cluster.t.Context(), s)
+			m.cluster.must(err)
 		}
-		m.b.must(conn.Close())
+		m.cluster.must(conn.Close())
 		m.foreign = append(m.foreign, gid)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 // ping reports whether one node reaches another, and how long that takes.
 func (w *network) ping(from, to int) (time.Duration, bool) {
-	argv := append(w.inside(from), "ping", "-c", "1", "-W", "0.5", "-q", w.address(to))
+	argv := append(w.execPrefix(from), "ping", "-c", "1", "-W", "0.5", "-q", w.address(to))
 	start := time.Now()
 	err := exec.Command(argv[0], argv[1:]...).Run()
 	return time.Since(start), err == nil
@@ -40,20 +40,20 @@ func TestNetwork(t *testing.T) {
 	}
 	all := [size][size]bool{{true, true, true}, {true, true, true}, {true, true, true}}
 	check("whole", all)
-	w.must(w.plug(0, false))
+	w.must(w.setLink(0, false))
 	check("unplugged", [size][size]bool{1: {2: true}, 2: {1: true}})
-	w.must(w.plug(0, true))
+	w.must(w.setLink(0, true))
 	check("plugged", all)
-	w.must(w.part(0, 1))
+	w.must(w.partition(0, 1))
 	check("parted", [size][size]bool{0: {2: true}, 1: {2: true}, 2: {true, true, false}})
 	w.must(w.heal())
 	check("healed", all)
 
-	w.must(w.deafen(1, 0))
-	if heard(t, w, 0, 1) {
+	w.must(w.dropIncoming(1, 0))
+	if receives(t, w, 0, 1) {
 		t.Error("a deaf node hears")
 	}
-	if !heard(t, w, 1, 0) {
+	if !receives(t, w, 1, 0) {
 		t.Error("a node is not heard that is only deaf")
 	}
 	w.must(w.heal())
@@ -76,18 +76,18 @@ func TestNetwork(t *testing.T) {
 	check("in the end", all)
 }
 
-// heard reports whether what one node sends arrives at another, whatever comes back.
-func heard(t *testing.T, w *network, from, to int) bool {
+// receives reports whether what one node sends arrives at another, whatever comes back.
+func receives(t *testing.T, w *network, from, to int) bool {
 	t.Helper()
-	before := echoes(t, w, to)
+	before := countPings(t, w, to)
 	w.ping(from, to)
-	return echoes(t, w, to) > before
+	return countPings(t, w, to) > before
 }
 
-// echoes is how many pings a node was sent.
-func echoes(t *testing.T, w *network, at int) (n int) {
+// countPings is how many pings a node was sent.
+func countPings(t *testing.T, w *network, at int) (n int) {
 	t.Helper()
-	argv := append(w.inside(at), "cat", "/proc/net/snmp")
+	argv := append(w.execPrefix(at), "cat", "/proc/net/snmp")
 	out, err := exec.Command(argv[0], argv[1:]...).Output()
 	if err != nil {
 		t.Fatal(err)

@@ -30,35 +30,35 @@ func newNetwork(t *testing.T) *network {
 	t.Cleanup(w.remove)
 	lines := []string{
 		"link add " + w.id + " type bridge",
-		"addr add " + w.hub() + "/24 dev " + w.id,
+		"addr add " + w.hostAddress() + "/24 dev " + w.id,
 		"link set " + w.id + " up",
 	}
 	for i := range size {
 		lines = append(lines,
-			"netns add "+w.space(i),
-			"link add "+w.port(i)+" type veth peer name eth0 netns "+w.space(i),
-			"link set "+w.port(i)+" master "+w.id+" up",
+			"netns add "+w.namespace(i),
+			"link add "+w.bridgePort(i)+" type veth peer name eth0 netns "+w.namespace(i),
+			"link set "+w.bridgePort(i)+" master "+w.id+" up",
 		)
 	}
 	w.must(batch("", lines...))
 	for i := range size {
-		w.must(batch(w.space(i), "link set lo up", "addr add "+w.address(i)+"/24 dev eth0", "link set eth0 up"))
+		w.must(batch(w.namespace(i), "link set lo up", "addr add "+w.address(i)+"/24 dev eth0", "link set eth0 up"))
 	}
 	return w
 }
 
-// space is the namespace of a node, and port the bridge's end of its cable.
-func (w *network) space(i int) string { return fmt.Sprintf("%sn%d", w.id, i) }
-func (w *network) port(i int) string  { return fmt.Sprintf("%sn%d", w.id, i) }
+// namespace is the namespace of a node, and port the bridge's end of its cable.
+func (w *network) namespace(i int) string  { return fmt.Sprintf("%sn%d", w.id, i) }
+func (w *network) bridgePort(i int) string { return fmt.Sprintf("%sn%d", w.id, i) }
 
 // address is a node's, and hub that of the tests.
 func (w *network) address(i int) string { return fmt.Sprintf("%s.%d", w.subnet, i+1) }
-func (w *network) hub() string          { return w.subnet + ".254" }
+func (w *network) hostAddress() string  { return w.subnet + ".254" }
 
-// inside is what a command begins with that runs at a node. Unlike "ip netns exec" it
+// execPrefix is what a command begins with that runs at a node. Unlike "ip netns exec" it
 // leaves the mounts alone.
-func (w *network) inside(i int) []string {
-	return []string{"nsenter", "--net=/run/netns/" + w.space(i), "--"}
+func (w *network) execPrefix(i int) []string {
+	return []string{"nsenter", "--net=/run/netns/" + w.namespace(i), "--"}
 }
 
 func (w *network) must(err error) {
@@ -81,46 +81,46 @@ func batch(space string, lines ...string) error {
 	return nil
 }
 
-// rule changes what a node lets in.
-func (w *network) rule(at int, args ...string) error {
+// setFirewallRule changes what a node lets in.
+func (w *network) setFirewallRule(at int, args ...string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	argv := append(append(w.inside(at), "iptables", "-w"), args...)
+	argv := append(append(w.execPrefix(at), "iptables", "-w"), args...)
 	if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %s", strings.Join(argv, " "), err, out)
 	}
 	return nil
 }
 
-// deafen has a node not hear another one, which goes on hearing it.
-func (w *network) deafen(at, to int) error {
-	return w.rule(at, "-A", "INPUT", "-s", w.address(to), "-j", "DROP")
+// dropIncoming has a node not hear another one, which goes on hearing it.
+func (w *network) dropIncoming(at, to int) error {
+	return w.setFirewallRule(at, "-A", "INPUT", "-s", w.address(to), "-j", "DROP")
 }
 
-// part cuts the line between two nodes, both ways.
-func (w *network) part(a, b int) error {
-	if err := w.deafen(a, b); err != nil {
+// partition cuts the line between two nodes, both ways.
+func (w *network) partition(a, b int) error {
+	if err := w.dropIncoming(a, b); err != nil {
 		return err
 	}
-	return w.deafen(b, a)
+	return w.dropIncoming(b, a)
 }
 
-// plug pulls a node's cable, or puts it back.
-func (w *network) plug(i int, up bool) error {
+// setLink pulls a node's cable, or puts it back.
+func (w *network) setLink(i int, up bool) error {
 	state := "down"
 	if up {
 		state = "up"
 	}
-	return batch("", "link set "+w.port(i)+" "+state)
+	return batch("", "link set "+w.bridgePort(i)+" "+state)
 }
 
 // heal undoes all that was done to the lines.
 func (w *network) heal() error {
 	for i := range size {
-		if err := w.rule(i, "-F", "INPUT"); err != nil {
+		if err := w.setFirewallRule(i, "-F", "INPUT"); err != nil {
 			return err
 		}
-		if err := w.plug(i, true); err != nil {
+		if err := w.setLink(i, true); err != nil {
 			return err
 		}
 	}
@@ -129,7 +129,7 @@ func (w *network) heal() error {
 
 func (w *network) remove() {
 	for i := range size {
-		_ = batch("", "netns del "+w.space(i)) // its cable goes with it
+		_ = batch("", "netns del "+w.namespace(i)) // its cable goes with it
 	}
 	_ = batch("", "link del "+w.id)
 }

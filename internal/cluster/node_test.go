@@ -30,21 +30,21 @@ type node struct {
 	args []string // of the server
 	m    *client.Client
 
-	mu   sync.Mutex // guards said
-	said bytes.Buffer
+	mu     sync.Mutex // guards said
+	output bytes.Buffer
 }
 
 func newNode(t *testing.T, net *network, i int) *node {
 	n := &node{t: t, net: net, n: i}
 	n.Process = &rig.Process{
-		Name: fmt.Sprintf("n%d", i+1), Output: n, Line: func(line string) { fmt.Fprintln(n, line) }, Fail: t.Errorf,
+		Name: fmt.Sprintf("n%d", i+1), Output: n, OnLine: func(line string) { fmt.Fprintln(n, line) }, OnFailure: t.Errorf,
 	}
 	return n
 }
 
 // wrap gives the node's command to another as arguments.
 func (n *node) wrap(by ...string) {
-	argv := append(n.net.inside(n.n), by...)
+	argv := append(n.net.execPrefix(n.n), by...)
 	argv = append(append(argv, program, "server"), n.args...)
 	n.Path, n.Args = argv[0], argv[1:]
 }
@@ -55,17 +55,17 @@ func (n *node) api() string { return "https://" + n.net.address(n.n) + ":" + api
 func (n *node) Write(p []byte) (int, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.said.Len() > 4<<20 {
-		n.said.Next(2 << 20)
+	if n.output.Len() > 4<<20 {
+		n.output.Next(2 << 20)
 	}
-	return n.said.Write(p)
+	return n.output.Write(p)
 }
 
-// text is what the node has said, the end of it.
-func (n *node) text(most int) string {
+// outputTail is what the node has said, the end of it.
+func (n *node) outputTail(most int) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	b := n.said.Bytes()
+	b := n.output.Bytes()
 	return string(b[max(0, len(b)-most):])
 }
 
@@ -79,13 +79,13 @@ func (n *node) status(ctx context.Context) (txn.Status, error) {
 	return n.m.Status(ctx)
 }
 
-// keep writes what it has said to a file.
-func (n *node) keep(dir string) {
+// saveOutput writes what it has said to a file.
+func (n *node) saveOutput(dir string) {
 	if dir == "" {
 		return
 	}
 	name := strings.ReplaceAll(n.t.Name(), "/", "_") + "-" + n.Name + ".log"
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(n.text(8<<20)), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(n.outputTail(8<<20)), 0o644); err != nil {
 		n.t.Log(err)
 	}
 }

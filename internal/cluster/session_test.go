@@ -29,13 +29,13 @@ const (
 // client does; then the client goes away, and what it has locked is free when the TTL is
 // over, an hour before the transaction's own time.
 func TestSessionOverAFailover(t *testing.T) {
-	b := newBed(t)
+	b := newTestCluster(t)
 	b.form()
 	path := filepath.Join(b.dir, "till.ledger")
 	b.must(b.m.AddParticipant(t.Context(), txn.Participant{Name: "till", Kind: ledger.Kind, Settings: map[string]string{"path": path}}, "", ""))
 	till := ledger.New("till", path)
 
-	c := b.dial(patience)
+	c := b.dial(waitTimeout)
 	s, err := c.OpenSession(t.Context(), client.SessionOptions{Name: "till", TTL: sessionTTL})
 	b.must(err)
 	begun, err := c.Begin(client.WithSession(t.Context(), s), txn.Options{Name: "of a session", Timeout: sessionTimeout})
@@ -50,23 +50,23 @@ func TestSessionOverAFailover(t *testing.T) {
 	killed := time.Now()
 	var elected txn.Status
 	for time.Since(killed) < 2*sessionTTL || elected.Term <= old.Term {
-		b.soon(patience, "somebody leads", func(ctx context.Context) (err error) {
+		b.eventually(waitTimeout, "somebody leads", func(ctx context.Context) (err error) {
 			elected, err = b.m.Status(ctx)
 			return err
 		})
-		b.must(b.goesOn(s, begun.ID, till))
-		if !rig.Pause(t.Context(), sessionTTL/10) {
+		b.must(b.checkSessionAlive(s, begun.ID, till))
+		if !rig.Sleep(t.Context(), sessionTTL/10) {
 			t.Fatal("the test has no time left")
 		}
 	}
 	b.must(s.Err())
-	b.log.Note("%s, which led, was killed; %s leads", old.Node, elected.LeaderID)
+	b.events.Note("%s, which led, was killed; %s leads", old.Node, elected.LeaderID)
 
 	b.must(c.Close()) // as if its process were gone: nobody says that the session is over
 	left := time.Now()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
-	info, err := b.m.Wait(ctx, begun.ID, txn.Finished)
+	info, err := b.m.Wait(ctx, begun.ID, txn.UntilFinished)
 	took := time.Since(left)
 	b.must(err)
 	if info.State != txn.RolledBack || info.Cause != txn.CauseSessionExpired {
@@ -85,10 +85,10 @@ func TestSessionOverAFailover(t *testing.T) {
 	t.Logf("TTL %v, timeout %v; rolled back %v after the client went away", sessionTTL, sessionTimeout, took.Round(time.Millisecond))
 }
 
-// goesOn reports whether a session is open and its transaction undecided, with its
+// checkSessionAlive reports whether a session is open and its transaction undecided, with its
 // account locked.
-func (b *bed) goesOn(s *client.Session, id txn.ID, till *ledger.Ledger) error {
-	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
+func (b *testCluster) checkSessionAlive(s *client.Session, id txn.ID, till *ledger.Ledger) error {
+	ctx, cancel := context.WithTimeout(b.t.Context(), waitTimeout)
 	defer cancel()
 	info, err := b.m.Get(ctx, id)
 	if err != nil {

@@ -33,7 +33,7 @@ func (w *network) slowLine(at int, delay time.Duration, loss float64) (over func
 	if err != nil {
 		return nil, err
 	}
-	argv := append(w.inside(at), self, strconv.Itoa(int(delay.Milliseconds())), fmt.Sprint(loss))
+	argv := append(w.execPrefix(at), self, strconv.Itoa(int(delay.Milliseconds())), fmt.Sprint(loss))
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), roleVariable+"="+roleSlow)
 	cmd.Stderr = os.Stderr
@@ -59,14 +59,14 @@ func (w *network) slowLine(at int, delay time.Duration, loss float64) (over func
 		if i == at {
 			continue
 		}
-		if err := w.rule(at, "-A", "INPUT", "-s", w.address(i), "-j", "NFQUEUE", "--queue-num", strconv.Itoa(queueNumber), "--queue-bypass"); err != nil {
+		if err := w.setFirewallRule(at, "-A", "INPUT", "-s", w.address(i), "-j", "NFQUEUE", "--queue-num", strconv.Itoa(queueNumber), "--queue-bypass"); err != nil {
 			_ = in.Close()
 			_ = cmd.Wait()
 			return nil, err
 		}
 	}
 	return func() (packets, lost int, err error) {
-		if err := w.rule(at, "-F", "INPUT"); err != nil {
+		if err := w.setFirewallRule(at, "-F", "INPUT"); err != nil {
 			return 0, 0, err
 		}
 		_ = in.Close()
@@ -78,8 +78,8 @@ func (w *network) slowLine(at int, delay time.Duration, loss float64) (over func
 	}, nil
 }
 
-// slowMain is the program behind a slow line.
-func slowMain() int {
+// runSlowLine is the program behind a slow line.
+func runSlowLine() int {
 	q, err := openQueue()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -31,9 +31,9 @@ var stalls = []struct {
 func TestStalledLeader(t *testing.T) {
 	t.Parallel()
 	const bound = 10 * time.Second
-	b := newBed(t)
+	b := newTestCluster(t)
 	b.form()
-	var machine rig.Standstill
+	var machine rig.HostStalls
 	watching, stop := context.WithCancel(t.Context())
 	var watcher sync.WaitGroup
 	watcher.Go(func() {
@@ -43,19 +43,19 @@ func TestStalledLeader(t *testing.T) {
 	})
 	defer watcher.Wait()
 	defer stop()
-	l := b.load(patience)
+	l := b.load(waitTimeout)
 	for i, s := range stalls {
 		t.Run(s.step, func(t *testing.T) {
-			b := b.in(t)
+			b := b.forSubtest(t)
 			victim := b.nodes[i%size]
 			file := filepath.Join(b.dir, "halt-"+victim.Name)
-			b.arm(victim, s.step+"@"+file)
+			b.armFailpoint(victim, s.step+"@"+file)
 			b.must(os.WriteFile(file, nil, 0o600))
 			reader, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			go func() { _, _ = victim.m.Get(reader, rig.NewID()) }()
-			b.soon(patience, "the leader has halted", func(context.Context) error {
-				if !strings.Contains(victim.text(64<<10), "failpoint: halted at "+s.step) {
+			b.eventually(waitTimeout, "the leader has halted", func(context.Context) error {
+				if !strings.Contains(victim.outputTail(64<<10), "failpoint: halted at "+s.step) {
 					return errors.New("it goes on")
 				}
 				return nil
@@ -74,17 +74,17 @@ func TestStalledLeader(t *testing.T) {
 			}
 			b.must(os.Remove(file))
 			if s.ends {
-				state, err := victim.Ended(patience)
+				state, err := victim.WaitExit(waitTimeout)
 				b.must(err)
 				if state.Success() {
 					t.Errorf("%s ended with %v, want a failure", victim.Name, state)
 				}
 				b.must(victim.Start(b.t.Context()))
 			}
-			if said := victim.text(64 << 10); !strings.Contains(said, "no progress for") {
+			if said := victim.outputTail(64 << 10); !strings.Contains(said, "no progress for") {
 				t.Errorf("%s did not say why:\n%s", victim.Name, said)
 			}
-			b.whole()
+			b.awaitHealthy()
 		})
 	}
 	l.check()
@@ -94,40 +94,40 @@ func TestStalledLeader(t *testing.T) {
 // serve others, for longer than it waits for progress of its own.
 func TestHungParticipantIsNoStall(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
+	b := newTestCluster(t)
 	b.form()
-	m := newMoney(b, workers)
-	l := b.load(patience)
+	m := newMoney(b, transferWorkers)
+	l := b.load(waitTimeout)
 	leader, _ := b.leader()
 	before, err := leader.status(t.Context())
 	b.must(err)
-	release := m.relays[inBank].Hang()
+	release := m.proxies[inBank].Hang()
 	freed := sync.OnceFunc(release)
 	defer freed()
-	tell := newTellers(m, b.dial(patience), &sleepers{t: t, c: b.m})
-	tr := &transfer{id: rig.NewID(), kind: kindPlain, from: 1, to: 51, amount: 1, timeout: time.Minute, byHand: true}
+	tell := newTransferClients(m, b.dial(waitTimeout), &abandonedTxs{t: t, c: b.m})
+	tr := &transfer{id: rig.NewID(), kind: kindPlain, from: 1, to: 51, amount: 1, timeout: time.Minute, manual: true}
 	tell.all = append(tell.all, tr)
 	var moving sync.WaitGroup
-	moving.Go(func() { tell.try(tr) })
-	b.soon(patience, "the coordinator commits at the bank", func(ctx context.Context) error {
+	moving.Go(func() { tell.attempt(tr) })
+	b.eventually(waitTimeout, "the coordinator commits at the bank", func(ctx context.Context) error {
 		info, err := b.m.Get(ctx, tr.id)
 		if err == nil && info.State != txn.Committing {
 			err = errors.New(info.State.String())
 		}
 		return err
 	})
-	rig.Pause(t.Context(), 8*time.Second)
-	l.goesOn()
+	rig.Sleep(t.Context(), 8*time.Second)
+	l.awaitCommits()
 	after, err := leader.status(t.Context())
 	b.must(err)
 	if !after.Leader || after.Term != before.Term {
 		t.Errorf("while a participant hung, the leader of term %d came to lead: %v, term %d", before.Term, after.Leader, after.Term)
 	}
-	if said := leader.text(64 << 10); strings.Contains(said, "no progress for") {
+	if said := leader.outputTail(64 << 10); strings.Contains(said, "no progress for") {
 		t.Errorf("a participant hung, and the leader took itself for stalled:\n%s", said)
 	}
 	freed()
 	moving.Wait()
-	tell.oneEnd(b, tr, "yes")
+	tell.checkEnd(b, tr, "yes")
 	l.check()
 }

@@ -12,17 +12,17 @@ import (
 // of its own, and the leader is killed. The application that began the transaction, and
 // works at MariaDB, is not told by the next leader that nothing was applied.
 func TestTypedCommitOverAFailover(t *testing.T) {
-	b := newBed(t)
+	b := newTestCluster(t)
 	b.form()
 	m := newMoney(b, 4)
 	var id txn.ID
 	var typed error
-	err := txn.Run(t.Context(), b.dial(patience), txn.Options{Timeout: patience}, func(ctx context.Context, tx *txn.Tx) error {
+	err := txn.Run(t.Context(), b.dial(waitTimeout), txn.Options{Timeout: waitTimeout}, func(ctx context.Context, tx *txn.Tx) error {
 		id = tx.ID()
 		if _, err := m.maria.Exec(ctx, tx, "UPDATE account SET balance = balance + 1 WHERE id = 1"); err != nil {
 			return err
 		}
-		_, typed = txn.RunIn(ctx, b.dial(patience), id, func(ctx context.Context, tx *txn.Tx) error {
+		_, typed = txn.RunIn(ctx, b.dial(waitTimeout), id, func(ctx context.Context, tx *txn.Tx) error {
 			if _, err := m.pg.Exec(ctx, tx, "UPDATE account SET balance = balance - 1 WHERE id = 1"); err != nil {
 				return err
 			}
@@ -37,23 +37,23 @@ func TestTypedCommitOverAFailover(t *testing.T) {
 		leader.Kill()
 		return nil
 	})
-	_, again := b.m.Commit(t.Context(), id, txn.Commitment{})
+	_, again := b.m.Commit(t.Context(), id, txn.CommitRequest{})
 	_, back := b.m.Rollback(t.Context(), id, "late")
 	for who, err := range map[string]error{"who typed it": typed, "who began it": err, "who commits again": again, "who rolls back": back} {
-		if !errors.Is(err, txn.ErrEndedByHand) || errors.Is(err, txn.ErrRolledBack) {
-			t.Errorf("%s is told that %v; want %v", who, err, txn.ErrEndedByHand)
+		if !errors.Is(err, txn.ErrEndedByApplication) || errors.Is(err, txn.ErrRolledBack) {
+			t.Errorf("%s is told that %v; want %v", who, err, txn.ErrEndedByApplication)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
-	info, err := b.m.Wait(ctx, id, txn.Finished)
-	if err != nil || info.State != txn.RolledBack || info.Hazard != txn.HazardMixed || !info.EndedByHand() {
+	info, err := b.m.Wait(ctx, id, txn.UntilFinished)
+	if err != nil || info.State != txn.RolledBack || info.Heuristic != txn.HeuristicMixed || !info.EndedByApplication() {
 		t.Errorf("%+v, %v", info, err)
 	}
 	var bank, savings int
 	b.must(m.bank.QueryRowContext(ctx, "SELECT balance FROM account WHERE id = 1").Scan(&bank))
 	b.must(m.savings.QueryRowContext(ctx, "SELECT balance FROM account WHERE id = 1").Scan(&savings))
-	if bank != opening-1 || savings != opening {
+	if bank != openingBalance-1 || savings != openingBalance {
 		t.Errorf("%d in the bank, %d saved", bank, savings)
 	}
 }

@@ -24,8 +24,8 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(guestAddress) != "" {
-		os.Exit(guest())
+	if os.Getenv(sessionClientAddress) != "" {
+		os.Exit(runSessionClient())
 	}
 	code, err := run(m)
 	if err != nil {
@@ -124,7 +124,7 @@ func (b *bank) transfer(ctx context.Context, id txn.ID, timeout time.Duration, b
 	if before != nil {
 		before()
 	}
-	_, err := b.m.Commit(ctx, id, txn.Commitment{Votes: votes})
+	_, err := b.m.Commit(ctx, id, txn.CommitRequest{Votes: votes})
 	return err
 }
 
@@ -146,13 +146,13 @@ func (b *bank) enlist(ctx context.Context, id txn.ID, at, sql string) (branch tx
 	if _, err := conn.Exec(ctx, "BEGIN"); err != nil {
 		return branch, err
 	}
-	var s postgres.Session
+	var s postgres.SessionRef
 	const who = `SELECT pg_backend_pid(), pg_current_xact_id()::text::bigint, (SELECT system_identifier FROM pg_control_system()),
 		(SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid())`
 	if err := conn.QueryRow(ctx, who).Scan(&s.PID, &s.XID, &s.System, &s.Start); err != nil {
 		return branch, err
 	}
-	if branch, err = b.m.Enlist(ctx, id, txn.Enlistment{Participant: at, Session: s.String()}); err != nil {
+	if branch, err = b.m.Enlist(ctx, id, txn.Enlistment{Participant: at, SessionRef: s.String()}); err != nil {
 		return branch, err
 	}
 	_, err = conn.Exec(ctx, sql)
@@ -181,20 +181,20 @@ func (b *bank) state(ctx context.Context) (balances [2]int, prepared, foreign in
 	return balances, prepared, foreign, nil
 }
 
-// settled waits until the transaction has ended and nothing of ours is prepared,
+// awaitFinished waits until the transaction has ended and nothing of ours is prepared,
 // and checks that the databases and the coordinator tell the same story.
-func (b *bank) settled(id txn.ID, known bool) txn.State {
+func (b *bank) awaitFinished(id txn.ID, known bool) txn.State {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(b.t.Context(), waitTimeout)
 	defer cancel()
-	info, err := b.m.Wait(ctx, id, txn.Finished)
+	info, err := b.m.Wait(ctx, id, txn.UntilFinished)
 	if errors.Is(err, txn.ErrNotFound) && !known {
 		info.State = txn.RolledBack // it never came to be
 	} else if err != nil {
 		b.t.Fatalf("waiting for the end: %v (%+v)", err, info)
 	}
-	if info.Hazard != 0 {
-		b.t.Errorf("hazard %v: %+v", info.Hazard, info.Branches)
+	if info.Heuristic != 0 {
+		b.t.Errorf("hazard %v: %+v", info.Heuristic, info.Branches)
 	}
 	want := [2]int{100, 100}
 	if info.State == txn.Committed {

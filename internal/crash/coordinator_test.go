@@ -16,9 +16,9 @@ import (
 	"github.com/txmgr/txmgr/client"
 )
 
-// patience bounds every wait. It is long because a shared disk can stall for
+// waitTimeout bounds every wait. It is long because a shared disk can stall for
 // half a minute; nothing is measured by it.
-const patience = 2 * time.Minute
+const waitTimeout = 2 * time.Minute
 
 // coordinator is a `txmgr server` process that can be killed and started again
 // on the same directory and address.
@@ -70,7 +70,7 @@ func (c *coordinator) start(failpoint string, wrap ...string) {
 		_ = cmd.Wait() // how it ended is in cmd.ProcessState
 		close(end)
 	}()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	defer func() {
 		if c.t.Failed() { // what was it doing?
@@ -111,10 +111,10 @@ func (c *coordinator) wait(within time.Duration) (*os.ProcessState, string) {
 	}
 }
 
-// died waits until the failpoint has killed the process.
-func (c *coordinator) died(failpoint string) {
+// awaitFailpointExit waits until the failpoint has killed the process.
+func (c *coordinator) awaitFailpointExit(failpoint string) {
 	c.t.Helper()
-	state, text := c.wait(patience)
+	state, text := c.wait(waitTimeout)
 	name, _, _ := strings.Cut(failpoint, ":")
 	if ws := state.Sys().(syscall.WaitStatus); !ws.Signaled() || ws.Signal() != syscall.SIGKILL || !strings.Contains(text, "failpoint: "+name) {
 		c.t.Fatalf("the failpoint %q did not fire: %v\n%s", failpoint, state, text)
@@ -140,7 +140,7 @@ func (c *coordinator) kill() {
 
 func (c *coordinator) dial() *client.Client {
 	c.t.Helper()
-	m, err := client.Open(client.Config{Address: c.address, RequestTimeout: patience})
+	m, err := client.Open(client.Config{Address: c.address, RequestTimeout: waitTimeout})
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -9,24 +9,24 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/txmgr/txmgr/internal/relay"
+	"github.com/txmgr/txmgr/internal/faultproxy"
 	"github.com/txmgr/txmgr/internal/testdb"
 	"github.com/txmgr/txmgr/participant/postgres"
 	"github.com/txmgr/txmgr/txn"
 )
 
-// lastVote is a branch without work, whose vote comes when everybody else is
+// voteHook is a branch without work, whose vote comes when everybody else is
 // prepared and something has happened.
-type lastVote struct {
-	happen func(context.Context) error
+type voteHook struct {
+	beforeVote func(context.Context) error
 }
 
-func (v lastVote) Prepare(ctx context.Context) (txn.Vote, error) {
-	return txn.VoteReadOnly, v.happen(ctx)
+func (v voteHook) Prepare(ctx context.Context) (txn.Vote, error) {
+	return txn.VoteReadOnly, v.beforeVote(ctx)
 }
-func (lastVote) Commit(context.Context) error   { return nil }
-func (lastVote) Rollback(context.Context) error { return nil }
-func (lastVote) Release()                       {}
+func (voteHook) Commit(context.Context) error   { return nil }
+func (voteHook) Rollback(context.Context) error { return nil }
+func (voteHook) Release()                       {}
 
 // TestFailoverThatLosesAVote: a branch has voted yes, the primary is lost, and a
 // standby is promoted that had not received the prepare; another transaction gets the
@@ -37,7 +37,7 @@ func TestFailoverThatLosesAVote(t *testing.T) {
 	t.Cleanup(func() { must(t, primary.Close()) })
 	name := primary.NewDatabase(t, "bank")
 	at := func(p *testdb.Postgres) string { return fmt.Sprintf("127.0.0.1:%d", p.Port()) }
-	front, err := relay.New("127.0.0.1:0", at(primary))
+	front, err := faultproxy.New("127.0.0.1:0", at(primary))
 	must(t, err)
 	t.Cleanup(front.Close)
 	dsn := fmt.Sprintf("postgres://postgres@%s/%s?sslmode=disable", front.Address(), name)
@@ -74,7 +74,7 @@ func TestFailoverThatLosesAVote(t *testing.T) {
 		must(t, standby.Follow(ctx, primary, "s1"))
 		must(t, standby.Promote(ctx))
 		front.Redirect(at(standby))
-		front.Cut()
+		front.Disconnect()
 		conn, err = pgx.Connect(ctx, standby.DSN(name))
 		must(t, err)
 		for id, got := 100, uint64(0); got < number; id++ {
@@ -91,25 +91,25 @@ func TestFailoverThatLosesAVote(t *testing.T) {
 		if _, err := db.Exec(ctx, tx, "INSERT INTO account VALUES (1, 100)"); err != nil {
 			return err
 		}
-		_, err := txn.Join(ctx, tx, "last", func(ctx context.Context, enlist txn.Enlister) (lastVote, error) {
+		_, err := txn.Join(ctx, tx, "last", func(ctx context.Context, enlist txn.EnlistFunc) (voteHook, error) {
 			_, err := enlist(ctx, "", nil)
-			return lastVote{failOver}, err
+			return voteHook{failOver}, err
 		})
 		return err
 	})
 	must(t, err) // it was decided
 
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
-	info, err := m.Wait(ctx, id, txn.Finished)
+	info, err := m.Wait(ctx, id, txn.UntilFinished)
 	must(t, err)
 	var rows int
 	must(t, pool.QueryRow(ctx, "SELECT count(*) FROM account WHERE id = 1").Scan(&rows))
 	if rows != 0 {
 		t.Fatal("the branch was not lost")
 	}
-	if info.State != txn.Committed || info.Hazard == 0 || info.Branches[0].Hazard != txn.HazardRolledBack {
-		t.Errorf("%v with hazard %v: %+v; want committed with a hazard, because the branch is not there", info.State, info.Hazard, info.Branches)
+	if info.State != txn.Committed || info.Heuristic == 0 || info.Branches[0].Heuristic != txn.HeuristicRollback {
+		t.Errorf("%v with hazard %v: %+v; want committed with a hazard, because the branch is not there", info.State, info.Heuristic, info.Branches)
 	}
 }
 

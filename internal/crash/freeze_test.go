@@ -12,9 +12,9 @@ import (
 	"github.com/txmgr/txmgr/internal/testdb"
 )
 
-// freeze stops a server and its backends, as a machine that hangs: it accepts
+// suspendServer stops a server and its backends, as a machine that hangs: it accepts
 // connections and answers nothing. The function it gives lets them go on.
-func freeze(t *testing.T, p *testdb.Postgres) (thaw func()) {
+func suspendServer(t *testing.T, p *testdb.Postgres) (thaw func()) {
 	pids := append([]int{p.PID()}, children(p.PID())...)
 	signal := func(s syscall.Signal) {
 		for _, pid := range pids {

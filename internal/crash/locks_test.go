@@ -35,7 +35,7 @@ func TestHangingSessionLosesItsLocks(t *testing.T) {
 	}
 	// From here on the application hangs. Somebody else wants the row.
 	other := b.connect("left")
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
 	if _, err := other.Exec(ctx, "UPDATE account SET balance = balance WHERE id = 1"); err != nil {
 		t.Fatalf("the row stayed locked: %v", err)
@@ -48,7 +48,7 @@ func TestHangingSessionLosesItsLocks(t *testing.T) {
 	if err := tx.Commit(t.Context()); err == nil {
 		t.Error("the application that hung could commit")
 	}
-	if got := b.settled(tx.ID(), true); got != txn.RolledBack {
+	if got := b.awaitFinished(tx.ID(), true); got != txn.RolledBack {
 		t.Errorf("ended %v", got)
 	}
 }

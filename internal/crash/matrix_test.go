@@ -10,9 +10,9 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// points are the steps at which the coordinator is killed. decided says that the
+// failpoints are the steps at which the coordinator is killed. decided says that the
 // log holds the decision to commit by then, for sure (yes, no) or perhaps (maybe).
-var points = []struct{ failpoint, decided string }{
+var failpoints = []struct{ failpoint, decided string }{
 	{"begin received", "no"},
 	{"begin applied", "no"},
 	{"enlist received", "no"},
@@ -28,7 +28,7 @@ var points = []struct{ failpoint, decided string }{
 // TestClientLives: the client goes on calling while the coordinator is killed and
 // started again. Its transfer succeeds whatever the step, without it knowing.
 func TestClientLives(t *testing.T) {
-	for _, p := range points {
+	for _, p := range failpoints {
 		t.Run(p.failpoint, func(t *testing.T) {
 			c := newCoordinator(t)
 			c.start("")
@@ -38,12 +38,12 @@ func TestClientLives(t *testing.T) {
 			id := rig.NewID()
 			result := make(chan error, 1)
 			go func() { result <- b.transfer(t.Context(), id, 5*time.Minute, nil) }()
-			c.died(p.failpoint)
+			c.awaitFailpointExit(p.failpoint)
 			c.start("")
 			if err := <-result; err != nil {
 				t.Errorf("transfer: %v", err)
 			}
-			if got := b.settled(id, true); got != txn.Committed {
+			if got := b.awaitFinished(id, true); got != txn.Committed {
 				t.Errorf("acknowledged as committed, ended %v", got)
 			}
 		})
@@ -53,7 +53,7 @@ func TestClientLives(t *testing.T) {
 // TestClientDies: the client is gone when the coordinator comes back. What was
 // decided is finished; what was not is rolled back at its deadline.
 func TestClientDies(t *testing.T) {
-	for _, p := range points {
+	for _, p := range failpoints {
 		t.Run(p.failpoint, func(t *testing.T) {
 			c := newCoordinator(t)
 			c.start("")
@@ -64,14 +64,14 @@ func TestClientDies(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			result := make(chan error, 1)
 			go func() { result <- b.transfer(ctx, id, 2*time.Second, nil) }()
-			c.died(p.failpoint)
+			c.awaitFailpointExit(p.failpoint)
 			cancel()
 			err := <-result
 			for _, conn := range b.work {
 				_ = conn.Close(context.Background())
 			}
 			c.start("")
-			got := b.settled(id, p.failpoint != "begin received")
+			got := b.awaitFinished(id, p.failpoint != "begin received")
 			switch {
 			case err == nil && got != txn.Committed:
 				t.Errorf("acknowledged as committed, ended %v", got)
@@ -95,7 +95,7 @@ func TestKilledBetweenPrepareAndCommit(t *testing.T) {
 	if err != nil {
 		t.Errorf("transfer: %v", err)
 	}
-	if got := b.settled(id, true); got != txn.Committed {
+	if got := b.awaitFinished(id, true); got != txn.Committed {
 		t.Errorf("ended %v", got)
 	}
 }
@@ -112,17 +112,17 @@ func TestKilledWhenPhaseTwoIsHalfDone(t *testing.T) {
 			c.start(failpoint)
 			id := rig.NewID()
 			var thaw func()
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 			defer cancel()
 			result := make(chan error, 1)
-			go func() { result <- b.transfer(ctx, id, 5*time.Minute, func() { thaw = freeze(t, right) }) }()
-			c.died(failpoint)
+			go func() { result <- b.transfer(ctx, id, 5*time.Minute, func() { thaw = suspendServer(t, right) }) }()
+			c.awaitFailpointExit(failpoint)
 			thaw()
 			c.start("")
 			if err := <-result; err != nil && !errors.Is(err, txn.ErrInDoubt) {
 				t.Errorf("transfer: %v", err)
 			}
-			if got := b.settled(id, true); got != txn.Committed {
+			if got := b.awaitFinished(id, true); got != txn.Committed {
 				t.Errorf("ended %v", got)
 			}
 		})
@@ -153,7 +153,7 @@ func TestParticipantKilledInPhaseTwo(t *testing.T) {
 	if err := right.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.settled(id, true); got != txn.Committed {
+	if got := b.awaitFinished(id, true); got != txn.Committed {
 		t.Errorf("ended %v", got)
 	}
 }
@@ -172,7 +172,7 @@ func TestAbandoned(t *testing.T) {
 	if err := b.transfer(ctx, id, timeout, cancel); err == nil {
 		t.Fatal("the transfer went on")
 	}
-	if got := b.settled(id, true); got != txn.RolledBack {
+	if got := b.awaitFinished(id, true); got != txn.RolledBack {
 		t.Errorf("ended %v", got)
 	}
 	took := time.Since(start)

@@ -75,7 +75,7 @@ func (a *acks) one(ctx context.Context, m *client.Client, commit bool) error {
 	if !commit {
 		return nil
 	}
-	if _, err := m.Commit(ctx, id, txn.Commitment{}); err != nil {
+	if _, err := m.Commit(ctx, id, txn.CommitRequest{}); err != nil {
 		return err
 	}
 	a.note(id, true)
@@ -132,7 +132,7 @@ func TestKilledDuringSnapshot(t *testing.T) {
 	c := newCoordinator(t, "--snapshot-bytes", "200000")
 	c.start(failpoint)
 	a := c.load(t.Context(), nil)
-	c.died(failpoint)
+	c.awaitFailpointExit(failpoint)
 	c.start("")
 	c.check(a, 500)
 	c.kill()
@@ -153,10 +153,10 @@ func TestFsyncErrorEndsTheProcess(t *testing.T) {
 	trace := filepath.Join(c.dir, "trace")
 	a := c.load(t.Context(), func(acked int) {
 		if acked >= 1000 {
-			inject.Do(func() { c.inject("fdatasync:error=EIO", trace) })
+			inject.Do(func() { c.injectFault("fdatasync:error=EIO", trace) })
 		}
 	})
-	state, text := c.wait(patience)
+	state, text := c.wait(waitTimeout)
 	if state.Success() || !strings.Contains(text, "log store has failed") {
 		t.Errorf("the process ended with %v and said:\n%s", state, text)
 	}
@@ -167,8 +167,8 @@ func TestFsyncErrorEndsTheProcess(t *testing.T) {
 	c.check(a, 1000)
 }
 
-// inject attaches strace to the coordinator.
-func (c *coordinator) inject(fault, trace string) {
+// injectFault attaches strace to the coordinator.
+func (c *coordinator) injectFault(fault, trace string) {
 	cmd := exec.Command("strace", "-f", "-o", trace, "-e", "trace=fdatasync,fsync", "-e", "inject="+fault, "-p", fmt.Sprint(c.cmd.Process.Pid))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
@@ -197,7 +197,7 @@ func TestDiskFull(t *testing.T) {
 	})
 	c.start("")
 	a := c.load(t.Context(), nil)
-	state, text := c.wait(patience)
+	state, text := c.wait(waitTimeout)
 	if state.Success() || !strings.Contains(text, "no space left on device") {
 		t.Errorf("the process ended with %v and said:\n%s", state, text)
 	}
@@ -231,7 +231,7 @@ func TestFlippedBitIsNamed(t *testing.T) {
 	if err := os.WriteFile(file, damaged, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, binary, "server", "--data-dir", c.data(), "--listen", "127.0.0.1:0").CombinedOutput()
 	if err == nil || !bytes.Contains(out, []byte("corrupt")) || !bytes.Contains(out, []byte(file)) {

@@ -64,11 +64,11 @@ func (b *binary) help(path []string) string {
 	return b.run(slices.Concat(path, []string{"--help"})...)
 }
 
-// built is where TestMain wants the program.
-var built string
+// binaryPath is where TestMain wants the program.
+var binaryPath string
 
 var build = sync.OnceValue(func() error {
-	out, err := exec.Command("go", "build", "-buildvcs=false", "-o", built, root+"/cmd/txmgr").CombinedOutput()
+	out, err := exec.Command("go", "build", "-buildvcs=false", "-o", binaryPath, root+"/cmd/txmgr").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("build the program: %w\n%s", err, out)
 	}
@@ -81,7 +81,7 @@ func txmgr(t *testing.T) string {
 	if err := build(); err != nil {
 		t.Fatal(err)
 	}
-	return built
+	return binaryPath
 }
 
 func TestMain(m *testing.M) {
@@ -95,26 +95,26 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	built = filepath.Join(dir, "txmgr")
+	binaryPath = filepath.Join(dir, "txmgr")
 	return m.Run()
 }
 
 var (
-	// starts splits a shell line where a command may begin.
-	starts  = regexp.MustCompile(`\|\|?|&&|;|\$\(|[({]`)
-	flagged = regexp.MustCompile(`^(--?[a-zA-Z][\w-]*)`)
-	quoted  = regexp.MustCompile(`'[^']*'|"[^"]*"`)
-	// before a command there may be words of the shell and variables.
-	before = regexp.MustCompile(`^([A-Z_]+=.*|!|do|else|if|sudo|then|time|until|while)$`)
-	// place is how a usage line, or a page, writes what the reader puts in.
-	place = regexp.MustCompile(`^[A-Z][A-Z_-]*$|^[<\[$'"{]`)
+	// commandStart splits a shell line where a command may begin.
+	commandStart = regexp.MustCompile(`\|\|?|&&|;|\$\(|[({]`)
+	flagged      = regexp.MustCompile(`^(--?[a-zA-Z][\w-]*)`)
+	quoted       = regexp.MustCompile(`'[^']*'|"[^"]*"`)
+	// prefixWord a command there may be words of the shell and variables.
+	prefixWord = regexp.MustCompile(`^([A-Z_]+=.*|!|do|else|if|sudo|then|time|until|while)$`)
+	// placeholderWord is how a usage line, or a page, writes what the reader puts in.
+	placeholderWord = regexp.MustCompile(`^[A-Z][A-Z_-]*$|^[<\[$'"{]`)
 )
 
 // checkCommands finds commands and flags that the program does not have.
-func checkCommands(b *book) []string {
+func checkCommands(b *docSet) []string {
 	var findings []string
 	for _, p := range b.pages {
-		if dated.MatchString(p.path) {
+		if historicalPages.MatchString(p.path) {
 			continue
 		}
 		for _, bl := range p.blocks {
@@ -122,14 +122,14 @@ func checkCommands(b *book) []string {
 				continue
 			}
 			for _, s := range joined(bl) {
-				for _, problem := range judge(b.cli, s.text) {
+				for _, problem := range checkLine(b.cli, s.text) {
 					findings = append(findings, fmt.Sprintf("%s:%d: %s", p.path, s.line, problem))
 				}
 			}
 		}
 		for _, s := range p.inline {
 			if strings.HasPrefix(s.text, "txmgr ") {
-				for _, problem := range judge(b.cli, s.text) {
+				for _, problem := range checkLine(b.cli, s.text) {
 					findings = append(findings, fmt.Sprintf("%s:%d: %s", p.path, s.line, problem))
 				}
 			}
@@ -164,23 +164,23 @@ func joined(b block) []span {
 	return all
 }
 
-// judge looks at every call of txmgr in a shell line.
-func judge(cli program, line string) []string {
+// checkLine looks at every call of txmgr in a shell line.
+func checkLine(cli program, line string) []string {
 	var problems []string
 	plain := quoted.ReplaceAllString(line, "''")
-	for _, part := range starts.Split(plain, -1) {
+	for _, part := range commandStart.Split(plain, -1) {
 		words := strings.Fields(strings.TrimRight(part, ")}"))
-		for len(words) > 0 && before.MatchString(words[0]) {
+		for len(words) > 0 && prefixWord.MatchString(words[0]) {
 			words = words[1:]
 		}
 		if len(words) > 0 && words[0] == "txmgr" {
-			problems = append(problems, judgeCall(cli, words[1:])...)
+			problems = append(problems, checkCall(cli, words[1:])...)
 		}
 	}
 	return problems
 }
 
-func judgeCall(cli program, words []string) []string {
+func checkCall(cli program, words []string) []string {
 	var path, flags []string
 	below := cli.commands(nil)
 	skip := false
@@ -195,9 +195,9 @@ func judgeCall(cli program, words []string) []string {
 		case slices.Contains(below, w):
 			path = append(path, w)
 			below = cli.commands(path)
-		case len(path) == 0 && len(flags) == 0 && !place.MatchString(w):
+		case len(path) == 0 && len(flags) == 0 && !placeholderWord.MatchString(w):
 			return []string{fmt.Sprintf("txmgr has no command %q", w)}
-		case len(below) > 0 && len(flags) == 0 && !place.MatchString(w):
+		case len(below) > 0 && len(flags) == 0 && !placeholderWord.MatchString(w):
 			return []string{fmt.Sprintf("txmgr %s has no command %q", strings.Join(path, " "), w)}
 		case len(path) > 0:
 			below = nil

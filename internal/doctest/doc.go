@@ -28,7 +28,7 @@
 //     decisions are written by this test, with the flag -update.
 //
 // Every rule but the last is tried on itself: testdata holds pages in which it
-// is broken; see internal/plantedtest.
+// is broken; see internal/ruletest.
 //
 // # What it does not do
 //

@@ -10,7 +10,7 @@ import (
 
 // checkExamples finds blocks that say that they are from a function and are not:
 // their lines, indentation aside, have to follow one another there.
-func checkExamples(b *book) []string {
+func checkExamples(b *docSet) []string {
 	var findings []string
 	for _, p := range b.pages {
 		for _, bl := range p.blocks {
@@ -23,7 +23,7 @@ func checkExamples(b *book) []string {
 			switch {
 			case err != nil:
 				findings = append(findings, fmt.Sprintf("%s:%d: from %q: %v", p.path, bl.line, from, err))
-			case !within(trimmed(bl.text), trimmed(body)):
+			case !containsLines(trimmed(bl.text), trimmed(body)):
 				findings = append(findings, fmt.Sprintf("%s:%d: these are not lines of %s in %s", p.path, bl.line, name, file))
 			}
 		}
@@ -32,7 +32,7 @@ func checkExamples(b *book) []string {
 }
 
 // function gives the text of a function.
-func (b *book) function(file, name string) (string, error) {
+func (b *docSet) function(file, name string) (string, error) {
 	for _, p := range b.tree.Packages {
 		for _, f := range p.Files {
 			if f.Path != file {
@@ -64,7 +64,7 @@ func trimmed(text string) (lines []string) {
 	return lines
 }
 
-func within(part, all []string) bool {
+func containsLines(part, all []string) bool {
 	for i := range len(all) - len(part) + 1 {
 		if slices.Equal(part, all[i:i+len(part)]) {
 			return len(part) > 0

@@ -13,12 +13,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/txmgr/txmgr/internal/gosrc"
+	"github.com/txmgr/txmgr/internal/sourcetree"
 )
 
-// familiar are the packages of others that a fragment may use without importing
+// implicitImports are the packages of others that a fragment may use without importing
 // them, by the name under which it does.
-var familiar = map[string]string{
+var implicitImports = map[string]string{
 	"context": "context", "errors": "errors", "fmt": "fmt", "http": "net/http", "log": "log",
 	"os": "os", "sql": "database/sql", "testing": "testing", "time": "time",
 	"pgx": "github.com/jackc/pgx/v5", "pgxpool": "github.com/jackc/pgx/v5/pgxpool",
@@ -27,7 +27,7 @@ var familiar = map[string]string{
 var importDecl = regexp.MustCompile(`(?s)^\s*import (\(.*?\n\)|[^(\n][^\n]*)\n`)
 
 // checkGo compiles the Go blocks.
-func checkGo(b *book) []string {
+func checkGo(b *docSet) []string {
 	var findings []string
 	fset := token.NewFileSet()
 	var files []*ast.File
@@ -51,7 +51,7 @@ func checkGo(b *book) []string {
 	if len(files) == 0 {
 		return findings
 	}
-	checker, err := gosrc.NewChecker(root, fset, slices.Sorted(maps.Keys(imports))...)
+	checker, err := sourcetree.NewChecker(root, fset, slices.Sorted(maps.Keys(imports))...)
 	if err != nil {
 		return append(findings, err.Error())
 	}
@@ -68,7 +68,7 @@ func checkGo(b *book) []string {
 
 // parseBlock makes a file of a block: the block itself, or the block as a file's
 // declarations, or as a function's statements.
-func parseBlock(fset *token.FileSet, tree *gosrc.Tree, page string, b block) (*ast.File, error) {
+func parseBlock(fset *token.FileSet, tree *sourcetree.Tree, page string, b block) (*ast.File, error) {
 	place := func(line int) string { return fmt.Sprintf("\n//line %s:%d\n", page, line) }
 	if strings.HasPrefix(b.text, "package ") {
 		return parser.ParseFile(fset, "", place(b.line)+b.text, 0)
@@ -100,7 +100,7 @@ func parseBlock(fset *token.FileSet, tree *gosrc.Tree, page string, b block) (*a
 }
 
 // unimported gives the import paths that a fragment needs and does not name.
-func unimported(tree *gosrc.Tree, f *ast.File) []string {
+func unimported(tree *sourcetree.Tree, f *ast.File) []string {
 	own := map[string]string{}
 	for _, p := range tree.Packages {
 		if !strings.HasPrefix(p.Dir, "internal/") && p.Name != "main" {
@@ -117,7 +117,7 @@ func unimported(tree *gosrc.Tree, f *ast.File) []string {
 	for _, id := range f.Unresolved {
 		path := own[id.Name]
 		if path == "" {
-			path = familiar[id.Name]
+			path = implicitImports[id.Name]
 		}
 		if path != "" && !imported[path] && !imported[id.Name] {
 			need[path] = true

@@ -10,9 +10,9 @@ import (
 
 const firstPage = "README.md"
 
-var elsewhere = regexp.MustCompile(`^[a-z]+:`)
+var externalLink = regexp.MustCompile(`^[a-z]+:`)
 
-func checkLinks(b *book) []string {
+func checkLinks(b *docSet) []string {
 	var findings []string
 	byPath := map[string]*page{}
 	for _, p := range b.pages {
@@ -21,7 +21,7 @@ func checkLinks(b *book) []string {
 	next := map[string][]string{}
 	for _, p := range b.pages {
 		for _, l := range p.links {
-			if elsewhere.MatchString(l.text) {
+			if externalLink.MatchString(l.text) {
 				continue
 			}
 			target, anchor, _ := strings.Cut(l.text, "#")

@@ -7,22 +7,22 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/txmgr/txmgr/internal/gosrc"
+	"github.com/txmgr/txmgr/internal/sourcetree"
 )
 
 var (
 	goName   = regexp.MustCompile(`^\*?([a-z]\w*)\.([A-Z]\w*(?:\.[A-Z]\w*)?)(?:\(\))?$`)
 	testName = regexp.MustCompile(`^((?:Test|Example|Fuzz|Benchmark)(?:[A-Z_]\w*)?)(?:/.*)?$`)
 	pathName = regexp.MustCompile(`^(?:\./)?([\w-]+)/[\w./-]*[\w/]$`)
-	// dated pages tell of the past, and of plans: their names need not exist.
-	dated = regexp.MustCompile(`^(CHANGELOG\.md|docs/decisions/.*|docs/roadmap\.md)$`)
+	// historicalPages pages tell of the past, and of plans: their names need not exist.
+	historicalPages = regexp.MustCompile(`^(CHANGELOG\.md|docs/decisions/.*|docs/roadmap\.md)$`)
 )
 
-func checkNames(b *book) []string {
+func checkNames(b *docSet) []string {
 	var findings []string
 	exported, tests := exports(b.tree), testFuncs(b.tree)
 	for _, p := range b.pages {
-		if dated.MatchString(p.path) {
+		if historicalPages.MatchString(p.path) {
 			continue
 		}
 		for _, s := range p.inline {
@@ -49,7 +49,7 @@ func isDir(fsys fs.FS, name string) bool {
 
 // exports gives the exported names of each package by the package's name: N, and
 // T.M for the methods and fields of a type.
-func exports(t *gosrc.Tree) map[string]map[string]bool {
+func exports(t *sourcetree.Tree) map[string]map[string]bool {
 	all := map[string]map[string]bool{}
 	for _, p := range t.Packages {
 		if p.Name == "main" || strings.HasPrefix(p.Dir, "internal/") {
@@ -70,7 +70,7 @@ func exports(t *gosrc.Tree) map[string]map[string]bool {
 }
 
 // testFuncs gives the names of the functions in files of tests.
-func testFuncs(t *gosrc.Tree) map[string]bool {
+func testFuncs(t *sourcetree.Tree) map[string]bool {
 	all := map[string]bool{}
 	for _, p := range t.Packages {
 		for _, f := range p.Files {

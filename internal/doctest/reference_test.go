@@ -76,7 +76,7 @@ func cliPage(cli program) string {
 // the code has, the page has, and the other way round.
 func TestReferenceNames(t *testing.T) {
 	b := open(t, os.DirFS(root), nil)
-	codes, sentinels := vocabulary(b)
+	codes, sentinels := txnNames(b)
 	for _, c := range []struct {
 		page    string
 		pattern string // of the names in inline code on the page
@@ -120,8 +120,8 @@ func compareNames(p *page, pattern *regexp.Regexp, names []string) []string {
 	return problems
 }
 
-// vocabulary gives the codes and the sentinels of package txn.
-func vocabulary(b *book) (codes, sentinels []string) {
+// txnNames gives the codes and the sentinels of package txn.
+func txnNames(b *docSet) (codes, sentinels []string) {
 	p := b.tree.Package("txn")
 	if p == nil {
 		return nil, nil

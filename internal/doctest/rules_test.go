@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/txmgr/txmgr/internal/gosrc"
-	"github.com/txmgr/txmgr/internal/plantedtest"
+	"github.com/txmgr/txmgr/internal/ruletest"
+	"github.com/txmgr/txmgr/internal/sourcetree"
 )
 
 var update = flag.Bool("update", false, "write docs/reference/cli.md from the program, and the list of decisions")
@@ -20,20 +20,20 @@ var update = flag.Bool("update", false, "write docs/reference/cli.md from the pr
 // root is the repository's root, seen from this package.
 const root = "../.."
 
-// book is all that the rules look at.
-type book struct {
+// docSet is all that the rules look at.
+type docSet struct {
 	fs    fs.FS
 	pages []*page
-	tree  *gosrc.Tree
+	tree  *sourcetree.Tree
 	cli   program
 }
 
 // rule is one rule. check gives one line for each place that breaks it,
 // beginning with the place.
 type rule struct {
-	name  string
-	check func(*book) []string
-	asks  bool // the program
+	name        string
+	check       func(*docSet) []string
+	runsProgram bool // the program
 }
 
 var rules = []rule{
@@ -44,23 +44,23 @@ var rules = []rule{
 	{"commands", checkCommands, true},
 }
 
-func open(t *testing.T, fsys fs.FS, cli program) *book {
+func open(t *testing.T, fsys fs.FS, cli program) *docSet {
 	t.Helper()
 	all, err := pages(fsys)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree, err := gosrc.Load(fsys)
+	tree, err := sourcetree.Load(fsys)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &book{fs: fsys, pages: all, tree: tree, cli: cli}
+	return &docSet{fs: fsys, pages: all, tree: tree, cli: cli}
 }
 
-// repository opens the book of the repository itself.
-func repository(t *testing.T) *book {
+// repositoryDocs opens the book of the repository itself.
+func repositoryDocs(t *testing.T) *docSet {
 	t.Helper()
-	b := open(t, os.DirFS(root), &binary{path: built})
+	b := open(t, os.DirFS(root), &binary{path: binaryPath})
 	if len(b.pages) < 5 {
 		t.Fatalf("only %d pages found below %s: the rules would hold for nothing", len(b.pages), root)
 	}
@@ -68,10 +68,10 @@ func repository(t *testing.T) *book {
 }
 
 func TestPages(t *testing.T) {
-	b := repository(t)
+	b := repositoryDocs(t)
 	for _, r := range rules {
 		t.Run(r.name, func(t *testing.T) {
-			if r.asks {
+			if r.runsProgram {
 				txmgr(t)
 			}
 			for _, finding := range r.check(b) {
@@ -86,7 +86,7 @@ func TestPlanted(t *testing.T) {
 	for _, f := range archives(t) {
 		name := strings.TrimSuffix(filepath.Base(f), ".txtar")
 		t.Run(name, func(t *testing.T) {
-			want, fsys := plantedtest.Read(t, f)
+			want, fsys := ruletest.Read(t, f)
 			i := slices.IndexFunc(rules, func(r rule) bool { return r.name == name })
 			if i < 0 {
 				t.Fatalf("there is no rule %q", name)

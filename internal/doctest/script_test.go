@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/txmgr/txmgr/internal/plantedtest"
+	"github.com/txmgr/txmgr/internal/ruletest"
 )
 
 // scriptTime bounds one script with its servers.
@@ -103,12 +103,12 @@ func (s *script) run(ctx context.Context, dir string, env []string) []string {
 func unprinted(want []string, printed string) string {
 	lines := strings.Split(printed, "\n")
 	for _, w := range want {
-		pattern := regexp.MustCompile(`^` + strings.ReplaceAll(regexp.QuoteMeta(squeeze(w)), "…", ".*") + `$`)
+		pattern := regexp.MustCompile(`^` + strings.ReplaceAll(regexp.QuoteMeta(collapseSpaces(w)), "…", ".*") + `$`)
 		for {
 			if len(lines) == 0 {
 				return w
 			}
-			line := squeeze(lines[0])
+			line := collapseSpaces(lines[0])
 			lines = lines[1:]
 			if pattern.MatchString(line) {
 				break
@@ -118,11 +118,11 @@ func unprinted(want []string, printed string) string {
 	return ""
 }
 
-// squeeze makes lines equal that differ in the width of their columns alone.
-func squeeze(line string) string { return strings.Join(strings.Fields(line), " ") }
+// collapseSpaces makes lines equal that differ in the width of their columns alone.
+func collapseSpaces(line string) string { return strings.Join(strings.Fields(line), " ") }
 
 func TestScripts(t *testing.T) {
-	b := repository(t)
+	b := repositoryDocs(t)
 	all := scripts(b.pages)
 	if len(all) == 0 {
 		t.Fatal("no page has a script: the rule would hold for nothing")
@@ -134,7 +134,7 @@ func TestScripts(t *testing.T) {
 			home := t.TempDir()
 			env := append(os.Environ(), "HOME="+home, "NO_COLOR=1", "PATH="+filepath.Dir(txmgr(t))+":"+os.Getenv("PATH"))
 			for _, need := range strings.FieldsFunc(s.needs, func(r rune) bool { return r == ',' }) {
-				start := beds[need]
+				start := dependencies[need]
 				if start == nil {
 					t.Fatalf("%s: script %s needs %q, which this test does not know", s.page, s.name, need)
 				}
@@ -150,7 +150,7 @@ func TestScripts(t *testing.T) {
 
 // TestScriptsCanFail runs a page whose scripts are wrong.
 func TestScriptsCanFail(t *testing.T) {
-	want, fsys := plantedtest.Read(t, "testdata/script/scripts.txtar")
+	want, fsys := ruletest.Read(t, "testdata/script/scripts.txtar")
 	all, err := pages(fsys)
 	if err != nil {
 		t.Fatal(err)

@@ -16,31 +16,31 @@ import (
 // Enabled says whether this build has failpoints.
 const Enabled = true
 
-var passed atomic.Int64
+var hits atomic.Int64
 
-// wish is what TXMGR_FAILPOINT asks for.
-type wish struct {
+// trigger is what TXMGR_FAILPOINT asks for.
+type trigger struct {
 	step string
-	pass int64  // at which the process ends
+	nth  int64  // at which the process ends
 	file string // as long as it exists, a goroutine waits; empty: the process ends
 }
 
-var wanted = sync.OnceValue(func() wish {
+var active = sync.OnceValue(func() trigger {
 	text := os.Getenv("TXMGR_FAILPOINT")
 	if step, file, halts := strings.Cut(text, "@"); halts {
-		return wish{step: step, file: file}
+		return trigger{step: step, file: file}
 	}
 	step, count, _ := strings.Cut(text, ":")
 	n, err := strconv.ParseInt(count, 10, 64)
 	if err != nil {
 		n = 1
 	}
-	return wish{step: step, pass: n}
+	return trigger{step: step, nth: n}
 })
 
 // Hit ends the process when name is the wanted step and its turn has come, or waits there.
 func Hit(name string) {
-	w := wanted()
+	w := active()
 	if name != w.step {
 		return
 	}
@@ -48,7 +48,7 @@ func Hit(name string) {
 		halt(name, w.file)
 		return
 	}
-	if passed.Add(1) != w.pass {
+	if hits.Add(1) != w.nth {
 		return
 	}
 	fmt.Fprintf(os.Stderr, "failpoint: %s\n", name)
@@ -56,13 +56,13 @@ func Hit(name string) {
 	select {} // the signal is on its way: nothing more may happen
 }
 
-var halted sync.Mutex // held by the goroutine that waits
+var haltMu sync.Mutex // held by the goroutine that waits
 
 func halt(name, file string) {
-	if !halted.TryLock() {
+	if !haltMu.TryLock() {
 		return
 	}
-	defer halted.Unlock()
+	defer haltMu.Unlock()
 	for said := false; ; said = true {
 		if _, err := os.Stat(file); err != nil {
 			return

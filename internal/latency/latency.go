@@ -53,10 +53,10 @@ func (h *Histogram) Record(d time.Duration, n int) {
 
 // Read gives what was recorded so far, with the buckets of [Bounds], to within 0.8 %
 // of each bound.
-func (h *Histogram) Read() txn.Durations {
+func (h *Histogram) Read() txn.DurationHistogram {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := txn.Durations{Count: uint64(h.hdr.TotalCount()), Sum: h.sum.Seconds(), Buckets: make(map[float64]uint64, len(Bounds))}
+	r := txn.DurationHistogram{Count: uint64(h.hdr.TotalCount()), Sum: h.sum.Seconds(), Buckets: make(map[float64]uint64, len(Bounds))}
 	i, seen := 0, uint64(0)
 	for value, n := range h.hdr.ForEachBucket {
 		for ; i < len(Bounds) && time.Duration(value).Seconds() > Bounds[i]; i++ {

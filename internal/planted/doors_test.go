@@ -4,7 +4,7 @@ var ofTheDoors = []plant{
 	{
 		name:   "the leader drops the mark of an id",
 		breaks: "a begin that is forwarded late begins nothing",
-		file:   "node/manager.go",
+		file:   "node/transactions.go",
 		old:    "case o.Mark.IsZero():",
 		bug:    "case !o.Mark.IsZero():\n\t\to.Mark = txn.Mark{}\n\tcase o.Mark.IsZero():",
 		pkg:    "server", test: "TestBeginThatAHaltedFollowerForwardsLate", says: "the begin that the follower forwards late",
@@ -13,8 +13,8 @@ var ofTheDoors = []plant{
 		name:   "a commit that may have arrived is said to be of no transaction",
 		breaks: "in doubt is told as in doubt",
 		file:   "client/retry.go",
-		old:    "if maybe && wire.Decides(op) && saysNothing(err) {",
-		bug:    "if maybe && wire.Decides(op) && saysNothing(err) && n < 0 {",
+		old:    "if maybe && wire.Decides(op) && isInconclusive(err) {",
+		bug:    "if maybe && wire.Decides(op) && isInconclusive(err) && n < 0 {",
 		pkg:    "client", test: "TestForgottenBetweenTwoTries", says: "whose first try was carried out, and then: not found: the answer is:",
 	},
 	{
@@ -28,7 +28,7 @@ var ofTheDoors = []plant{
 	{
 		name:   "a removed node is let in",
 		breaks: "a removed node is powerless",
-		file:   "node/peer/port.go",
+		file:   "node/peer/server.go",
 		old:    "return p.conf.Admit(other)",
 		bug:    "return nil",
 		pkg:    "node/peer", test: "TestAdmission", says: "want permission denied: the node was removed",
@@ -77,7 +77,7 @@ var ofTheDoors = []plant{
 		name:   "a call in doubt is not repeated",
 		breaks: "a client finds out what became of its call, if anybody knows",
 		file:   "client/retry.go",
-		old:    "return errors.Is(err, txn.ErrUnavailable) || errors.Is(err, txn.ErrInDoubt) && !errors.Is(err, txn.ErrHazard)",
+		old:    "return errors.Is(err, txn.ErrUnavailable) || errors.Is(err, txn.ErrInDoubt) && !errors.Is(err, txn.ErrHeuristic)",
 		bug:    "return errors.Is(err, txn.ErrUnavailable)",
 		pkg:    "client", test: "TestAnswersThatAreWorthATry", says: "leadership lost after 1 tries",
 	},

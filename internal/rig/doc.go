@@ -1,6 +1,6 @@
 // Package rig has what tests of real processes share: a [Process] that can be killed,
-// halted and started again, a [Chronicle] of what was done, bounded waiting, and the
-// [Standstill] of the machine itself, which no product is to blame for.
+// halted and started again, a [EventLog] of what was done, bounded waiting, and the
+// [HostStalls] of the machine itself, which no product is to blame for.
 //
 // # Invariants
 //
@@ -11,5 +11,5 @@
 // # Concurrency and time
 //
 // Everything is safe for concurrent use; starting, killing and halting one process
-// takes place one at a time. Waiting is bounded by the context and by [Patience].
+// takes place one at a time. Waiting is bounded by the context and by [WaitTimeout].
 package rig

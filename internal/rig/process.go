@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/txmgr/txmgr/internal/tail"
+	"github.com/txmgr/txmgr/internal/tailbuf"
 )
 
 // Process is a program that can be killed, halted and started again. The exported
@@ -26,41 +26,41 @@ type Process struct {
 	Args []string
 	// Env gives what is added to the environment, at each start. Nil: nothing.
 	Env func() []string
-	// Line is told each line of the standard output. Nil: they are dropped.
-	Line func(string)
+	// OnLine is told each line of the standard output. Nil: they are dropped.
+	OnLine func(string)
 	// Output is written all that it says on standard error. Nil: only the end of that is kept.
 	Output io.Writer
-	// Ready returns nil when the program serves; it is asked again until [Patience] is
+	// Ready returns nil when the program serves; it is asked again until [WaitTimeout] is
 	// over. Nil: nobody waits for that.
 	Ready func(context.Context) error
-	// Fail is told of an end that nobody asked for.
-	Fail func(format string, args ...any)
+	// OnFailure is told of an end that nobody asked for.
+	OnFailure func(format string, args ...any)
 
-	turn sync.Mutex // held by whoever starts, ends or halts it
-	run  *running   // guarded by turn; nil: down
-	said tail.Buffer
-	log  *os.File // nil: nobody wants it
+	opMu   sync.Mutex // held by whoever starts, ends or halts it
+	run    *running   // guarded by turn; nil: down
+	stderr tailbuf.Buffer
+	log    *os.File // nil: nobody wants it
 }
 
 // running is one life of a process.
 type running struct {
-	cmd    *exec.Cmd
-	wanted atomic.Bool   // its end is
-	gone   chan struct{} // closed when it has ended and its output is read
+	cmd      *exec.Cmd
+	expected atomic.Bool   // its end is
+	exited   chan struct{} // closed when it has ended and its output is read
 }
 
-// over reports whether it has ended, and its output is read.
-func (r *running) over() bool {
+// hasExited reports whether it has ended, and its output is read.
+func (r *running) hasExited() bool {
 	select {
-	case <-r.gone:
+	case <-r.exited:
 		return true
 	default:
 		return false
 	}
 }
 
-// Keep writes all that the process says to a file, too.
-func (p *Process) Keep(dir string) (err error) {
+// LogTo writes all that the process says to a file, too.
+func (p *Process) LogTo(dir string) (err error) {
 	if dir == "" {
 		return nil
 	}
@@ -70,21 +70,21 @@ func (p *Process) Keep(dir string) (err error) {
 
 // Start starts it, if it is down, and returns when it is ready.
 func (p *Process) Start(ctx context.Context) error {
-	p.turn.Lock()
-	defer p.turn.Unlock()
+	p.opMu.Lock()
+	defer p.opMu.Unlock()
 	return p.startLocked(ctx)
 }
 
 func (p *Process) startLocked(ctx context.Context) error {
-	if p.run != nil && !p.run.over() {
+	if p.run != nil && !p.run.hasExited() {
 		return nil
 	}
-	run := &running{cmd: exec.Command(p.Path, p.Args...), gone: make(chan struct{})}
+	run := &running{cmd: exec.Command(p.Path, p.Args...), exited: make(chan struct{})}
 	if p.Env != nil {
 		run.cmd.Env = append(os.Environ(), p.Env()...)
 	}
 	run.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	says := []io.Writer{&p.said}
+	says := []io.Writer{&p.stderr}
 	if p.log != nil {
 		says = append(says, p.log)
 	}
@@ -102,12 +102,12 @@ func (p *Process) startLocked(ctx context.Context) error {
 	if p.run = run; p.Ready == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, Patience)
+	ctx, cancel := context.WithTimeout(ctx, WaitTimeout)
 	defer cancel()
-	return Until(ctx, func() error {
-		if run.over() {
+	return Retry(ctx, func() error {
+		if run.hasExited() {
 			cancel()
-			return fmt.Errorf("%s ended (%v); %s", p.Name, run.cmd.ProcessState, &p.said)
+			return fmt.Errorf("%s ended (%v); %s", p.Name, run.cmd.ProcessState, &p.stderr)
 		}
 		return p.Ready(ctx)
 	})
@@ -128,23 +128,23 @@ func (p *Process) spawn(run *running, out io.Reader) error {
 		lines := bufio.NewScanner(out)
 		lines.Buffer(nil, 1<<20)
 		for lines.Scan() {
-			if p.Line != nil {
-				p.Line(lines.Text())
+			if p.OnLine != nil {
+				p.OnLine(lines.Text())
 			}
 		}
 		err = errors.Join(lines.Err(), run.cmd.Wait())
-		if !run.wanted.Load() {
-			p.Fail("%s ended by itself (%v); %s", p.Name, err, &p.said)
+		if !run.expected.Load() {
+			p.OnFailure("%s ended by itself (%v); %s", p.Name, err, &p.stderr)
 		}
-		close(run.gone)
+		close(run.exited)
 	}()
 	return <-started
 }
 
 // Kill ends it as kill -9 does, and returns when it is gone.
 func (p *Process) Kill() {
-	p.turn.Lock()
-	defer p.turn.Unlock()
+	p.opMu.Lock()
+	defer p.opMu.Unlock()
 	p.killLocked()
 }
 
@@ -152,17 +152,17 @@ func (p *Process) killLocked() {
 	if p.run == nil {
 		return
 	}
-	p.run.wanted.Store(true)
+	p.run.expected.Store(true)
 	_ = syscall.Kill(-p.run.cmd.Process.Pid, syscall.SIGKILL) // it may have ended
-	<-p.run.gone
+	<-p.run.exited
 	p.run = nil
 }
 
 // Restart kills it, and starts it again after some time.
 func (p *Process) Restart(ctx context.Context, down time.Duration) error {
-	p.turn.Lock()
-	defer p.turn.Unlock()
+	p.opMu.Lock()
+	defer p.opMu.Unlock()
 	p.killLocked()
-	Pause(ctx, down)
+	Sleep(ctx, down)
 	return p.startLocked(ctx)
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Patience bounds every wait for something that should not take long. It is long
+// WaitTimeout bounds every wait for something that should not take long. It is long
 // because a shared disk can stall; nothing is measured by it.
-const Patience = 60 * time.Second
+const WaitTimeout = 60 * time.Second
 
-// Pause waits, and reports whether ctx is still going on.
-func Pause(ctx context.Context, d time.Duration) bool {
+// Sleep waits, and reports whether ctx is still going on.
+func Sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -28,9 +28,9 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Until repeats try until it succeeds. The error is the last one of try, but not that
+// Retry repeats try until it succeeds. The error is the last one of try, but not that
 // ctx has ended, if there was another one before.
-func Until(ctx context.Context, try func() error) (last error) {
+func Retry(ctx context.Context, try func() error) (last error) {
 	for {
 		err := try()
 		if err == nil {
@@ -39,7 +39,7 @@ func Until(ctx context.Context, try func() error) (last error) {
 		if last == nil || ctx.Err() == nil {
 			last = err
 		}
-		if !Pause(ctx, 50*time.Millisecond) {
+		if !Sleep(ctx, 50*time.Millisecond) {
 			return last
 		}
 	}

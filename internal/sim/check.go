@@ -21,28 +21,28 @@ import (
 
 // replay is the log, applied once more, by somebody who sees each step.
 type replay struct {
-	w      *World
-	fsm    *raftfsm.FSM
-	fx     *machine.Effects
-	end    map[txn.ID]txn.State // decided
-	due    map[txn.ID]time.Duration
-	events map[txn.ID][]*event // calls that granted time
-	last   map[txn.ID]machine.Transaction
-	acts   map[txn.ID][]string // what the log did to it, for people
-	stays  *stays
-	steps  []*written
-	late   time.Duration
-	timed  int
+	w         *World
+	fsm       *raftfsm.FSM
+	fx        *machine.Effects
+	decisions map[txn.ID]txn.State // decided
+	due       map[txn.ID]time.Duration
+	events    map[txn.ID][]*event // calls that granted time
+	last      map[txn.ID]machine.Transaction
+	txLog     map[txn.ID][]string // what the log did to it, for people
+	sessions  *sessionHistory
+	steps     []*loggedEntry
+	late      time.Duration
+	timed     int
 }
 
 // check checks what can be checked at the end.
 func (w *World) check(o *Outcome) {
-	images, faults := w.books.kept()
+	images, faults := w.logs.recorded()
 	for _, fault := range faults {
 		w.violate("logs: %s", fault)
 	}
-	o.Operations = w.past.check()
-	chain, err := w.books.chain(w.head())
+	o.Operations = w.history.check()
+	chain, err := w.logs.chain(w.head())
 	if err != nil {
 		w.violate("logs: %v", err)
 		return
@@ -54,22 +54,22 @@ func (w *World) check(o *Outcome) {
 		return
 	}
 	o.Late, o.TimedOut = r.late, r.timed
-	w.judge(r, o)
+	w.checkTransactions(r, o)
 }
 
 // head is the end of the log. All nodes have the same by now.
-func (w *World) head() (p place) {
+func (w *World) head() (p logPosition) {
 	for _, h := range w.hosts {
 		h.mu.Lock()
 		d := h.disk
 		h.mu.Unlock()
 		d.mu.Lock()
 		if l := d.log[d.last]; l != nil && l.Index > p.index {
-			p = place{l.Index, l.Term}
+			p = logPosition{l.Index, l.Term}
 		}
 		for _, i := range d.snapshots {
 			if i.meta.Index > p.index {
-				p = place{i.meta.Index, i.meta.Term}
+				p = logPosition{i.meta.Index, i.meta.Term}
 			}
 		}
 		d.mu.Unlock()
@@ -78,7 +78,7 @@ func (w *World) head() (p place) {
 }
 
 // agree compares the nodes' logs.
-func (w *World) agree(chain []*written) {
+func (w *World) agree(chain []*loggedEntry) {
 	for _, h := range w.hosts {
 		h.mu.Lock()
 		d := h.disk
@@ -95,9 +95,9 @@ func (w *World) agree(chain []*written) {
 }
 
 // replay applies the log from its beginning, and compares each snapshot with it.
-func (w *World) replay(chain []*written, images map[place]*image) *replay {
-	r := &replay{w: w, end: map[txn.ID]txn.State{}, due: map[txn.ID]time.Duration{}, last: map[txn.ID]machine.Transaction{}, events: map[txn.ID][]*event{}, acts: map[txn.ID][]string{}, stays: newStays(w)}
-	for _, e := range w.past.events {
+func (w *World) replay(chain []*loggedEntry, images map[logPosition]*snapshotImage) *replay {
+	r := &replay{w: w, decisions: map[txn.ID]txn.State{}, due: map[txn.ID]time.Duration{}, last: map[txn.ID]machine.Transaction{}, events: map[txn.ID][]*event{}, txLog: map[txn.ID][]string{}, sessions: newSessionHistory(w)}
+	for _, e := range w.history.events {
 		if e.op == opBegin || e.op == opExtend {
 			r.events[e.id] = append(r.events[e.id], e)
 		}
@@ -114,7 +114,7 @@ func (w *World) replay(chain []*written, images map[place]*image) *replay {
 				w.violate("entry %d: %v", e.log.Index, err)
 				return nil
 			}
-			gone := r.gone(entry)
+			gone := r.rebegun(entry)
 			r.fx = nil
 			r.fsm.Apply(e.log)
 			if r.fx == nil {
@@ -123,15 +123,15 @@ func (w *World) replay(chain []*written, images map[place]*image) *replay {
 			r.steps = append(r.steps, e)
 			r.step(e, entry, gone)
 		}
-		if img := wanted[place{uint64(i + 1), e.log.Term}]; img != nil {
+		if img := wanted[logPosition{uint64(i + 1), e.log.Term}]; img != nil {
 			r.compare(img)
-			for _, twin := range w.books.likenesses(place{uint64(i + 1), e.log.Term}) {
+			for _, twin := range w.logs.variantsOf(logPosition{uint64(i + 1), e.log.Term}) {
 				r.compare(twin)
 			}
 		}
 	}
 	r.fsm.View(func(m *machine.Machine) {
-		if err := m.Check(); err != nil {
+		if err := m.CheckInvariants(); err != nil {
 			w.violate("the state after the log: %v", err)
 		}
 	})
@@ -139,10 +139,10 @@ func (w *World) replay(chain []*written, images map[place]*image) *replay {
 }
 
 // compared chooses snapshots: the last one of each node, and a few others.
-func (w *World) compared(images map[place]*image) map[place]*image {
-	some := map[place]*image{}
-	d := newDice(w.plan.Seed, 5)
-	all := slices.SortedFunc(maps.Keys(images), func(a, b place) int { return int(a.index) - int(b.index) })
+func (w *World) compared(images map[logPosition]*snapshotImage) map[logPosition]*snapshotImage {
+	some := map[logPosition]*snapshotImage{}
+	d := newRNG(w.plan.Seed, 5)
+	all := slices.SortedFunc(maps.Keys(images), func(a, b logPosition) int { return int(a.index) - int(b.index) })
 	for i, p := range all {
 		if i == len(all)-1 || d.n(len(all)) < 2 {
 			some[p] = images[p]
@@ -152,7 +152,7 @@ func (w *World) compared(images map[place]*image) map[place]*image {
 }
 
 // compare looks whether a snapshot holds what the log leads to.
-func (r *replay) compare(i *image) {
+func (r *replay) compare(i *snapshotImage) {
 	other := raftfsm.New(raftfsm.Config{})
 	if err := other.Restore(io.NopCloser(bytes.NewReader(i.body))); err != nil {
 		r.w.violate("snapshot at %d: %v", i.meta.Index, err)
@@ -169,14 +169,14 @@ func (r *replay) compare(i *image) {
 }
 
 // step looks at what one entry has brought about.
-func (r *replay) step(e *written, entry machine.Entry, gone map[txn.ID]bool) {
-	r.visit(e, entry)
+func (r *replay) step(e *loggedEntry, entry machine.Entry, gone map[txn.ID]bool) {
+	r.applySessions(e, entry)
 	for i, c := range entry.Commands {
 		code := r.fx.Results[i].Code
-		r.entered(e, c, r.fx.Results[i])
+		r.noteEntry(e, c, r.fx.Results[i])
 		switch c := c.(type) {
 		case machine.Begin:
-			r.begins(e, c, r.fx.Results[i], gone[c.ID])
+			r.checkBegin(e, c, r.fx.Results[i], gone[c.ID])
 			if code == machine.OK && r.due[c.ID] == 0 {
 				r.grant(c.ID, opBegin, c.Timeout, e)
 			}
@@ -190,23 +190,23 @@ func (r *replay) step(e *written, entry machine.Entry, gone map[txn.ID]bool) {
 		if !c.State.Decided() {
 			continue
 		}
-		before, known := r.end[c.ID]
+		before, known := r.decisions[c.ID]
 		if !known {
-			r.blamed(e, c)
+			r.checkCause(e, c)
 		}
 		switch {
 		case known && before.Commits() != c.State.Commits():
 			r.w.violate("%v: decided twice: %v, and %v by entry %d", c.ID, before, c.State, e.log.Index)
 		case !known && c.Cause == txn.CauseTimeout:
 			r.timed++
-			r.w.fire("timeout")
+			r.w.countFault("timeout")
 			late := e.at - r.due[c.ID]
 			r.late = max(r.late, late)
 			if late < 0 {
-				r.w.violate("%v: timed out %v early, by entry %d%s%s", c.ID, -late, e.log.Index, r.lifeOf(c.ID), r.ticks())
+				r.w.violate("%v: timed out %v early, by entry %d%s%s", c.ID, -late, e.log.Index, r.txHistory(c.ID), r.ticks())
 			}
 		}
-		r.end[c.ID] = c.State
+		r.decisions[c.ID] = c.State
 	}
 	r.remember()
 }
@@ -226,34 +226,34 @@ func (r *replay) ticks() string {
 	return b.String()
 }
 
-// entered notes for people what an entry did to a transaction.
-func (r *replay) entered(e *written, c machine.Command, res machine.Result) {
+// noteEntry notes for people what an entry did to a transaction.
+func (r *replay) noteEntry(e *loggedEntry, c machine.Command, res machine.Result) {
 	f := reflect.ValueOf(c).FieldByName("ID")
 	if !f.IsValid() {
 		return
 	}
 	if id, ok := f.Interface().(txn.ID); ok {
-		r.acts[id] = append(r.acts[id], fmt.Sprintf("%12v  entry %d of term %d, of n%d: %T%.150s -> code %v, %v", e.at, e.log.Index, e.log.Term, e.host+1, c, fmt.Sprintf("%+v", c), res.Code, res.State))
+		r.txLog[id] = append(r.txLog[id], fmt.Sprintf("%12v  entry %d of term %d, of n%d: %T%.150s -> code %v, %v", e.at, e.log.Index, e.log.Term, e.host+1, c, fmt.Sprintf("%+v", c), res.Code, res.State))
 	}
 }
 
-// lifeOf tells all that is known about a transaction, for people.
-func (r *replay) lifeOf(id txn.ID) string {
+// txHistory tells all that is known about a transaction, for people.
+func (r *replay) txHistory(id txn.ID) string {
 	var b strings.Builder
-	for _, e := range r.w.past.events {
+	for _, e := range r.w.history.events {
 		if e.id == id {
 			fmt.Fprintf(&b, "\n        %12v  until %v: application %d at n%d: call %v: %v, error %v", e.from, e.to, e.client, e.host+1, e.op, e.state, e.err)
 		}
 	}
-	for _, a := range r.acts[id] {
+	for _, a := range r.txLog[id] {
 		b.WriteString("\n        " + a)
 	}
-	return b.String() + r.w.noted(id)
+	return b.String() + r.w.txNotes(id)
 }
 
 // grant notes that a transaction may live at least until then: it was accepted after
 // the call began, at the node that wrote the entry first.
-func (r *replay) grant(id txn.ID, op opKind, timeout time.Duration, e *written) {
+func (r *replay) grant(id txn.ID, op opKind, timeout time.Duration, e *loggedEntry) {
 	// Of several calls that may have been the one, the first: an entry can be on its
 	// way for long.
 	from := time.Duration(-1)
@@ -269,15 +269,15 @@ func (r *replay) grant(id txn.ID, op opKind, timeout time.Duration, e *written) 
 	r.due[id] = max(r.due[id], from+timeout)
 }
 
-// judge compares every transaction with what the participants and the applications
+// checkTransactions compares every transaction with what the participants and the applications
 // have seen.
-func (w *World) judge(r *replay, o *Outcome) {
+func (w *World) checkTransactions(r *replay, o *Outcome) {
 	r.fsm.View(func(m *machine.Machine) {
 		for _, id := range w.ids {
 			t, known := r.find(m, id)
-			w.judgeOne(r, id, &t, known, o)
+			w.checkTransaction(r, id, &t, known, o)
 		}
-		w.judgeStays(r, m)
+		w.checkSessions(r, m)
 		c := m.Counts()
 		o.Committed, o.RolledBack = int(c.Committed), int(c.RolledBack.Sum())
 	})
@@ -288,11 +288,11 @@ func (w *World) judge(r *replay, o *Outcome) {
 	}
 }
 
-func (w *World) judgeOne(r *replay, id txn.ID, t *machine.Transaction, known bool, o *Outcome) {
-	before := w.wrong()
+func (w *World) checkTransaction(r *replay, id txn.ID, t *machine.Transaction, known bool, o *Outcome) {
+	before := w.violationCount()
 	defer func() {
-		if w.wrong() > before {
-			w.explain(r.lifeOf(id))
+		if w.violationCount() > before {
+			w.explain(r.txHistory(id))
 		}
 	}()
 	a := w.apps[id]
@@ -303,7 +303,7 @@ func (w *World) judgeOne(r *replay, id txn.ID, t *machine.Transaction, known boo
 				w.violate("%v, which nobody knows, has come about at %s", id, name)
 			}
 		}
-		if a.told == txn.Committed {
+		if a.reported == txn.Committed {
 			w.violate("%v: the application was told that it is committed, and nobody knows it", id)
 		}
 		return
@@ -317,14 +317,14 @@ func (w *World) judgeOne(r *replay, id txn.ID, t *machine.Transaction, known boo
 		n := servers[name].effects(id)
 		b := at[name]
 		want := 0
-		if b != nil && t.State.Commits() && !a.quiet[name] && b.Vote != txn.VoteReadOnly {
+		if b != nil && t.State.Commits() && !a.readOnly[name] && b.Vote != txn.VoteReadOnly {
 			want = 1
 		}
-		if b != nil && b.Hazard != 0 {
+		if b != nil && b.Heuristic != 0 {
 			if err := w.excused(t, b, name); err != nil {
-				w.violate("%v: %s: hazard %v (%s): %v", id, name, b.Hazard, b.Detail, err)
+				w.violate("%v: %s: hazard %v (%s): %v", id, name, b.Heuristic, b.Detail, err)
 			}
-			o.Hazards++
+			o.Heuristics++
 			doubted = true
 			continue
 		}
@@ -332,19 +332,19 @@ func (w *World) judgeOne(r *replay, id txn.ID, t *machine.Transaction, known boo
 			w.violate("%v is %v, and its work at %s has come about %d times; want %d", id, t.State, name, n, want)
 		}
 	}
-	if t.EndedByHand() && t.Cause == txn.CauseVoteNo && a.told == txn.RolledBack {
+	if t.EndedByApplication() && t.Cause == txn.CauseVoteNo && a.reported == txn.RolledBack {
 		w.violate("%v: the application was told that nothing was applied; a branch was ended by hand", id)
 	}
-	if a.told != 0 && a.told.Commits() != t.State.Commits() && !doubted && !a.idle() {
-		w.violate("%v: the application was told %v; it is %v", id, a.told, t.State)
+	if a.reported != 0 && a.reported.Commits() != t.State.Commits() && !doubted && !a.readOnlyEverywhere() {
+		w.violate("%v: the application was told %v; it is %v", id, a.reported, t.State)
 	}
 }
 
-// idle reports whether nothing was to be done anywhere. Then PostgreSQL does not wait
+// readOnlyEverywhere reports whether nothing was to be done anywhere. Then PostgreSQL does not wait
 // for its disk at a commit, whose number may be lost in a crash, and nothing else.
-func (a *record) idle() bool {
+func (a *txRecord) readOnlyEverywhere() bool {
 	for _, name := range a.branches {
-		if !a.quiet[name] {
+		if !a.readOnly[name] {
 			return false
 		}
 	}
@@ -354,10 +354,10 @@ func (a *record) idle() bool {
 // excused reports whether a hazard is right: of a branch that was committed in one
 // phase, of which no proof is left, and of one whose service has committed it by itself.
 func (w *World) excused(t *machine.Transaction, b *machine.TransactionBranch, name string) error {
-	if b.Hazard == txn.HazardUnknown && b.Vote == txn.VoteDelegated && name == "bank" && w.times("bank: no proof of an end") > 0 {
+	if b.Heuristic == txn.HeuristicHazard && b.Vote == txn.VoteDelegated && name == "bank" && w.faultCount("bank: no proof of an end") > 0 {
 		return nil
 	}
-	if b.Hazard == txn.HazardCommitted && name == "post" && w.apps[t.ID].typed {
+	if b.Heuristic == txn.HeuristicCommit && name == "post" && w.apps[t.ID].typed {
 		return nil
 	}
 	return errors.New("nobody has done anything by hand")
@@ -366,5 +366,5 @@ func (w *World) excused(t *machine.Transaction, b *machine.TransactionBranch, na
 // String shows an outcome in a line.
 func (o *Outcome) String() string {
 	return fmt.Sprintf("seed %d: %d transactions (%d committed, %d rolled back, %d timed out, %d hazards), %d entries, %d snapshots, %d messages, %d calls checked, settled after %v, latest timeout %v",
-		o.Seed, o.Transactions, o.Committed, o.RolledBack, o.TimedOut, o.Hazards, o.Entries, o.Snapshots, o.Messages, o.Operations, o.Settled.Round(time.Millisecond), o.Late.Round(time.Millisecond))
+		o.Seed, o.Transactions, o.Committed, o.RolledBack, o.TimedOut, o.Heuristics, o.Entries, o.Snapshots, o.Messages, o.Operations, o.Settled.Round(time.Millisecond), o.Late.Round(time.Millisecond))
 }

@@ -18,19 +18,19 @@ import (
 func TestDeadlinesWhileLeadersChange(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		change func(*testing.T, *trial)
+		change func(*testing.T, *testCluster)
 		late   time.Duration // at most, beyond the interval
 	}{
 		// A change costs the new leader's count what an entry takes to it, some
 		// milliseconds; the last one, until it serves, too.
-		{"handed over", handOverLeader, 500 * time.Millisecond},
+		{"handed over", transferLeader, 500 * time.Millisecond},
 		// Whoever comes back counts on from what it hears then; and at the end nobody
 		// may lead: for two elections of one to three times half a second.
 		{"crashed", crashLeader, 4 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				x := newTrial(t, Plan{Seed: 1, Nodes: 3, Faced: time.Second, Apps: 1})
+				x := newTestCluster(t, Plan{Seed: 1, Nodes: 3, FaultTime: time.Second, Apps: 1})
 				defer x.end()
 				deadlines(t, x, c.change, c.late)
 			})
@@ -38,7 +38,7 @@ func TestDeadlinesWhileLeadersChange(t *testing.T) {
 	}
 }
 
-func deadlines(t *testing.T, x *trial, change func(*testing.T, *trial), late time.Duration) {
+func deadlines(t *testing.T, x *testCluster, change func(*testing.T, *testCluster), late time.Duration) {
 	const (
 		timeout = 5 * time.Second
 		every   = timeout/2 - 200*time.Millisecond
@@ -61,7 +61,7 @@ func deadlines(t *testing.T, x *trial, change func(*testing.T, *trial), late tim
 		}
 	})
 	for range many {
-		id := txn.NewID(time.Now(), x.dice.chance())
+		id := txn.NewID(time.Now(), x.rng.entropy())
 		from, to := x.begin(t, id, timeout)
 		watched.Go(func() {
 			at, cause := x.ended(t, id)
@@ -75,7 +75,7 @@ func deadlines(t *testing.T, x *trial, change func(*testing.T, *trial), late tim
 				t.Errorf("%v ended %v late", id, at-to-timeout)
 			}
 		})
-		rest(350 * time.Millisecond)
+		sleep(350 * time.Millisecond)
 	}
 	watched.Wait()
 	close(stop)
@@ -88,10 +88,10 @@ func deadlines(t *testing.T, x *trial, change func(*testing.T, *trial), late tim
 
 // begin begins a transaction at whoever leads, and gives the times between which it was
 // begun.
-func (x *trial) begin(t *testing.T, id txn.ID, timeout time.Duration) (from, to time.Duration) {
+func (x *testCluster) begin(t *testing.T, id txn.ID, timeout time.Duration) (from, to time.Duration) {
 	t.Helper()
 	first, doubt := time.Duration(-1), false
-	for began := x.w.now(); x.w.now() < began+30*time.Second; rest(10 * time.Millisecond) {
+	for began := x.w.now(); x.w.now() < began+30*time.Second; sleep(10 * time.Millisecond) {
 		l := x.w.leader()
 		if l == nil {
 			continue
@@ -118,8 +118,8 @@ func (x *trial) begin(t *testing.T, id txn.ID, timeout time.Duration) (from, to 
 }
 
 // ended waits until a transaction has ended.
-func (x *trial) ended(t *testing.T, id txn.ID) (time.Duration, txn.Cause) {
-	for began := x.w.now(); x.w.now() < began+time.Minute; rest(5 * time.Millisecond) {
+func (x *testCluster) ended(t *testing.T, id txn.ID) (time.Duration, txn.Cause) {
+	for began := x.w.now(); x.w.now() < began+time.Minute; sleep(5 * time.Millisecond) {
 		l := x.w.leader()
 		if l == nil {
 			continue
@@ -135,7 +135,7 @@ func (x *trial) ended(t *testing.T, id txn.ID) (time.Duration, txn.Cause) {
 	return 0, 0
 }
 
-func handOverLeader(t *testing.T, x *trial) {
+func transferLeader(t *testing.T, x *testCluster) {
 	if l := x.w.leader(); l != nil {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
@@ -145,12 +145,12 @@ func handOverLeader(t *testing.T, x *trial) {
 	}
 }
 
-func crashLeader(_ *testing.T, x *trial) {
+func crashLeader(_ *testing.T, x *testCluster) {
 	l := x.w.leader()
 	if l == nil {
 		return
 	}
 	l.host.crash()
-	rest(700 * time.Millisecond)
+	sleep(700 * time.Millisecond)
 	l.host.start()
 }

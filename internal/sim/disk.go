@@ -17,34 +17,34 @@ import (
 // and its snapshots. The next life gets a copy of what was on it when this one ended.
 type disk struct {
 	host *host
-	dice *dice
+	rng  *rng
 
 	mu          sync.Mutex // guards all below
 	log         map[uint64]*raft.Log
 	first, last uint64
 	stable      map[string][]byte
 	votes       map[string][]byte // stable as it was a while ago, for Bugs.NoVotes
-	snapshots   []*image          // oldest first
+	snapshots   []*snapshotImage  // oldest first
 	syncing     map[*[]*raft.Log]bool
 	dead        bool
 	slow        time.Duration // the longest sync
-	tell        func(error)   // of the first failure
+	onFailure   func(error)   // of the first failure
 	broken      bool          // it has failed, and does nothing more
 
-	over chan struct{} // closed when the life has ended
+	ended chan struct{} // closed when the life has ended
 }
 
-// image is a snapshot.
-type image struct {
+// snapshotImage is a snapshot.
+type snapshotImage struct {
 	meta raft.SnapshotMeta
 	body []byte
 }
 
 func newDisk(h *host) *disk {
 	return &disk{
-		host: h, dice: newDice(h.w.plan.Seed, 100+uint64(h.index)), slow: time.Millisecond,
+		host: h, rng: newRNG(h.w.plan.Seed, 100+uint64(h.index)), slow: time.Millisecond,
 		log: map[uint64]*raft.Log{}, stable: map[string][]byte{}, votes: map[string][]byte{}, syncing: map[*[]*raft.Log]bool{},
-		over: make(chan struct{}),
+		ended: make(chan struct{}),
 	}
 }
 
@@ -53,21 +53,21 @@ func (d *disk) crash() *disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.dead = true
-	close(d.over)
+	close(d.ended)
 	next := newDisk(d.host)
-	next.dice = d.dice
+	next.rng = d.rng
 	next.log, next.first, next.last = maps.Clone(d.log), d.first, d.last
 	next.stable, next.snapshots = maps.Clone(d.stable), slices.Clone(d.snapshots)
 	for logs := range d.syncing {
-		if d.dice.one(2) {
+		if d.rng.oneIn(2) {
 			continue // as if the sync had not begun
 		}
 		if (*logs)[0].Index <= next.last {
 			continue
 		}
-		d.host.w.fire("unacknowledged write kept")
-		next.put(*logs)
-		d.host.w.books.note(next, *logs, d.host.w.now())
+		d.host.w.countFault("unacknowledged write kept")
+		next.appendLogs(*logs)
+		d.host.w.logs.record(next, *logs, d.host.w.now())
 	}
 	bugs := d.host.w.plan.Bugs
 	if bugs.NoSync && next.last > next.first+8 {
@@ -85,7 +85,7 @@ func (d *disk) sync() bool {
 	d.mu.Lock()
 	slow := d.slow
 	d.mu.Unlock()
-	rest(d.dice.between(slow/10, slow))
+	sleep(d.rng.between(slow/10, slow))
 	d.host.gate.pass()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -112,15 +112,15 @@ func (d *disk) GetLog(index uint64, l *raft.Log) error {
 	defer d.mu.Unlock()
 	found := d.log[index]
 	if found == nil {
-		return d.anchor(index, l)
+		return d.lastSnapshotEntry(index, l)
 	}
 	*l = *found
 	return nil
 }
 
-// anchor answers for the last entry of a snapshot as raftfsm/logstore does, whose
+// lastSnapshotEntry answers for the last entry of a snapshot as raftfsm/logstore does, whose
 // package tells why. mu is held.
-func (d *disk) anchor(index uint64, l *raft.Log) error {
+func (d *disk) lastSnapshotEntry(index uint64, l *raft.Log) error {
 	if d.host.w.plan.Unanchored || index < 2 || d.log[index-1] != nil || d.log[index+1] == nil {
 		return raft.ErrLogNotFound
 	}
@@ -128,13 +128,13 @@ func (d *disk) anchor(index uint64, l *raft.Log) error {
 	if i == nil {
 		return raft.ErrLogNotFound
 	}
-	d.host.w.fire("snapshot stood in for an entry")
+	d.host.w.countFault("snapshot stood in for an entry")
 	*l = raft.Log{Index: index, Term: i.meta.Term, Type: 255}
 	return nil
 }
 
 // snapshotAt gives the snapshot that ends at index; nil when there is none. mu is held.
-func (d *disk) snapshotAt(index uint64) *image {
+func (d *disk) snapshotAt(index uint64) *snapshotImage {
 	for _, i := range d.snapshots {
 		if i.meta.Index == index {
 			return i
@@ -159,8 +159,8 @@ func (d *disk) StoreLogs(logs []*raft.Log) error {
 	d.syncing[&copies] = true
 	d.mu.Unlock()
 	alive := d.sync()
-	if err := d.fails(); err != nil {
-		if d.host.ails.Load() == full {
+	if err := d.writeError(); err != nil {
+		if d.host.diskFault.Load() == diskFull {
 			d.mu.Lock()
 			delete(d.syncing, &copies)
 			d.mu.Unlock()
@@ -173,18 +173,18 @@ func (d *disk) StoreLogs(logs []*raft.Log) error {
 	if copies[0].Index <= d.last {
 		return errOutOfOrder
 	}
-	d.put(copies)
+	d.appendLogs(copies)
 	if alive {
-		d.host.w.books.note(d, copies, d.host.w.now())
+		d.host.w.logs.record(d, copies, d.host.w.now())
 	}
 	return nil
 }
 
-// put adds to the log. Before a hole of one entry it removes one, as logstore does. The
+// appendLogs adds to the log. Before a hole of one entry it removes one, as logstore does. The
 // caller holds mu, or nobody else knows d.
-func (d *disk) put(logs []*raft.Log) {
+func (d *disk) appendLogs(logs []*raft.Log) {
 	if l := d.last; !d.host.w.plan.Unanchored && l > 0 && logs[0].Index == l+2 && d.snapshotAt(l+1) != nil {
-		d.host.w.fire("entry removed before a hole")
+		d.host.w.countFault("entry removed before a hole")
 		d.cutOff(l, l)
 	}
 	for _, l := range logs {
@@ -199,7 +199,7 @@ func (d *disk) put(logs []*raft.Log) {
 // DeleteRange implements raft.LogStore.
 func (d *disk) DeleteRange(from, to uint64) error {
 	d.sync()
-	if err := d.fails(); err != nil {
+	if err := d.writeError(); err != nil {
 		return err
 	}
 	d.mu.Lock()
@@ -228,12 +228,12 @@ var errNoKey = errors.New("not found") // raft looks at the words
 // process that has to end does not come so far, which is why this waits for its end.
 func (d *disk) Set(key, value []byte) error {
 	d.sync()
-	if d.fails() != nil {
-		<-d.over
+	if d.writeError() != nil {
+		<-d.ended
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.dice.one(4) {
+	if d.rng.oneIn(4) {
 		d.votes = maps.Clone(d.stable)
 	}
 	if string(key) == "LastVoteTerm" && !bytes.Equal(d.stable[string(key)], value) {
@@ -271,26 +271,26 @@ func (d *disk) GetUint64(key []byte) (uint64, error) {
 // snapshotsKept is as many as a node keeps.
 const snapshotsKept = 2
 
-// shelf is the disk's place for snapshots.
-type shelf struct{ *disk }
+// snapshotDir is the disk's place for snapshots.
+type snapshotDir struct{ *disk }
 
-var _ raft.SnapshotStore = shelf{}
+var _ raft.SnapshotStore = snapshotDir{}
 
 // Create implements raft.SnapshotStore.
-func (s shelf) Create(v raft.SnapshotVersion, index, term uint64, c raft.Configuration, at uint64, _ raft.Transport) (raft.SnapshotSink, error) {
+func (s snapshotDir) Create(v raft.SnapshotVersion, index, term uint64, c raft.Configuration, at uint64, _ raft.Transport) (raft.SnapshotSink, error) {
 	s.host.gate.pass()
-	if s.host.ails.Load() != healthy {
-		s.host.w.fire("snapshot cannot be written")
+	if s.host.diskFault.Load() != diskHealthy {
+		s.host.w.countFault("snapshot cannot be written")
 		return nil, errDisk
 	}
 	s.mu.Lock()
-	id := strconv.FormatUint(term, 10) + "-" + strconv.FormatUint(index, 10) + "-" + strconv.Itoa(s.dice.n(1<<30))
+	id := strconv.FormatUint(term, 10) + "-" + strconv.FormatUint(index, 10) + "-" + strconv.Itoa(s.rng.n(1<<30))
 	s.mu.Unlock()
-	return &sink{shelf: s, meta: raft.SnapshotMeta{Version: v, ID: id, Index: index, Term: term, Configuration: c.Clone(), ConfigurationIndex: at}}, nil
+	return &sink{dir: s, meta: raft.SnapshotMeta{Version: v, ID: id, Index: index, Term: term, Configuration: c.Clone(), ConfigurationIndex: at}}, nil
 }
 
 // List implements raft.SnapshotStore.
-func (s shelf) List() ([]*raft.SnapshotMeta, error) {
+func (s snapshotDir) List() ([]*raft.SnapshotMeta, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var metas []*raft.SnapshotMeta
@@ -302,7 +302,7 @@ func (s shelf) List() ([]*raft.SnapshotMeta, error) {
 }
 
 // Open implements raft.SnapshotStore.
-func (s shelf) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
+func (s snapshotDir) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 	s.host.gate.pass()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -317,10 +317,10 @@ func (s shelf) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 
 // sink is a snapshot that is being written.
 type sink struct {
-	shelf shelf
-	meta  raft.SnapshotMeta
-	buf   bytes.Buffer
-	over  bool
+	dir    snapshotDir
+	meta   raft.SnapshotMeta
+	buf    bytes.Buffer
+	closed bool
 }
 
 // Write implements raft.SnapshotSink.
@@ -331,36 +331,36 @@ func (s *sink) ID() string { return s.meta.ID }
 
 // Cancel implements raft.SnapshotSink.
 func (s *sink) Cancel() error {
-	s.over = true
+	s.closed = true
 	return nil
 }
 
 // Close implements raft.SnapshotSink.
 func (s *sink) Close() error {
-	if s.over {
+	if s.closed {
 		return nil
 	}
-	s.over = true
-	s.shelf.sync()
-	if s.shelf.host.ails.Load() != healthy {
-		s.shelf.host.w.fire("snapshot cannot be written")
+	s.closed = true
+	s.dir.sync()
+	if s.dir.host.diskFault.Load() != diskHealthy {
+		s.dir.host.w.countFault("snapshot cannot be written")
 		return errDisk
 	}
-	d := s.shelf.disk
+	d := s.dir.disk
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s.meta.Size = int64(s.buf.Len())
-	i := &image{s.meta, s.buf.Bytes()}
-	if n := len(d.snapshots); d.host.w.plan.Bugs.OldImage && n > 0 {
+	i := &snapshotImage{s.meta, s.buf.Bytes()}
+	if n := len(d.snapshots); d.host.w.plan.Bugs.OldSnapshot && n > 0 {
 		i.body = d.snapshots[n-1].body
 		i.meta.Size = int64(len(i.body))
 	}
 	d.snapshots = append(d.snapshots, i)
-	slices.SortStableFunc(d.snapshots, func(a, b *image) int { return int(a.meta.Index) - int(b.meta.Index) })
+	slices.SortStableFunc(d.snapshots, func(a, b *snapshotImage) int { return int(a.meta.Index) - int(b.meta.Index) })
 	d.snapshots = d.snapshots[max(0, len(d.snapshots)-snapshotsKept):]
 	if !d.dead {
-		d.host.w.fire("snapshot taken")
-		d.host.w.books.keep(i)
+		d.host.w.countFault("snapshot taken")
+		d.host.w.logs.recordSnapshot(i)
 	}
 	return nil
 }

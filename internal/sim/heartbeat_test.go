@@ -14,17 +14,17 @@ import (
 // in which it was elected or not at all.
 func TestHeartbeatWhileElected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(Plan{Seed: 1, Nodes: 3, Faced: time.Second, Apps: 1})
-		p := &peers{w: w, b: w.hosts[0], stop: make(chan struct{})}
+		w := newWorld(Plan{Seed: 1, Nodes: 3, FaultTime: time.Second, Apps: 1})
+		p := &fakePeers{w: w, b: w.hosts[0], stop: make(chan struct{})}
 		for _, h := range w.hosts[1:] {
 			tr := w.net.attach(h)
 			p.done.Go(func() { p.serve(tr) })
 		}
 		p.b.start()
-		rest(10 * time.Second)
+		sleep(10 * time.Second)
 		p.mu.Lock()
-		if p.elected == 0 || !p.beaten {
-			t.Errorf("asked for votes in term %d, heard of another leader: %v: nothing was tried", p.elected, p.beaten)
+		if p.elected == 0 || !p.answered {
+			t.Errorf("asked for votes in term %d, heard of another leader: %v: nothing was tried", p.elected, p.answered)
 		}
 		if p.foreign > 0 {
 			t.Errorf("the node that was elected in term %d has written entries of term %d", p.elected, p.foreign)
@@ -37,21 +37,21 @@ func TestHeartbeatWhileElected(t *testing.T) {
 	})
 }
 
-// peers are the two other nodes of a cluster, played by the test.
-type peers struct {
+// fakePeers are the two other nodes of a cluster, played by the test.
+type fakePeers struct {
 	w    *World
 	b    *host
 	stop chan struct{}
 	done sync.WaitGroup
 
-	mu      sync.Mutex // guards all below
-	elected uint64     // the term
-	beaten  bool       // the node has answered the other leader
-	foreign uint64     // the term of one that is not of the term of its election
+	mu       sync.Mutex // guards all below
+	elected  uint64     // the term
+	answered bool       // the node has answered the other leader
+	foreign  uint64     // the term of one that is not of the term of its election
 }
 
 // serve answers for one of them: as a follower that has nothing else to do.
-func (p *peers) serve(tr *transport) {
+func (p *fakePeers) serve(tr *transport) {
 	for {
 		select {
 		case rpc := <-tr.requests:
@@ -62,7 +62,7 @@ func (p *peers) serve(tr *transport) {
 	}
 }
 
-func (p *peers) answer(tr *transport, rpc raft.RPC) {
+func (p *fakePeers) answer(tr *transport, rpc raft.RPC) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch c := rpc.Command.(type) {
@@ -86,20 +86,20 @@ func (p *peers) answer(tr *transport, rpc raft.RPC) {
 }
 
 // outrun grants a vote, a moment after the leader of the next term has been heard of.
-func (p *peers) outrun(tr *transport, vote raft.RPC, term uint64) {
+func (p *fakePeers) outrun(tr *transport, vote raft.RPC, term uint64) {
 	p.b.slow(2 * time.Second)
 	header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(tr.host.name), Addr: []byte(tr.host.addr)}
 	p.done.Go(func() {
 		timer := time.NewTimer(5 * time.Second)
 		defer timer.Stop()
 		beat := &raft.AppendEntriesRequest{RPCHeader: header, Term: term + 1}
-		a, err := p.w.net.peer(p.b.addr).take(request{command: beat, beat: true}, timer)
+		a, err := p.w.net.peer(p.b.addr).handle(request{command: beat, heartbeat: true}, timer)
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.beaten = err == nil && a.Error == nil
+		p.answered = err == nil && a.Error == nil
 	})
-	rest(10 * time.Millisecond)
+	sleep(10 * time.Millisecond)
 	vote.Respond(&raft.RequestVoteResponse{RPCHeader: header, Term: term, Granted: true}, nil)
-	rest(3 * time.Second)
+	sleep(3 * time.Second)
 	p.b.slow(time.Millisecond)
 }

@@ -40,7 +40,7 @@ type event struct {
 	id       txn.ID
 	host     int
 	from, to time.Duration
-	over     bool // it was answered
+	answered bool // it was answered
 	err      error
 	state    txn.State // what the answer says; zero: nothing
 	timeout  time.Duration
@@ -68,7 +68,7 @@ func (h *history) end(e *event, v any, err error, begun time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	e.from, e.to, e.err = begun, h.w.now(), err
-	e.over = !errors.Is(err, errDied)
+	e.answered = !errors.Is(err, errDied)
 	var x *txn.Error
 	if errors.As(err, &x) {
 		e.state = x.State
@@ -138,7 +138,7 @@ func model() porcupine.Model {
 
 // unknown reports whether nobody knows what came of the call.
 func (e *event) unknown() bool {
-	return !e.over || errors.Is(e.err, txn.ErrInDoubt)
+	return !e.answered || errors.Is(e.err, txn.ErrInDoubt)
 }
 
 // after gives the states in which the call can leave a transaction that is in state
@@ -201,7 +201,7 @@ func (e *event) fits(from, to int) bool {
 		return to != seenNothing && to != seenActive
 	case e.err == nil:
 		return seen(e.state) == to
-	case errors.Is(e.err, txn.ErrRolledBack), errors.Is(e.err, txn.ErrEndedByHand):
+	case errors.Is(e.err, txn.ErrRolledBack), errors.Is(e.err, txn.ErrEndedByApplication):
 		return to == seenRollback
 	case e.forgets && from == to && (to == seenCommit || to == seenRollback) && (errors.Is(e.err, txn.ErrNotFound) || errors.Is(e.err, txn.ErrForgotten)):
 		return true
@@ -226,7 +226,7 @@ func (e *event) dropped() bool {
 
 // refused reports whether the call surely had no effect.
 func (e *event) refused() bool {
-	return e.over && errors.Is(e.err, txn.ErrUnavailable) && !errors.Is(e.err, txn.ErrInDoubt)
+	return e.answered && errors.Is(e.err, txn.ErrUnavailable) && !errors.Is(e.err, txn.ErrInDoubt)
 }
 
 // check looks for transactions whose calls cannot have been answered so.

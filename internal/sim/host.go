@@ -10,18 +10,18 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/txmgr/txmgr/internal/bed"
+	"github.com/txmgr/txmgr/internal/simenv"
 	"github.com/txmgr/txmgr/node"
 	"github.com/txmgr/txmgr/participant"
 )
 
-// gate holds up whoever passes while it is shut.
-type gate struct {
+// pauseGate holds up whoever passes while it is shut.
+type pauseGate struct {
 	mu   sync.Mutex
 	open chan struct{} // guarded by mu: nil when it is not shut
 }
 
-func (g *gate) pass() {
+func (g *pauseGate) pass() {
 	for {
 		g.mu.Lock()
 		open := g.open
@@ -33,7 +33,7 @@ func (g *gate) pass() {
 	}
 }
 
-func (g *gate) set(shut bool) {
+func (g *pauseGate) set(shut bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
@@ -45,54 +45,54 @@ func (g *gate) set(shut bool) {
 	}
 }
 
-// steady is a clock that stands still while its machine is suspended.
-type steady struct {
-	mu    sync.Mutex
-	stood time.Duration // guarded by mu: in all
-	since time.Time     // guarded by mu: zero unless it is suspended
+// suspendableClock is a clock that stands still while its machine is suspended.
+type suspendableClock struct {
+	mu        sync.Mutex
+	suspended time.Duration // guarded by mu: in all
+	since     time.Time     // guarded by mu: zero unless it is suspended
 }
 
-func (s *steady) now() time.Time {
+func (s *suspendableClock) now() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
 	if !s.since.IsZero() {
 		now = s.since
 	}
-	return now.Add(-s.stood)
+	return now.Add(-s.suspended)
 }
 
-func (s *steady) suspend(on bool) {
+func (s *suspendableClock) suspend(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case on && s.since.IsZero():
 		s.since = time.Now()
 	case !on && !s.since.IsZero():
-		s.stood += time.Since(s.since)
+		s.suspended += time.Since(s.since)
 		s.since = time.Time{}
 	}
 }
 
 // host is a machine on which a node lives, one life after another.
 type host struct {
-	w     *World
-	index int
-	name  string
-	addr  raft.ServerAddress
-	gate  *gate
-	ticks steady
-	wall  atomic.Int64 // how wrong the wall clock is
-	ails  atomic.Int32 // what is wrong with the disk
+	w         *World
+	index     int
+	name      string
+	addr      raft.ServerAddress
+	gate      *pauseGate
+	clock     suspendableClock
+	wall      atomic.Int64 // how wrong the wall clock is
+	diskFault atomic.Int32 // what is wrong with the disk
 
 	mu       sync.Mutex // guards all below
 	disk     *disk
-	life     *life // nil while it is down
+	process  *process // nil while it is down
 	starting bool
 }
 
-// life is one life of a node.
-type life struct {
+// process is one life of a node.
+type process struct {
 	host *host
 	node *node.Node
 	tr   *transport
@@ -101,7 +101,7 @@ type life struct {
 
 func newHost(w *World, i int) *host {
 	name := fmt.Sprintf("n%d", i+1)
-	h := &host{w: w, index: i, name: name, addr: raft.ServerAddress(name + ":7461"), gate: new(gate)}
+	h := &host{w: w, index: i, name: name, addr: raft.ServerAddress(name + ":7461"), gate: new(pauseGate)}
 	h.disk = newDisk(h)
 	return h
 }
@@ -120,28 +120,28 @@ const snapshotBytes = 4 << 10
 // of the bubble.
 func (h *host) start() {
 	h.mu.Lock()
-	busy, disk := h.life != nil || h.starting || h.ails.Load() != healthy, h.disk
+	busy, disk := h.process != nil || h.starting || h.diskFault.Load() != diskHealthy, h.disk
 	h.starting = h.starting || !busy
 	h.mu.Unlock()
 	if busy {
 		return
 	}
-	l := &life{host: h, tr: h.w.net.attach(h), dead: make(chan struct{})}
+	l := &process{host: h, tr: h.w.net.attach(h), dead: make(chan struct{})}
 	bytes, tune := uint64(snapshotBytes), func(*raft.Config) {}
 	if cut := h.w.plan.Cut; cut > 0 {
 		bytes, tune = 1<<30, func(c *raft.Config) { c.TrailingLogs = cut }
 	}
 	conf := node.Config{
 		Interval: h.w.interval(), SnapshotBytes: bytes, Retention: h.w.plan.Memory.Retention, Retain: h.w.plan.Memory.Retain,
-		Bed: &bed.Bed{
-			ID: raft.ServerID(h.name), Transport: l.tr, Log: disk, Snapshots: shelf{disk}, Servers: h.servers(),
-			Tune:   tune,
-			Awake:  h.gate.pass,
-			Wall:   func() time.Time { return time.Now().Add(time.Duration(h.wall.Load())) },
-			Steady: h.ticks.now,
+		SimEnv: &simenv.Env{
+			ID: raft.ServerID(h.name), Transport: l.tr, Log: disk, Snapshots: snapshotDir{disk}, Servers: h.servers(),
+			TuneRaft:         tune,
+			BlockWhilePaused: h.gate.pass,
+			Wall:             func() time.Time { return time.Now().Add(time.Duration(h.wall.Load())) },
+			Monotonic:        h.clock.now,
 		},
 		Participants: map[string]participant.Participant{
-			"bank": h.w.pg.seenBy(l), "stock": h.w.maria.seenBy(l), "post": h.w.web.seenBy(l),
+			"bank": h.w.pg.participantFor(l), "stock": h.w.maria.participantFor(l), "post": h.w.web.participantFor(l),
 		},
 		Logger: h.w.logger(h.name),
 		OnFailure: func(err error) {
@@ -170,23 +170,23 @@ func (h *host) start() {
 	case <-l.dead:
 		ended = true
 	default:
-		h.life = l // without a node when its disk fails: then it is about to end
+		h.process = l // without a node when its disk fails: then it is about to end
 	}
 	h.mu.Unlock()
 	if ended && n != nil {
 		h.w.all.Go(func() { _ = n.Close() })
 	}
-	h.w.tell("%s starts", h.name)
+	h.w.tracef("%s starts", h.name)
 }
 
 // crash ends a life.
 func (h *host) crash() bool {
-	l := h.alive()
+	l := h.running()
 	return l != nil && h.end(l)
 }
 
 // end ends a life that goes on, or is about to begin; false when it has ended before.
-func (h *host) end(l *life) bool {
+func (h *host) end(l *process) bool {
 	h.mu.Lock()
 	select {
 	case <-l.dead:
@@ -196,27 +196,27 @@ func (h *host) end(l *life) bool {
 	}
 	close(l.dead)
 	l.tr.shut()
-	h.life = nil
+	h.process = nil
 	h.disk = h.disk.crash()
 	n := l.node
 	h.mu.Unlock()
 	h.gate.set(false) // what is left of it has to come to its end
-	h.w.tell("%s crashes", h.name)
-	h.w.fire("crash")
+	h.w.tracef("%s crashes", h.name)
+	h.w.countFault("crash")
 	if n != nil {
 		h.w.all.Go(func() { _ = n.Close() }) // whatever it says, nobody listens
 	}
 	return true
 }
 
-// alive gives the present life; nil while there is none.
-func (h *host) alive() *life {
+// running gives the present life; nil while there is none.
+func (h *host) running() *process {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.life == nil || h.life.node == nil {
+	if h.process == nil || h.process.node == nil {
 		return nil
 	}
-	return h.life
+	return h.process
 }
 
 // slow sets how long a sync may take.
@@ -230,9 +230,9 @@ func (h *host) slow(d time.Duration) {
 }
 
 // leader gives a life that believes to lead; nil when there is none.
-func (w *World) leader() *life {
+func (w *World) leader() *process {
 	for _, h := range w.hosts {
-		if l := h.alive(); l != nil {
+		if l := h.running(); l != nil {
 			if _, here := l.node.Leader(); here {
 				return l
 			}

@@ -15,19 +15,19 @@ import (
 func TestOlderSnapshot(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		do   func(*testing.T, *trial)
+		do   func(*testing.T, *testCluster)
 	}{
 		{"it was sent before a newer one, and comes after it", lateSnapshot},
 		{"the follower has entries whose answers were lost, and has shortened its log", lostAnswers},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				x := newTrial(t, Plan{Seed: 1, Nodes: 3, Faced: time.Second, Apps: 1, Cut: 30})
+				x := newTestCluster(t, Plan{Seed: 1, Nodes: 3, FaultTime: time.Second, Apps: 1, Cut: 30})
 				defer x.end()
 				c.do(t, x)
 				x.write(t, 5)
 				if behind := x.awaitCaughtUp(); behind != "" {
-					t.Errorf("%v later: %s\n%s", catchUpBound, behind, x.w.Story())
+					t.Errorf("%v later: %s\n%s", catchUpBound, behind, x.w.Trace())
 				}
 			})
 		})
@@ -36,7 +36,7 @@ func TestOlderSnapshot(t *testing.T) {
 
 // lateSnapshot lets two snapshots wait, as they do at a node that is halted, and the
 // older one come last.
-func lateSnapshot(t *testing.T, x *trial) {
+func lateSnapshot(t *testing.T, x *testCluster) {
 	x.write(t, 20)
 	x.cut(true)
 	x.write(t, 40)
@@ -49,7 +49,7 @@ func lateSnapshot(t *testing.T, x *trial) {
 	if behind := x.awaitCaughtUp(); behind != "" {
 		t.Fatal(behind)
 	}
-	if got := x.newest(x.away.alive()); got.meta.Index != newer.meta.Index {
+	if got := x.newest(x.follower.running()); got.meta.Index != newer.meta.Index {
 		t.Fatalf("the follower has the snapshot of %d; want %d", got.meta.Index, newer.meta.Index)
 	}
 	command := &raft.InstallSnapshotRequest{
@@ -61,9 +61,9 @@ func lateSnapshot(t *testing.T, x *trial) {
 		LastLogIndex: older.meta.Index, LastLogTerm: older.meta.Term, Size: older.meta.Size,
 		Configuration: raft.EncodeConfiguration(older.meta.Configuration), ConfigurationIndex: older.meta.ConfigurationIndex,
 	}
-	timer := time.NewTimer(snapshotPatience)
+	timer := time.NewTimer(snapshotTimeout)
 	defer timer.Stop()
-	a, err := x.w.net.peer(x.away.addr).take(request{command: command, body: older.body, whole: true}, timer)
+	a, err := x.w.net.peer(x.follower.addr).handle(request{command: command, body: older.body, complete: true}, timer)
 	if err != nil || a.Error == nil {
 		t.Errorf("a snapshot of %d after one of %d: %v, answer %+v; want a refusal", older.meta.Index, newer.meta.Index, err, a)
 	}
@@ -71,15 +71,15 @@ func lateSnapshot(t *testing.T, x *trial) {
 
 // lostAnswers lets a follower have entries that its leader does not know it to have, and
 // remove what the leader sends before them.
-func lostAnswers(t *testing.T, x *trial) {
+func lostAnswers(t *testing.T, x *testCluster) {
 	x.write(t, 30)
-	rest(time.Second)
+	sleep(time.Second)
 	var hears atomic.Bool
 	x.w.net.change(func(n *network) {
-		n.eats = func(_, to int, command, answer any) bool {
+		n.drops = func(_, to int, command, answer any) bool {
 			a, ok := command.(*raft.AppendEntriesRequest)
 			r, fine := answer.(*raft.AppendEntriesResponse)
-			return !hears.Load() && to == x.away.index && ok && fine && len(a.Entries) > 0 && r.Success
+			return !hears.Load() && to == x.follower.index && ok && fine && len(a.Entries) > 0 && r.Success
 		}
 	})
 	x.write(t, 5)
@@ -88,13 +88,13 @@ func lostAnswers(t *testing.T, x *trial) {
 	if behind := x.awaitCaughtUp(); behind != "" {
 		t.Fatal(behind)
 	}
-	x.snapshot(t, x.away.alive())
-	if at, have := x.newest(x.leader).meta.Index, x.newest(x.away.alive()).meta.Index; at >= have {
+	x.snapshot(t, x.follower.running())
+	if at, have := x.newest(x.leader).meta.Index, x.newest(x.follower.running()).meta.Index; at >= have {
 		t.Fatalf("the leader's snapshot is of %d, the follower's of %d: nothing is tried", at, have)
 	}
-	rest(5 * time.Second)
+	sleep(5 * time.Second)
 	hears.Store(true)
-	if x.w.times("older snapshot refused") == 0 {
+	if x.w.faultCount("older snapshot refused") == 0 {
 		t.Error("no older snapshot was refused: nothing was tried")
 	}
 }

@@ -23,10 +23,10 @@ func TestFollowerCatchesUpAfterSnapshot(t *testing.T) {
 }
 
 func catchUp(t *testing.T, lost int) {
-	x := newTrial(t, Plan{Seed: 1, Nodes: 3, Faced: time.Second, Apps: 1, Unanchored: true})
+	x := newTestCluster(t, Plan{Seed: 1, Nodes: 3, FaultTime: time.Second, Apps: 1, Unanchored: true})
 	defer x.end()
 	x.write(t, 20)
-	rest(time.Second)
+	sleep(time.Second)
 	x.cut(true)
 	x.write(t, 200)
 	x.snapshot(t, x.leader)
@@ -34,30 +34,30 @@ func catchUp(t *testing.T, lost int) {
 	if behind := x.awaitCaughtUp(); behind != "" {
 		t.Fatalf("before any answer was lost: %s", behind)
 	}
-	if x.w.times("snapshot sent") == 0 {
+	if x.w.faultCount("snapshot sent") == 0 {
 		t.Fatal("no snapshot was sent: nothing was tried")
 	}
-	eaten := x.eat(lost)
+	eaten := x.dropAnswers(lost)
 	x.write(t, 1)
-	rest(time.Second)
+	sleep(time.Second)
 	x.write(t, 10)
 	if behind := x.awaitCaughtUp(); behind != "" {
-		t.Errorf("%v after the network was whole: %s; %d snapshots were sent\n%s", catchUpBound, behind, x.w.times("snapshot sent"), x.w.Story())
+		t.Errorf("%v after the network was whole: %s; %d snapshots were sent\n%s", catchUpBound, behind, x.w.faultCount("snapshot sent"), x.w.Trace())
 	}
 	if int(eaten.Load()) != lost {
 		t.Errorf("%d answers were lost; want %d", eaten.Load(), lost)
 	}
 }
 
-// eat loses so many answers of the follower to entries that it has stored. What it gives
+// dropAnswers loses so many answers of the follower to entries that it has stored. What it gives
 // counts them.
-func (x *trial) eat(most int) *atomic.Int64 {
+func (x *testCluster) dropAnswers(most int) *atomic.Int64 {
 	eaten := new(atomic.Int64)
 	x.w.net.change(func(n *network) {
-		n.eats = func(_, to int, command, answer any) bool {
+		n.drops = func(_, to int, command, answer any) bool {
 			a, ok := command.(*raft.AppendEntriesRequest)
 			r, fine := answer.(*raft.AppendEntriesResponse)
-			if to != x.away.index || !ok || !fine || len(a.Entries) == 0 || !r.Success || int(eaten.Load()) == most {
+			if to != x.follower.index || !ok || !fine || len(a.Entries) == 0 || !r.Success || int(eaten.Load()) == most {
 				return false
 			}
 			eaten.Add(1)
@@ -74,28 +74,28 @@ func TestTwoSnapshotsInARow(t *testing.T) {
 	for _, lost := range []int{0, 1} {
 		t.Run(fmt.Sprintf("%d answers lost", lost), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				x := newTrial(t, Plan{Seed: 1, Nodes: 3, Faced: time.Second, Apps: 1})
+				x := newTestCluster(t, Plan{Seed: 1, Nodes: 3, FaultTime: time.Second, Apps: 1})
 				defer x.end()
 				x.write(t, 20)
 				x.cut(true)
 				x.write(t, 100)
 				x.snapshot(t, x.leader)
-				x.away.slow(2 * time.Second)
+				x.follower.slow(2 * time.Second)
 				x.cut(false)
 				for installed := range 2 {
-					for began := x.w.now(); x.w.times("snapshot sent") == installed; rest(time.Millisecond) {
+					for began := x.w.now(); x.w.faultCount("snapshot sent") == installed; sleep(time.Millisecond) {
 						if x.w.now() > began+catchUpBound {
-							t.Fatalf("%d snapshots were sent; want 2\n%s", installed, x.w.Story())
+							t.Fatalf("%d snapshots were sent; want 2\n%s", installed, x.w.Trace())
 						}
 					}
 					x.write(t, 100)
 					x.snapshot(t, x.leader)
 				}
-				x.away.slow(time.Millisecond)
-				eaten := x.eat(lost)
+				x.follower.slow(time.Millisecond)
+				eaten := x.dropAnswers(lost)
 				x.write(t, 10)
 				if behind := x.awaitCaughtUp(); behind != "" {
-					t.Errorf("%v later: %s\n%s", catchUpBound, behind, x.w.Story())
+					t.Errorf("%v later: %s\n%s", catchUpBound, behind, x.w.Trace())
 				}
 				if int(eaten.Load()) != lost {
 					t.Errorf("%d answers were lost; want %d", eaten.Load(), lost)

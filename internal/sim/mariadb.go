@@ -16,12 +16,12 @@ import (
 // is forgotten; the row of proof is all that tells.
 type mariadb struct {
 	server
-	conns  map[int]*mdSession
-	xas    map[string]*mdBranch // what has begun and has not ended, by name
-	rows   map[string]mdRow
-	last   int                      // connection
-	undone map[string]time.Duration // rolled back lately: listed again after a crash, by chance
-	tidied map[string]bool          // whose row of proof was removed
+	conns      map[int]*mdSession
+	xas        map[string]*mdBranch // what has begun and has not ended, by name
+	rows       map[string]mdRow
+	last       int                      // connection
+	rolledBack map[string]time.Duration // rolled back lately: listed again after a crash, by chance
+	pruned     map[string]bool          // whose row of proof was removed
 }
 
 type mdRow uint8
@@ -32,29 +32,29 @@ const (
 )
 
 type mdBranch struct {
-	tx       txn.ID
-	foreign  bool
-	prepared bool
-	conn     int // that it is bound to; 0: none
-	leaving  bool
-	ghost    bool
-	work     bool
+	tx            txn.ID
+	foreign       bool
+	prepared      bool
+	conn          int // that it is bound to; 0: none
+	disconnecting bool
+	orphaned      bool
+	work          bool
 }
 
 // mdSession is one connection, and the application's session of a branch.
 type mdSession struct {
-	db   *mariadb
-	app  *app
-	tx   txn.ID
-	conn int
-	life int
-	xid  string // guarded by db.mu: that it has begun; empty: none
+	db            *mariadb
+	app           *app
+	tx            txn.ID
+	conn          int
+	serverRestart int
+	xid           string // guarded by db.mu: that it has begun; empty: none
 }
 
 func newMariadb(w *World) *mariadb {
 	m := &mariadb{
 		server: newServer(w, 1, "stock"), conns: map[int]*mdSession{}, xas: map[string]*mdBranch{},
-		rows: map[string]mdRow{}, undone: map[string]time.Duration{}, tidied: map[string]bool{},
+		rows: map[string]mdRow{}, rolledBack: map[string]time.Duration{}, pruned: map[string]bool{},
 	}
 	for _, xid := range foreignNames {
 		m.xas[xid] = &mdBranch{foreign: true, prepared: true}
@@ -62,8 +62,8 @@ func newMariadb(w *World) *mariadb {
 	return m
 }
 
-// leave is how long InnoDB holds on to a branch whose connection has ended.
-const leave = 100 * time.Millisecond
+// disconnectDelay is how long InnoDB holds on to a branch whose connection has ended.
+const disconnectDelay = 100 * time.Millisecond
 
 // crash ends all connections. What was prepared is listed again, ghosts too, and
 // what was rolled back a moment ago, by chance.
@@ -71,18 +71,18 @@ func (m *mariadb) crash() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.up = false
-	m.life++
+	m.restarts++
 	clear(m.conns)
 	for xid, b := range m.xas {
 		if !b.prepared {
 			delete(m.xas, xid)
 			continue
 		}
-		b.conn, b.leaving, b.ghost = 0, false, false
+		b.conn, b.disconnecting, b.orphaned = 0, false, false
 	}
-	for xid, at := range m.undone {
-		if m.w.now()-at < time.Second && m.dice.one(2) {
-			m.w.fire("stock: listed again")
+	for xid, at := range m.rolledBack {
+		if m.w.now()-at < time.Second && m.rng.oneIn(2) {
+			m.w.countFault("stock: listed again")
 			id := txn.ID{}
 			if _, tx, _, ok := txn.ParseXID(xid); ok {
 				id = tx
@@ -90,7 +90,7 @@ func (m *mariadb) crash() {
 			m.xas[xid] = &mdBranch{tx: id, prepared: true, work: true}
 		}
 	}
-	clear(m.undone)
+	clear(m.rolledBack)
 }
 
 // holds reports whether a branch has begun and has not ended.
@@ -100,7 +100,7 @@ func (m *mariadb) holds(xid string) bool {
 	return m.xas[xid] != nil
 }
 
-func (m *mariadb) start() { m.bad(func(s *server) { s.up = true }) }
+func (m *mariadb) start() { m.configure(func(s *server) { s.up = true }) }
 
 // end closes a connection; InnoDB lets go a moment later. mu is held.
 func (m *mariadb) end(conn int) {
@@ -113,16 +113,16 @@ func (m *mariadb) end(conn int) {
 	if b == nil || b.conn != conn {
 		return
 	}
-	b.leaving = true
-	life := m.life
+	b.disconnecting = true
+	life := m.restarts
 	m.w.all.Go(func() {
-		rest(m.dice.between(leave/10, leave))
+		sleep(m.rng.between(disconnectDelay/10, disconnectDelay))
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if m.life != life || m.xas[s.xid] != b || b.conn != conn {
+		if m.restarts != life || m.xas[s.xid] != b || b.conn != conn {
 			return
 		}
-		b.conn, b.leaving = 0, false
+		b.conn, b.disconnecting = 0, false
 		if !b.prepared {
 			delete(m.xas, s.xid)
 		}
@@ -147,31 +147,31 @@ var (
 func (m *mariadb) fromElsewhere(xid string, commit bool) error {
 	b := m.xas[xid]
 	switch {
-	case b == nil || !b.prepared || b.ghost:
+	case b == nil || !b.prepared || b.orphaned:
 		return errNOTA
-	case b.conn != 0 && !b.leaving:
-		m.w.fire("stock: bound to its connection")
+	case b.conn != 0 && !b.disconnecting:
+		m.w.countFault("stock: bound to its connection")
 		return errNOTA
-	case b.leaving:
-		m.w.fire("stock: success that is none")
-		b.ghost, b.conn, b.leaving = true, 0, false
+	case b.disconnecting:
+		m.w.countFault("stock: success that is none")
+		b.orphaned, b.conn, b.disconnecting = true, 0, false
 		return nil
 	case commit:
 		m.commit(xid, b)
 		return nil
 	}
 	delete(m.xas, xid)
-	m.undone[xid] = m.w.now()
+	m.rolledBack[xid] = m.w.now()
 	return nil
 }
 
-func (s *mdSession) text() string { return fmt.Sprintf("conn=%d life=%d", s.conn, s.life) }
+func (s *mdSession) text() string { return fmt.Sprintf("conn=%d life=%d", s.conn, s.serverRestart) }
 
 // connect opens a session.
 func (m *mariadb) connect(ctx context.Context, id txn.ID, a *app) (*mdSession, error) {
-	return asks(ctx, a, id, &m.server, "connect", func() (*mdSession, error) {
+	return execStatement(ctx, a, id, &m.server, "connect", func() (*mdSession, error) {
 		m.last++
-		s := &mdSession{db: m, app: a, tx: id, conn: m.last, life: m.life}
+		s := &mdSession{db: m, app: a, tx: id, conn: m.last, serverRestart: m.restarts}
 		m.conns[s.conn] = s
 		return s, nil
 	})
@@ -182,12 +182,12 @@ func (s *mdSession) here() bool { return s.db.conns[s.conn] == s }
 
 // begin is XA START, and the row of proof, which is the first statement.
 func (s *mdSession) begin(ctx context.Context, xid string) error {
-	return s.app.does(ctx, s.tx, &s.db.server, "xa start", func() error {
+	return s.app.exec(ctx, s.tx, &s.db.server, "xa start", func() error {
 		switch {
 		case !s.here():
-			return errGone
+			return errSessionGone
 		case s.db.rows[xid] != 0 || s.db.xas[xid] != nil:
-			s.db.w.fire("stock: kept from beginning")
+			s.db.w.countFault("stock: kept from beginning")
 			return errors.New("sim: duplicate key in the table of proof")
 		}
 		s.xid = xid
@@ -198,12 +198,12 @@ func (s *mdSession) begin(ctx context.Context, xid string) error {
 
 // exec does the branch's work.
 func (s *mdSession) exec(ctx context.Context) error {
-	return s.app.does(ctx, s.tx, &s.db.server, "exec", func() error {
+	return s.app.exec(ctx, s.tx, &s.db.server, "exec", func() error {
 		b := s.db.xas[s.xid]
 		switch {
 		case !s.here() || b == nil || b.conn != s.conn:
-			return errGone
-		case s.db.dice.one(40):
+			return errSessionGone
+		case s.db.rng.oneIn(40):
 			delete(s.db.xas, s.xid)
 			return errDeadlock
 		}
@@ -212,13 +212,13 @@ func (s *mdSession) exec(ctx context.Context) error {
 	})
 }
 
-// Prepare implements [txn.Session].
+// Prepare implements [txn.Resource].
 func (s *mdSession) Prepare(ctx context.Context) (txn.Vote, error) {
-	vote, err := asks(ctx, s.app, s.tx, &s.db.server, "xa prepare", func() (txn.Vote, error) {
+	vote, err := execStatement(ctx, s.app, s.tx, &s.db.server, "xa prepare", func() (txn.Vote, error) {
 		b := s.db.xas[s.xid]
 		switch {
 		case !s.here():
-			return 0, errGone
+			return 0, errSessionGone
 		case b == nil || b.conn != s.conn:
 			return txn.VoteNo, nil
 		}
@@ -231,9 +231,9 @@ func (s *mdSession) Prepare(ctx context.Context) (txn.Vote, error) {
 	return vote, err
 }
 
-// Commit implements [txn.Session].
+// Commit implements [txn.Resource].
 func (s *mdSession) Commit(ctx context.Context) error {
-	return s.app.does(ctx, s.tx, &s.db.server, "xa commit", func() error {
+	return s.app.exec(ctx, s.tx, &s.db.server, "xa commit", func() error {
 		b := s.db.xas[s.xid]
 		if !s.here() || b == nil || b.conn != s.conn || !b.prepared {
 			return errNOTA
@@ -243,13 +243,13 @@ func (s *mdSession) Commit(ctx context.Context) error {
 	})
 }
 
-// Rollback implements [txn.Session].
+// Rollback implements [txn.Resource].
 func (s *mdSession) Rollback(ctx context.Context) error {
-	return s.app.does(ctx, s.tx, &s.db.server, "xa rollback", func() error {
+	return s.app.exec(ctx, s.tx, &s.db.server, "xa rollback", func() error {
 		b := s.db.xas[s.xid]
 		switch {
 		case !s.here():
-			return errGone
+			return errSessionGone
 		case b == nil && s.xid == "":
 			return nil
 		case b == nil || b.conn != s.conn:
@@ -257,13 +257,13 @@ func (s *mdSession) Rollback(ctx context.Context) error {
 		}
 		delete(s.db.xas, s.xid)
 		if b.prepared {
-			s.db.undone[s.xid] = s.db.w.now()
+			s.db.rolledBack[s.xid] = s.db.w.now()
 		}
 		return nil
 	})
 }
 
-// Release implements [txn.Session].
+// Release implements [txn.Resource].
 func (s *mdSession) Release() {
 	if s.app.hung() {
 		return
@@ -273,16 +273,16 @@ func (s *mdSession) Release() {
 	s.db.end(s.conn)
 }
 
-// OnePhase implements [txn.OnePhaser].
+// OnePhase implements [txn.OnePhaseCommitter].
 func (s *mdSession) OnePhase() bool { return true }
 
-// CommitOnePhase implements [txn.OnePhaser].
+// CommitOnePhase implements [txn.OnePhaseCommitter].
 func (s *mdSession) CommitOnePhase(ctx context.Context) (txn.BranchState, error) {
-	end, err := asks(ctx, s.app, s.tx, &s.db.server, "xa commit one phase", func() (txn.BranchState, error) {
+	end, err := execStatement(ctx, s.app, s.tx, &s.db.server, "xa commit one phase", func() (txn.BranchState, error) {
 		b := s.db.xas[s.xid]
 		switch {
 		case !s.here():
-			return 0, errGone
+			return 0, errSessionGone
 		case b == nil || b.conn != s.conn:
 			return txn.BranchRolledBack, nil
 		}
@@ -295,15 +295,15 @@ func (s *mdSession) CommitOnePhase(ctx context.Context) (txn.BranchState, error)
 	return end, err
 }
 
-// stray reports whether an application that hangs for ever has begun a branch after its
+// isStray reports whether an application that hangs for ever has begun a branch after its
 // transaction had ended, and after the barrier that would have kept it from that was
 // tidied away. It does nothing any more, and nobody looks for it. mu is held.
-func (m *mariadb) stray(xid string) bool {
+func (m *mariadb) isStray(xid string) bool {
 	b := m.xas[xid]
 	s := m.conns[b.conn]
-	if b.prepared || !m.tidied[xid] || s == nil || !s.app.hung() {
+	if b.prepared || !m.pruned[xid] || s == nil || !s.app.hung() {
 		return false
 	}
-	m.w.fire("stock: begun after its proof was tidied")
+	m.w.countFault("stock: begun after its proof was tidied")
 	return true
 }

@@ -7,91 +7,91 @@ import (
 
 // fault is something that can go wrong, for a while.
 type fault struct {
-	name     string
-	do       func(w *World, d *dice)
-	restless bool // it brings many leaders, and late news of them
+	name      string
+	run       func(w *World, d *rng)
+	elections bool // it brings many leaders, and late news of them
 }
 
 // faults are all that a run can draw. Each counts itself when it has happened.
 func faults() []fault {
 	return []fault{
-		{name: "cut one way", do: func(w *World, d *dice) { w.cut(d, false) }},
-		{name: "cut both ways", do: func(w *World, d *dice) { w.cut(d, true) }},
-		{name: "cut off a node", do: cutOff},
-		{name: "cut in a ring", do: cutRing},
-		{name: "flapping", do: flapping},
-		{name: "messages lost", do: lossy},
-		{name: "messages slow", do: slowly, restless: true},
-		{name: "messages twice", do: twice},
-		{name: "node crashes", do: func(w *World, d *dice) { w.crashFor(w.hosts[d.n(len(w.hosts))], d) }},
-		{name: "leader crashes", do: func(w *World, d *dice) { w.crashFor(w.leading(d), d) }},
-		{name: "all nodes crash", do: crashAll},
-		{name: "leadership handed over", do: func(w *World, d *dice) { w.handOver(d) }, restless: true},
-		{name: "leaders change all the time", do: storm, restless: true},
-		{name: "node paused", do: func(w *World, d *dice) { w.pauseFor(w.hosts[d.n(len(w.hosts))], d) }},
-		{name: "leader paused", do: func(w *World, d *dice) { w.pauseFor(w.leading(d), d) }},
-		{name: "slow disk", do: slowDisk, restless: true},
-		{name: "disk full", do: func(w *World, d *dice) { ail(w, d, full) }},
-		{name: "disk fails", do: func(w *World, d *dice) { ail(w, d, failing) }},
-		{name: "wall clock jumps", do: jump},
-		{name: "participant crashes", do: participantCrashes},
-		{name: "participant out of reach", do: participantCut},
-		{name: "participant hangs", do: participantHangs},
-		{name: "participant's answers lost", do: participantDeaf},
-		{name: "leader replaced while its workers hang", do: heldWorkers},
-		{name: "snapshot asked for", do: func(w *World, d *dice) {
-			if l := w.hosts[d.n(len(w.hosts))].alive(); l != nil {
+		{name: "cut one way", run: func(w *World, d *rng) { w.cut(d, false) }},
+		{name: "cut both ways", run: func(w *World, d *rng) { w.cut(d, true) }},
+		{name: "cut off a node", run: cutOff},
+		{name: "cut in a ring", run: cutRing},
+		{name: "flapping", run: flapping},
+		{name: "messages lost", run: lossyNetwork},
+		{name: "messages slow", run: slowNetwork, elections: true},
+		{name: "messages twice", run: duplicateRequests},
+		{name: "node crashes", run: func(w *World, d *rng) { w.crashFor(w.hosts[d.n(len(w.hosts))], d) }},
+		{name: "leader crashes", run: func(w *World, d *rng) { w.crashFor(w.leading(d), d) }},
+		{name: "all nodes crash", run: crashAll},
+		{name: "leadership handed over", run: func(w *World, d *rng) { w.transferLeadership(d) }, elections: true},
+		{name: "leaders change all the time", run: leaderStorm, elections: true},
+		{name: "node paused", run: func(w *World, d *rng) { w.pauseFor(w.hosts[d.n(len(w.hosts))], d) }},
+		{name: "leader paused", run: func(w *World, d *rng) { w.pauseFor(w.leading(d), d) }},
+		{name: "slow disk", run: slowDisk, elections: true},
+		{name: "disk full", run: func(w *World, d *rng) { failDisk(w, d, diskFull) }},
+		{name: "disk fails", run: func(w *World, d *rng) { failDisk(w, d, diskFailing) }},
+		{name: "wall clock jumps", run: clockJump},
+		{name: "participant crashes", run: participantCrashes},
+		{name: "participant out of reach", run: participantCut},
+		{name: "participant hangs", run: participantHangs},
+		{name: "participant's answers lost", run: participantLosesAnswers},
+		{name: "leader replaced while its workers hang", run: hangWorkers},
+		{name: "snapshot asked for", run: func(w *World, d *rng) {
+			if l := w.hosts[d.n(len(w.hosts))].running(); l != nil {
 				_ = l.node.Snapshot()
 			}
 		}},
 	}
 }
 
-// torment lets faults happen until it is told that it is enough. Each run has some
+// runNemesis lets faults happen until it is told that it is enough. Each run has some
 // kinds only, so that some have much of few; and some only what makes elections overlap.
-func (w *World) torment(until time.Duration) {
-	d := newDice(w.plan.Seed, 3)
+func (w *World) runNemesis(until time.Duration) {
+	d := newRNG(w.plan.Seed, 3)
 	var mine []fault
-	restless := d.one(8)
+	restless := d.oneIn(8)
 	for _, f := range faults() {
-		if restless && f.restless || !restless && d.one(2) {
+		if restless && f.elections || !restless && d.oneIn(2) {
 			mine = append(mine, f)
 		}
 	}
 	pace := d.between(300*time.Millisecond, 3*time.Second)
-	rest(d.between(0, 3*time.Second))
+	sleep(d.between(0, 3*time.Second))
 	for w.now() < until && len(mine) > 0 {
 		f := mine[d.n(len(mine))]
-		w.tell("fault: %s", f.name)
-		w.fire(f.name)
-		of := newDice(w.plan.Seed, uint64(d.n(1<<30)))
-		w.all.Go(func() { f.do(w, of) })
-		rest(d.between(pace/10, 2*pace))
+		w.tracef("fault: %s", f.name)
+		w.countFault(f.name)
+		of := newRNG(w.plan.Seed, uint64(d.n(1<<30)))
+		w.all.Go(func() { f.run(w, of) })
+		sleep(d.between(pace/10, 2*pace))
 	}
 }
 
-// while waits as long as a fault lasts.
-func (w *World) while(d *dice, least, most time.Duration) { restIn(w.ctx, d.between(least, most)) }
+// waitFault waits as long as a fault lasts.
+func (w *World) waitFault(d *rng, least, most time.Duration) { sleepCtx(w.ctx, d.between(least, most)) }
 
-func (w *World) pair(d *dice) (a, b int) {
+func (w *World) pair(d *rng) (a, b int) {
 	a = d.n(len(w.hosts))
 	return a, (a + 1 + d.n(len(w.hosts)-1)) % len(w.hosts)
 }
 
-func (w *World) cut(d *dice, both bool) {
+func (w *World) cut(d *rng, both bool) {
 	a, b := w.pair(d)
 	w.net.set(a, b, true)
 	if both {
 		w.net.set(b, a, true)
 	}
-	w.while(d, 100*time.Millisecond, 8*time.Second)
+	w.waitFault(d, 100*time.Millisecond, 8*time.Second)
 	w.net.set(a, b, false)
 	w.net.set(b, a, false)
 }
 
-func cutOff(w *World, d *dice) {
+func cutOff(w *World, d *rng) {
 	h := w.hosts[d.n(len(w.hosts))]
-	if d.one(2) {
+	if d.oneIn(2) {
 		h = w.leading(d)
 	}
 	way := d.n(3) // in, out, both
@@ -109,12 +109,12 @@ func cutOff(w *World, d *dice) {
 		}
 	}
 	all(true)
-	w.while(d, 200*time.Millisecond, 15*time.Second)
+	w.waitFault(d, 200*time.Millisecond, 15*time.Second)
 	all(false)
 }
 
 // cutRing leaves everybody with two neighbours, or, of three nodes, one pair apart.
-func cutRing(w *World, d *dice) {
+func cutRing(w *World, d *rng) {
 	n := len(w.hosts)
 	ring := func(cut bool) {
 		for i := range n {
@@ -130,70 +130,70 @@ func cutRing(w *World, d *dice) {
 		}
 	}
 	ring(true)
-	w.while(d, time.Second, 12*time.Second)
+	w.waitFault(d, time.Second, 12*time.Second)
 	ring(false)
 }
 
-func flapping(w *World, d *dice) {
+func flapping(w *World, d *rng) {
 	a, b := w.pair(d)
 	for range 4 + d.n(20) {
 		w.net.set(a, b, true)
 		w.net.set(b, a, true)
-		w.while(d, 20*time.Millisecond, 700*time.Millisecond)
+		w.waitFault(d, 20*time.Millisecond, 700*time.Millisecond)
 		w.net.set(a, b, false)
 		w.net.set(b, a, false)
-		w.while(d, 20*time.Millisecond, 500*time.Millisecond)
+		w.waitFault(d, 20*time.Millisecond, 500*time.Millisecond)
 	}
 }
 
-func lossy(w *World, d *dice) {
+func lossyNetwork(w *World, d *rng) {
 	w.net.change(func(n *network) { n.lost = 10 + d.n(250) })
-	w.while(d, 500*time.Millisecond, 8*time.Second)
+	w.waitFault(d, 500*time.Millisecond, 8*time.Second)
 	w.net.change(func(n *network) { n.lost = 0 })
 }
 
-func slowly(w *World, d *dice) {
+func slowNetwork(w *World, d *rng) {
 	w.net.change(func(n *network) { n.slow = d.between(5*time.Millisecond, 400*time.Millisecond) })
-	w.while(d, 500*time.Millisecond, 8*time.Second)
+	w.waitFault(d, 500*time.Millisecond, 8*time.Second)
 	w.net.change(func(n *network) { n.slow = 2 * time.Millisecond })
 }
 
-func twice(w *World, d *dice) {
+func duplicateRequests(w *World, d *rng) {
 	w.net.change(func(n *network) { n.twice = 50 + d.n(300) })
-	w.while(d, 500*time.Millisecond, 8*time.Second)
+	w.waitFault(d, 500*time.Millisecond, 8*time.Second)
 	w.net.change(func(n *network) { n.twice = 0 })
 }
 
 // leading gives the host that leads, or any.
-func (w *World) leading(d *dice) *host {
+func (w *World) leading(d *rng) *host {
 	if l := w.leader(); l != nil {
 		return l.host
 	}
 	return w.hosts[d.n(len(w.hosts))]
 }
 
-func (w *World) crashFor(h *host, d *dice) {
+func (w *World) crashFor(h *host, d *rng) {
 	if !h.crash() {
 		return
 	}
-	w.while(d, 10*time.Millisecond, 8*time.Second)
+	w.waitFault(d, 10*time.Millisecond, 8*time.Second)
 	h.start()
 }
 
-func crashAll(w *World, d *dice) {
+func crashAll(w *World, d *rng) {
 	for _, h := range w.hosts {
 		h.crash()
-		w.while(d, 0, 5*time.Millisecond)
+		w.waitFault(d, 0, 5*time.Millisecond)
 	}
-	w.while(d, 10*time.Millisecond, 4*time.Second)
+	w.waitFault(d, 10*time.Millisecond, 4*time.Second)
 	for _, h := range w.hosts {
 		h.start()
-		w.while(d, 0, 500*time.Millisecond)
+		w.waitFault(d, 0, 500*time.Millisecond)
 	}
 }
 
-// handOver moves the leadership, as an operator does.
-func (w *World) handOver(d *dice) {
+// transferLeadership moves the leadership, as an operator does.
+func (w *World) transferLeadership(d *rng) {
 	l := w.leader()
 	if l == nil {
 		return
@@ -201,56 +201,56 @@ func (w *World) handOver(d *dice) {
 	ctx, cancel := context.WithTimeout(w.ctx, 5*time.Second)
 	defer cancel()
 	if err := l.node.TransferLeader(ctx, ""); err == nil {
-		w.fire("leader changed")
+		w.countFault("leader changed")
 	}
 }
 
-// storm changes the leader more often than transactions take.
-func storm(w *World, d *dice) {
+// leaderStorm changes the leader more often than transactions take.
+func leaderStorm(w *World, d *rng) {
 	for range 3 + d.n(10) {
-		w.handOver(d)
-		if d.one(4) {
-			w.crashFor(w.leading(d), newDice(uint64(d.n(1<<30)), 1))
+		w.transferLeadership(d)
+		if d.oneIn(4) {
+			w.crashFor(w.leading(d), newRNG(uint64(d.n(1<<30)), 1))
 		}
-		w.while(d, 50*time.Millisecond, 1200*time.Millisecond)
+		w.waitFault(d, 50*time.Millisecond, 1200*time.Millisecond)
 	}
 }
 
-func (w *World) pauseFor(h *host, d *dice) {
+func (w *World) pauseFor(h *host, d *rng) {
 	most := 4 * time.Second
-	if d.one(5) {
+	if d.oneIn(5) {
 		most = time.Minute
 	}
-	if d.one(2) { // the machine, and not the process alone
-		w.fire("machine suspended")
-		h.ticks.suspend(true)
-		defer h.ticks.suspend(false)
-		if d.one(2) {
+	if d.oneIn(2) { // the machine, and not the process alone
+		w.countFault("machine suspended")
+		h.clock.suspend(true)
+		defer h.clock.suspend(false)
+		if d.oneIn(2) {
 			most = time.Second // nobody else is elected
 		}
 	}
 	h.gate.set(true)
-	w.while(d, 50*time.Millisecond, most)
+	w.waitFault(d, 50*time.Millisecond, most)
 	h.gate.set(false)
 }
 
-func slowDisk(w *World, d *dice) {
+func slowDisk(w *World, d *rng) {
 	h := w.hosts[d.n(len(w.hosts))]
 	h.slow(d.between(20*time.Millisecond, 1500*time.Millisecond))
-	w.while(d, time.Second, 10*time.Second)
+	w.waitFault(d, time.Second, 10*time.Second)
 	h.slow(time.Millisecond)
 }
 
-func jump(w *World, d *dice) {
+func clockJump(w *World, d *rng) {
 	h := w.hosts[d.n(len(w.hosts))]
-	h.wall.Store(int64(d.between(-w.mostSkew(), w.mostSkew())))
+	h.wall.Store(int64(d.between(-w.maxSkew(), w.maxSkew())))
 }
 
 func (w *World) servers() []*server { return []*server{&w.pg.server, &w.maria.server, &w.web.server} }
 
-func participantCrashes(w *World, d *dice) {
+func participantCrashes(w *World, d *rng) {
 	w.crashServer(d.n(3))
-	w.while(d, 50*time.Millisecond, 6*time.Second)
+	w.waitFault(d, 50*time.Millisecond, 6*time.Second)
 	w.startServers()
 }
 
@@ -271,36 +271,36 @@ func (w *World) startServers() {
 	w.web.start()
 }
 
-func participantCut(w *World, d *dice) {
+func participantCut(w *World, d *rng) {
 	at := [2]int{d.n(len(w.hosts)), d.n(3)}
 	w.net.change(func(n *network) { n.reads[at] = true })
-	w.while(d, 500*time.Millisecond, 8*time.Second)
+	w.waitFault(d, 500*time.Millisecond, 8*time.Second)
 	w.net.change(func(n *network) { delete(n.reads, at) })
 }
 
-func participantHangs(w *World, d *dice) {
+func participantHangs(w *World, d *rng) {
 	s := w.servers()[d.n(3)]
-	s.bad(func(s *server) { s.held = 50 + d.n(400) })
-	w.while(d, 500*time.Millisecond, 5*time.Second)
-	s.bad(func(s *server) { s.held = 0 })
+	s.configure(func(s *server) { s.hangRate = 50 + d.n(400) })
+	w.waitFault(d, 500*time.Millisecond, 5*time.Second)
+	s.configure(func(s *server) { s.hangRate = 0 })
 }
 
-func participantDeaf(w *World, d *dice) {
+func participantLosesAnswers(w *World, d *rng) {
 	s := w.servers()[d.n(3)]
-	s.bad(func(s *server) { s.deaf = 100 + d.n(500) })
-	w.while(d, 500*time.Millisecond, 5*time.Second)
-	s.bad(func(s *server) { s.deaf = 0 })
+	s.configure(func(s *server) { s.lossRate = 100 + d.n(500) })
+	w.waitFault(d, 500*time.Millisecond, 5*time.Second)
+	s.configure(func(s *server) { s.lossRate = 0 })
 }
 
-// heldWorkers lets calls of phase two hang, and meanwhile somebody else lead.
-func heldWorkers(w *World, d *dice) {
+// hangWorkers lets calls of phase two hang, and meanwhile somebody else lead.
+func hangWorkers(w *World, d *rng) {
 	for _, s := range w.servers() {
-		s.bad(func(s *server) { s.held = 500 })
+		s.configure(func(s *server) { s.hangRate = 500 })
 	}
-	w.while(d, 300*time.Millisecond, 1500*time.Millisecond)
-	if d.one(2) {
-		w.handOver(d)
-	} else if h := w.leading(d); d.one(2) {
+	w.waitFault(d, 300*time.Millisecond, 1500*time.Millisecond)
+	if d.oneIn(2) {
+		w.transferLeadership(d)
+	} else if h := w.leading(d); d.oneIn(2) {
 		w.crashFor(h, d)
 	} else {
 		for i := range w.hosts {
@@ -308,13 +308,13 @@ func heldWorkers(w *World, d *dice) {
 				w.net.set(h.index, i, true)
 			}
 		}
-		w.while(d, 3*time.Second, 6*time.Second)
+		w.waitFault(d, 3*time.Second, 6*time.Second)
 		for i := range w.hosts {
 			w.net.set(h.index, i, false)
 		}
 	}
 	for _, s := range w.servers() {
-		s.bad(func(s *server) { s.held = 0 })
+		s.configure(func(s *server) { s.hangRate = 0 })
 	}
 }
 
@@ -322,13 +322,13 @@ func heldWorkers(w *World, d *dice) {
 func (w *World) heal() {
 	w.net.heal()
 	for _, s := range w.servers() {
-		s.bad(func(s *server) { s.held, s.deaf, s.slow = 0, 0, time.Millisecond })
+		s.configure(func(s *server) { s.hangRate, s.lossRate, s.maxDelay = 0, 0, time.Millisecond })
 	}
 	w.startServers()
 	for _, h := range w.hosts {
-		h.ticks.suspend(false)
+		h.clock.suspend(false)
 		h.gate.set(false)
-		h.ails.Store(healthy)
+		h.diskFault.Store(diskHealthy)
 		h.slow(time.Millisecond)
 		h.start()
 	}

@@ -13,8 +13,8 @@ import (
 
 // network carries messages between the hosts, unless it is told not to.
 type network struct {
-	w    *World
-	dice *dice
+	w   *World
+	rng *rng
 
 	mu       sync.Mutex // guards all below
 	at       map[raft.ServerAddress]*transport
@@ -23,13 +23,13 @@ type network struct {
 	twice    int                                          // of 1,000 requests
 	slow     time.Duration                                // the longest way
 	reads    map[[2]int]bool                              // host, participant: cut
-	eats     func(from, to int, command, answer any) bool // answers that are lost, for one test; nil: none
+	drops    func(from, to int, command, answer any) bool // answers that are lost, for one test; nil: none
 	messages int
 }
 
 func newNetwork(w *World) *network {
 	return &network{
-		w: w, dice: newDice(w.plan.Seed, 2), slow: 2 * time.Millisecond,
+		w: w, rng: newRNG(w.plan.Seed, 2), slow: 2 * time.Millisecond,
 		at: map[raft.ServerAddress]*transport{}, cut: map[[2]int]bool{}, reads: map[[2]int]bool{},
 	}
 }
@@ -39,19 +39,19 @@ var (
 	errRefused = errors.New("sim: connection refused")
 )
 
-// hop is one message's way; false when it does not arrive.
-func (n *network) hop(from, to int) bool {
+// deliver is one message's way; false when it does not arrive.
+func (n *network) deliver(from, to int) bool {
 	n.mu.Lock()
 	n.messages++
 	slow, lost, cut := n.slow, n.lost, n.cut[[2]int{from, to}]
 	n.mu.Unlock()
-	rest(n.dice.between(50*time.Microsecond, slow))
+	sleep(n.rng.between(50*time.Microsecond, slow))
 	switch {
 	case cut:
-		n.w.fire("message cut off")
+		n.w.countFault("message cut off")
 		return false
-	case lost > 0 && n.dice.n(1000) < lost:
-		n.w.fire("message lost")
+	case lost > 0 && n.rng.n(1000) < lost:
+		n.w.countFault("message lost")
 		return false
 	}
 	return true
@@ -131,16 +131,16 @@ func (t *transport) Close() error {
 
 // The patience of callers. Real ones wait longer, where that makes no difference.
 const (
-	rpcPatience      = time.Second
-	snapshotPatience = 10 * time.Second
+	rpcTimeout      = time.Second
+	snapshotTimeout = 10 * time.Second
 )
 
 // request is one call on its way.
 type request struct {
-	command any
-	body    []byte // of a snapshot
-	whole   bool   // all of the body arrives
-	beat    bool
+	command   any
+	body      []byte // of a snapshot
+	complete  bool   // all of the body arrives
+	heartbeat bool
 }
 
 // call carries a request there and the answer back.
@@ -158,37 +158,37 @@ func (t *transport) call(target raft.ServerAddress, r request, patience time.Dur
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	to := peer.host.index
-	if !t.net.hop(t.host.index, to) {
-		t.linger(timer)
+	if !t.net.deliver(t.host.index, to) {
+		t.awaitTimeout(timer)
 		return nil, errLost
 	}
 	t.duplicate(peer, r)
-	answer, err := peer.take(r, timer)
+	answer, err := peer.handle(r, timer)
 	if err != nil {
 		return nil, err
 	}
 	peer.host.gate.pass()
 	t.net.mu.Lock()
-	eats := t.net.eats
+	eats := t.net.drops
 	t.net.mu.Unlock()
 	if eats != nil && eats(t.host.index, to, r.command, answer.Response) {
 		return nil, errLost
 	}
-	if !t.net.hop(to, t.host.index) {
-		t.net.w.fire("answer lost")
-		t.linger(timer)
+	if !t.net.deliver(to, t.host.index) {
+		t.net.w.countFault("answer lost")
+		t.awaitTimeout(timer)
 		return nil, errLost
 	}
 	t.host.gate.pass()
 	return answer.Response, answer.Error
 }
 
-// linger waits as somebody does who gets no answer: until a connection breaks, or
+// awaitTimeout waits as somebody does who gets no answer: until a connection breaks, or
 // the patience is over.
-func (t *transport) linger(timer *time.Timer) {
-	soon := t.net.dice.between(50*time.Millisecond, 2*rpcPatience)
-	if t.net.dice.one(10) {
-		soon = snapshotPatience
+func (t *transport) awaitTimeout(timer *time.Timer) {
+	soon := t.net.rng.between(50*time.Millisecond, 2*rpcTimeout)
+	if t.net.rng.oneIn(10) {
+		soon = snapshotTimeout
 	}
 	broken := time.NewTimer(soon)
 	defer broken.Stop()
@@ -205,7 +205,7 @@ func (t *transport) duplicate(peer *transport, r request) {
 	t.net.mu.Lock()
 	twice := t.net.twice
 	t.net.mu.Unlock()
-	if r.beat || twice == 0 || t.net.dice.n(1000) >= twice {
+	if r.heartbeat || twice == 0 || t.net.rng.n(1000) >= twice {
 		return
 	}
 	again, late := r, 1500*time.Millisecond
@@ -213,29 +213,29 @@ func (t *transport) duplicate(peer *transport, r request) {
 	case *raft.AppendEntriesRequest:
 		copied := *c
 		again.command = &copied
-		t.net.w.fire("message twice")
+		t.net.w.countFault("message twice")
 	case *raft.InstallSnapshotRequest:
 		copied := *c
 		again.command, late = &copied, 8*time.Second
-		t.net.w.fire("snapshot twice")
+		t.net.w.countFault("snapshot twice")
 	default:
 		return
 	}
 	t.net.w.all.Go(func() {
-		rest(t.net.dice.between(time.Millisecond, late))
-		timer := time.NewTimer(rpcPatience)
+		sleep(t.net.rng.between(time.Millisecond, late))
+		timer := time.NewTimer(rpcTimeout)
 		defer timer.Stop()
-		_, _ = peer.take(again, timer)
+		_, _ = peer.handle(again, timer)
 	})
 }
 
-// take lets the receiver answer.
-func (t *transport) take(r request, timer *time.Timer) (a raft.RPCResponse, err error) {
+// handle lets the receiver answer.
+func (t *transport) handle(r request, timer *time.Timer) (a raft.RPCResponse, err error) {
 	t.host.gate.pass()
 	answer := make(chan raft.RPCResponse, 1)
 	rpc := raft.RPC{Command: r.command, RespChan: answer}
 	if r.body != nil {
-		rpc.Reader = &torn{Reader: bytes.NewReader(r.body), whole: r.whole}
+		rpc.Reader = &brokenReader{Reader: bytes.NewReader(r.body), complete: r.complete}
 	}
 	t.mu.Lock()
 	beat := t.heartbeat
@@ -245,7 +245,7 @@ func (t *transport) take(r request, timer *time.Timer) (a raft.RPCResponse, err 
 		return a, errRefused
 	default:
 	}
-	if r.beat && beat != nil {
+	if r.heartbeat && beat != nil {
 		beat(rpc)
 	} else {
 		select {
@@ -266,15 +266,15 @@ func (t *transport) take(r request, timer *time.Timer) (a raft.RPCResponse, err 
 	}
 }
 
-// torn is a stream that may break at its end.
-type torn struct {
+// brokenReader is a stream that may break at its end.
+type brokenReader struct {
 	io.Reader
-	whole bool
+	complete bool
 }
 
-func (t *torn) Read(p []byte) (int, error) {
+func (t *brokenReader) Read(p []byte) (int, error) {
 	n, err := t.Reader.Read(p)
-	if err == io.EOF && !t.whole {
+	if err == io.EOF && !t.complete {
 		return n, io.ErrUnexpectedEOF
 	}
 	return n, err
@@ -303,22 +303,22 @@ func (t *transport) SetHeartbeatHandler(fn func(raft.RPC)) {
 func (t *transport) AppendEntries(_ raft.ServerID, to raft.ServerAddress, a *raft.AppendEntriesRequest, r *raft.AppendEntriesResponse) error {
 	beat := a.Term != 0 && a.PrevLogEntry == 0 && a.PrevLogTerm == 0 && len(a.Entries) == 0 && a.LeaderCommitIndex == 0
 	req := *a
-	return answerInto(t, to, request{command: &req, beat: beat}, rpcPatience, r)
+	return answerInto(t, to, request{command: &req, heartbeat: beat}, rpcTimeout, r)
 }
 
 // RequestVote implements raft.Transport.
 func (t *transport) RequestVote(_ raft.ServerID, to raft.ServerAddress, a *raft.RequestVoteRequest, r *raft.RequestVoteResponse) error {
-	return answerInto(t, to, request{command: a}, rpcPatience, r)
+	return answerInto(t, to, request{command: a}, rpcTimeout, r)
 }
 
 // RequestPreVote implements raft.WithPreVote.
 func (t *transport) RequestPreVote(_ raft.ServerID, to raft.ServerAddress, a *raft.RequestPreVoteRequest, r *raft.RequestPreVoteResponse) error {
-	return answerInto(t, to, request{command: a}, rpcPatience, r)
+	return answerInto(t, to, request{command: a}, rpcTimeout, r)
 }
 
 // TimeoutNow implements raft.Transport.
 func (t *transport) TimeoutNow(_ raft.ServerID, to raft.ServerAddress, a *raft.TimeoutNowRequest, r *raft.TimeoutNowResponse) error {
-	return answerInto(t, to, request{command: a}, snapshotPatience, r)
+	return answerInto(t, to, request{command: a}, snapshotTimeout, r)
 }
 
 // InstallSnapshot implements raft.Transport.
@@ -327,22 +327,22 @@ func (t *transport) InstallSnapshot(_ raft.ServerID, to raft.ServerAddress, a *r
 	if err != nil {
 		return err
 	}
-	t.net.w.fire("snapshot sent")
+	t.net.w.countFault("snapshot sent")
 	whole := true
 	t.net.mu.Lock()
 	bad := t.net.lost > 0
 	t.net.mu.Unlock()
-	if bad && t.net.dice.one(3) {
+	if bad && t.net.rng.oneIn(3) {
 		whole = false
-		body = body[:t.net.dice.n(len(body)+1)]
-		t.net.w.fire("snapshot torn")
+		body = body[:t.net.rng.n(len(body)+1)]
+		t.net.w.countFault("snapshot torn")
 	}
 	if body == nil {
 		body = []byte{}
 	}
-	err = answerInto(t, to, request{command: a, body: body, whole: whole}, snapshotPatience, r)
+	err = answerInto(t, to, request{command: a, body: body, complete: whole}, snapshotTimeout, r)
 	if err != nil && strings.Contains(err.Error(), "older than what this node has applied") {
-		t.net.w.fire("older snapshot refused")
+		t.net.w.countFault("older snapshot refused")
 	}
 	return err
 }

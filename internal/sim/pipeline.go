@@ -44,7 +44,7 @@ func (p *pipeline) run() {
 			return
 		}
 		if broken == nil {
-			broken = answerInto(p.t, p.to, request{command: f.request}, rpcPatience, f.response)
+			broken = answerInto(p.t, p.to, request{command: f.request}, rpcTimeout, f.response)
 		}
 		f.answer(broken)
 		select {
@@ -59,7 +59,7 @@ func (p *pipeline) run() {
 
 // AppendEntries implements raft.AppendPipeline.
 func (p *pipeline) AppendEntries(a *raft.AppendEntriesRequest, r *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
-	f := &appendFuture{start: time.Now(), request: a, response: r, over: make(chan struct{})}
+	f := &appendFuture{start: time.Now(), request: a, response: r, done: make(chan struct{})}
 	select {
 	case p.queue <- f:
 		return f, nil
@@ -83,18 +83,18 @@ type appendFuture struct {
 	start    time.Time
 	request  *raft.AppendEntriesRequest
 	response *raft.AppendEntriesResponse
-	over     chan struct{}
+	done     chan struct{}
 	err      error // before over is closed
 }
 
 func (f *appendFuture) answer(err error) {
 	f.err = err
-	close(f.over)
+	close(f.done)
 }
 
 // Error implements raft.Future.
 func (f *appendFuture) Error() error {
-	<-f.over
+	<-f.done
 	return f.err
 }
 

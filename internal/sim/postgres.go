@@ -43,13 +43,13 @@ type pgPrepared struct {
 
 // pgSession is one backend, and the application's session of a branch.
 type pgSession struct {
-	pg   *postgres
-	app  *app
-	tx   txn.ID
-	pid  int
-	life int
-	xid  int
-	gid  string // the application's alone
+	pg            *postgres
+	app           *app
+	tx            txn.ID
+	pid           int
+	serverRestart int
+	xid           int
+	gid           string // the application's alone
 
 	open   bool // guarded by pg.mu, as what follows: its transaction is in progress
 	failed bool
@@ -57,8 +57,8 @@ type pgSession struct {
 }
 
 var (
-	errGone   = errors.New("sim: the session is not there any more")
-	errFailed = errors.New("sim: the transaction had failed")
+	errSessionGone = errors.New("sim: the session is not there any more")
+	errFailed      = errors.New("sim: the transaction had failed")
 )
 
 func newPostgres(w *World) *postgres {
@@ -83,7 +83,7 @@ func (p *postgres) crash() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.up = false
-	p.life++
+	p.restarts++
 	for _, s := range p.sessions {
 		s.open = false
 	}
@@ -110,7 +110,7 @@ func (p *postgres) holds(gid string) bool {
 	return p.prepared[gid] != nil
 }
 
-func (p *postgres) start() { p.bad(func(s *server) { s.up = true }) }
+func (p *postgres) start() { p.configure(func(s *server) { s.up = true }) }
 
 // end closes a session: what it has not prepared is rolled back. mu is held.
 func (p *postgres) end(pid int) {
@@ -141,14 +141,16 @@ func (p *postgres) finish(gid string, commit bool) bool {
 }
 
 // text is what the application records at enlist.
-func (s *pgSession) text() string { return fmt.Sprintf("pid=%d life=%d xid=%d", s.pid, s.life, s.xid) }
+func (s *pgSession) text() string {
+	return fmt.Sprintf("pid=%d life=%d xid=%d", s.pid, s.serverRestart, s.xid)
+}
 
 // begin opens a session with a transaction that has its number.
 func (p *postgres) begin(ctx context.Context, id txn.ID, a *app) (*pgSession, error) {
-	return asks(ctx, a, id, &p.server, "begin", func() (*pgSession, error) {
+	return execStatement(ctx, a, id, &p.server, "begin", func() (*pgSession, error) {
 		p.nextPID++
 		p.nextXID++
-		s := &pgSession{pg: p, app: a, tx: id, pid: p.nextPID, life: p.life, xid: p.nextXID, open: true}
+		s := &pgSession{pg: p, app: a, tx: id, pid: p.nextPID, serverRestart: p.restarts, xid: p.nextXID, open: true}
 		p.status[s.xid] = pgInProgress
 		p.sessions[s.pid] = s
 		return s, nil
@@ -157,11 +159,11 @@ func (p *postgres) begin(ctx context.Context, id txn.ID, a *app) (*pgSession, er
 
 // exec does the branch's work.
 func (s *pgSession) exec(ctx context.Context) error {
-	return s.app.does(ctx, s.tx, &s.pg.server, "exec", func() error {
+	return s.app.exec(ctx, s.tx, &s.pg.server, "exec", func() error {
 		switch {
 		case !s.open:
-			return errGone
-		case s.pg.dice.one(40):
+			return errSessionGone
+		case s.pg.rng.oneIn(40):
 			s.failed = true // and PREPARE TRANSACTION will answer ROLLBACK
 			return nil
 		}
@@ -170,11 +172,11 @@ func (s *pgSession) exec(ctx context.Context) error {
 	})
 }
 
-// Prepare implements [txn.Session].
+// Prepare implements [txn.Resource].
 func (s *pgSession) Prepare(ctx context.Context) (txn.Vote, error) {
-	vote, err := asks(ctx, s.app, s.tx, &s.pg.server, "prepare", func() (txn.Vote, error) {
+	vote, err := execStatement(ctx, s.app, s.tx, &s.pg.server, "prepare", func() (txn.Vote, error) {
 		if !s.open {
-			return 0, errGone
+			return 0, errSessionGone
 		}
 		s.open = false
 		if s.work && !s.failed {
@@ -186,7 +188,7 @@ func (s *pgSession) Prepare(ctx context.Context) (txn.Vote, error) {
 		switch {
 		case !s.failed:
 			return txn.VoteReadOnly, nil
-		case s.pg.w.plan.Bugs.Tagless:
+		case s.pg.w.plan.Bugs.IgnoreTag:
 			return txn.VotePrepared, nil
 		}
 		return txn.VoteNo, nil
@@ -197,26 +199,26 @@ func (s *pgSession) Prepare(ctx context.Context) (txn.Vote, error) {
 	return vote, err
 }
 
-// Commit implements [txn.Session].
+// Commit implements [txn.Resource].
 func (s *pgSession) Commit(ctx context.Context) error { return s.end(ctx, true) }
 
-// Rollback implements [txn.Session].
+// Rollback implements [txn.Resource].
 func (s *pgSession) Rollback(ctx context.Context) error { return s.end(ctx, false) }
 
 func (s *pgSession) end(ctx context.Context, commit bool) error {
-	return s.app.does(ctx, s.tx, &s.pg.server, "end", func() error {
+	return s.app.exec(ctx, s.tx, &s.pg.server, "end", func() error {
 		switch {
 		case s.open && !commit:
 			s.open = false
 			s.pg.status[s.xid] = pgAborted
 		case !s.pg.finish(s.gid, commit):
-			return errGone
+			return errSessionGone
 		}
 		return nil
 	})
 }
 
-// Release implements [txn.Session].
+// Release implements [txn.Resource].
 func (s *pgSession) Release() {
 	if s.app.hung() {
 		return
@@ -226,15 +228,15 @@ func (s *pgSession) Release() {
 	s.pg.end(s.pid)
 }
 
-// OnePhase implements [txn.OnePhaser].
+// OnePhase implements [txn.OnePhaseCommitter].
 func (s *pgSession) OnePhase() bool { return true }
 
-// CommitOnePhase implements [txn.OnePhaser].
+// CommitOnePhase implements [txn.OnePhaseCommitter].
 func (s *pgSession) CommitOnePhase(ctx context.Context) (txn.BranchState, error) {
-	end, err := asks(ctx, s.app, s.tx, &s.pg.server, "commit in one phase", func() (txn.BranchState, error) {
+	end, err := execStatement(ctx, s.app, s.tx, &s.pg.server, "commit in one phase", func() (txn.BranchState, error) {
 		switch {
 		case !s.open:
-			return 0, errGone
+			return 0, errSessionGone
 		case s.failed:
 			s.open = false
 			s.pg.status[s.xid] = pgAborted
@@ -256,44 +258,44 @@ func (s *pgSession) CommitOnePhase(ctx context.Context) (txn.BranchState, error)
 
 // pgClient is the coordinator's side, on one life of one node.
 type pgClient struct {
-	pg   *postgres
-	life *life
+	pg      *postgres
+	process *process
 }
 
-func (p *postgres) seenBy(l *life) participant.Participant { return &pgClient{p, l} }
+func (p *postgres) participantFor(l *process) participant.Participant { return &pgClient{p, l} }
 
 var _ interface {
 	participant.Participant
-	participant.Settler
+	participant.OutcomeResolver
 	participant.Inspector
-	participant.Surveyor
+	participant.LockInspector
 } = (*pgClient)(nil)
 
-// pgEvidence is what the server knows of a session's transaction.
-type pgEvidence struct {
+// pgXactInfo is what the server knows of a session's transaction.
+type pgXactInfo struct {
 	status  pgStatus // zero: never given out
 	renewed bool
 	open    bool // the session is there, in this transaction
 	pid     int
 }
 
-func (c *pgClient) evidence(ctx context.Context, b participant.Branch) (e pgEvidence, known bool, err error) {
+func (c *pgClient) xactInfo(ctx context.Context, b participant.Branch) (e pgXactInfo, known bool, err error) {
 	var pid, life, xid int
-	if _, err := fmt.Sscanf(b.Session, "pid=%d life=%d xid=%d", &pid, &life, &xid); err != nil {
+	if _, err := fmt.Sscanf(b.SessionRef, "pid=%d life=%d xid=%d", &pid, &life, &xid); err != nil {
 		return e, false, nil
 	}
-	e, err = exchange(ctx, &c.pg.server, c.life, "evidence", func() (pgEvidence, error) {
+	e, err = exchange(ctx, &c.pg.server, c.process, "evidence", func() (pgXactInfo, error) {
 		s := c.pg.sessions[pid]
-		open := s != nil && s.life == life && s.xid == xid && s.open
-		return pgEvidence{status: c.pg.status[xid], renewed: life != c.pg.life, open: open, pid: pid}, nil
+		open := s != nil && s.serverRestart == life && s.xid == xid && s.open
+		return pgXactInfo{status: c.pg.status[xid], renewed: life != c.pg.restarts, open: open, pid: pid}, nil
 	})
 	return e, err == nil, err
 }
 
 func (c *pgClient) finish(ctx context.Context, b participant.Branch, commit bool) (found bool, err error) {
-	what := fmt.Sprintf("finish %s (commit: %v) by %s", b.XID, commit, c.life.host.name)
-	return exchange(ctx, &c.pg.server, c.life, what, func() (bool, error) {
-		if c.pg.dice.one(50) {
+	what := fmt.Sprintf("finish %s (commit: %v) by %s", b.XID, commit, c.process.host.name)
+	return exchange(ctx, &c.pg.server, c.process, what, func() (bool, error) {
+		if c.pg.rng.oneIn(50) {
 			return false, &participant.NoEffectError{Err: errors.New("sim: 55000 busy")}
 		}
 		return c.pg.finish(b.XID, commit), nil
@@ -302,8 +304,8 @@ func (c *pgClient) finish(ctx context.Context, b participant.Branch, commit bool
 
 // kill is pg_terminate_backend.
 func (c *pgClient) kill(ctx context.Context, pid int) error {
-	return c.pg.send(ctx, c.life, "terminate", func() error {
-		c.pg.w.fire("session fenced")
+	return c.pg.send(ctx, c.process, "terminate", func() error {
+		c.pg.w.countFault("session fenced")
 		c.pg.end(pid)
 		return nil
 	})
@@ -316,36 +318,36 @@ func (c *pgClient) Commit(ctx context.Context, b participant.Branch) (participan
 	case err != nil:
 		return participant.Result{}, err
 	case found:
-		return participant.Result{Ending: participant.Committed, Detail: "COMMIT PREPARED"}, nil
-	case c.pg.w.plan.Bugs.Believe:
-		return participant.Result{Ending: participant.Committed, Detail: "it is not there, so it must have been committed"}, nil
+		return participant.Result{Outcome: participant.Committed, Detail: "COMMIT PREPARED"}, nil
+	case c.pg.w.plan.Bugs.TrustNotThere:
+		return participant.Result{Outcome: participant.Committed, Detail: "it is not there, so it must have been committed"}, nil
 	}
-	c.pg.w.fire("bank: not there at commit")
-	e, known, err := c.evidence(ctx, b)
+	c.pg.w.countFault("bank: not there at commit")
+	e, known, err := c.xactInfo(ctx, b)
 	switch {
 	case err != nil:
 		return participant.Result{}, &participant.NoEffectError{Err: err}
 	case known && e.status == pgCommitted:
-		return participant.Result{Ending: participant.Committed, Detail: "pg_xact_status"}, nil
+		return participant.Result{Outcome: participant.Committed, Detail: "pg_xact_status"}, nil
 	case known && e.status == pgAborted:
-		return participant.Result{Ending: participant.RolledBack, Detail: "pg_xact_status"}, nil
+		return participant.Result{Outcome: participant.RolledBack, Detail: "pg_xact_status"}, nil
 	case known && e.status == pgInProgress:
 		return participant.Result{}, errors.New("sim: not prepared, and still in progress")
 	}
-	return participant.Result{Ending: participant.Unknown, Detail: "not prepared, and no proof"}, nil
+	return participant.Result{Outcome: participant.Unknown, Detail: "not prepared, and no proof"}, nil
 }
 
 // Rollback implements [participant.Participant].
 func (c *pgClient) Rollback(ctx context.Context, b participant.Branch) (participant.Result, error) {
-	return until(ctx, func(ctx context.Context) (participant.Result, error, error) {
+	return poll(ctx, func(ctx context.Context) (participant.Result, error, error) {
 		found, err := c.finish(ctx, b, false)
 		if err != nil || found {
-			return participant.Result{Ending: participant.RolledBack, Detail: "ROLLBACK PREPARED"}, nil, err
+			return participant.Result{Outcome: participant.RolledBack, Detail: "ROLLBACK PREPARED"}, nil, err
 		}
-		e, known, err := c.evidence(ctx, b)
-		never := participant.Result{Ending: participant.RolledBack, Detail: "not prepared"}
+		e, known, err := c.xactInfo(ctx, b)
+		never := participant.Result{Outcome: participant.RolledBack, Detail: "not prepared"}
 		if b.Vote == txn.VotePrepared {
-			never.Ending = participant.Unknown
+			never.Outcome = participant.Unknown
 		}
 		switch {
 		case err != nil:
@@ -353,13 +355,13 @@ func (c *pgClient) Rollback(ctx context.Context, b participant.Branch) (particip
 		case !known:
 			return never, nil, nil
 		case e.status == pgAborted:
-			return participant.Result{Ending: participant.RolledBack, Detail: "pg_xact_status"}, nil, nil
+			return participant.Result{Outcome: participant.RolledBack, Detail: "pg_xact_status"}, nil, nil
 		case e.open:
 			return participant.Result{}, errors.New("sim: its session was told to end"), c.kill(ctx, e.pid)
 		case e.renewed && b.Vote != txn.VotePrepared:
 			return never, nil, nil
 		case e.status == pgCommitted:
-			return participant.Result{Ending: participant.Committed, Detail: "pg_xact_status"}, nil, nil
+			return participant.Result{Outcome: participant.Committed, Detail: "pg_xact_status"}, nil, nil
 		case e.status == pgInProgress:
 			return participant.Result{}, errors.New("sim: in progress, or being prepared"), nil
 		}
@@ -367,17 +369,17 @@ func (c *pgClient) Rollback(ctx context.Context, b participant.Branch) (particip
 	})
 }
 
-// Settle implements [participant.Settler].
-func (c *pgClient) Settle(ctx context.Context, b participant.Branch) (participant.Result, error) {
-	return until(ctx, func(ctx context.Context) (participant.Result, error, error) {
-		e, known, err := c.evidence(ctx, b)
+// ResolveOutcome implements [participant.OutcomeResolver].
+func (c *pgClient) ResolveOutcome(ctx context.Context, b participant.Branch) (participant.Result, error) {
+	return poll(ctx, func(ctx context.Context) (participant.Result, error, error) {
+		e, known, err := c.xactInfo(ctx, b)
 		switch {
 		case err != nil:
 			return participant.Result{}, nil, err
 		case e.open:
 			return participant.Result{}, errors.New("sim: its session was told to end"), c.kill(ctx, e.pid)
 		}
-		end := e.ending(false)
+		end := e.outcome(false)
 		if !known {
 			end = participant.Unknown
 		}
@@ -388,13 +390,13 @@ func (c *pgClient) Settle(ctx context.Context, b participant.Branch) (participan
 			return participant.Result{}, errors.New("sim: in progress"), nil
 		}
 		if end == participant.Unknown {
-			c.pg.w.fire("bank: no proof of an end")
+			c.pg.w.countFault("bank: no proof of an end")
 		}
-		return participant.Result{Ending: end, Detail: "pg_xact_status"}, nil, nil
+		return participant.Result{Outcome: end, Detail: "pg_xact_status"}, nil, nil
 	})
 }
 
-func (e pgEvidence) ending(wasPrepared bool) participant.Ending {
+func (e pgXactInfo) outcome(wasPrepared bool) participant.BranchOutcome {
 	switch {
 	case e.status == pgAborted:
 		return participant.RolledBack
@@ -411,26 +413,26 @@ func (e pgEvidence) ending(wasPrepared bool) participant.Ending {
 }
 
 // Inspect implements [participant.Inspector].
-func (c *pgClient) Inspect(ctx context.Context, b participant.Branch) (t participant.Testimony, err error) {
-	t, err = exchange(ctx, &c.pg.server, c.life, "inspect", func() (participant.Testimony, error) {
+func (c *pgClient) Inspect(ctx context.Context, b participant.Branch) (t participant.BranchReport, err error) {
+	t, err = exchange(ctx, &c.pg.server, c.process, "inspect", func() (participant.BranchReport, error) {
 		if p := c.pg.prepared[b.XID]; p != nil {
-			return participant.Testimony{Prepared: true, Since: p.since}, nil
+			return participant.BranchReport{Prepared: true, Since: p.since}, nil
 		}
-		return participant.Testimony{}, nil
+		return participant.BranchReport{}, nil
 	})
 	if err != nil || t.Prepared {
 		return t, err
 	}
-	e, known, err := c.evidence(ctx, b)
-	if t.Ending = participant.Unknown; known {
-		t.Ending = e.ending(b.Vote == txn.VotePrepared)
+	e, known, err := c.xactInfo(ctx, b)
+	if t.Outcome = participant.Unknown; known {
+		t.Outcome = e.outcome(b.Vote == txn.VotePrepared)
 	}
 	return t, err
 }
 
 // Prepared implements [participant.Participant].
 func (c *pgClient) Prepared(ctx context.Context, prefix string) ([]participant.Prepared, error) {
-	return exchange(ctx, &c.pg.server, c.life, "list", func() (list []participant.Prepared, err error) {
+	return exchange(ctx, &c.pg.server, c.process, "list", func() (list []participant.Prepared, err error) {
 		for _, gid := range slices.Sorted(maps.Keys(c.pg.prepared)) {
 			if strings.HasPrefix(gid, prefix) {
 				list = append(list, participant.Prepared{XID: gid, Since: c.pg.prepared[gid].since})
@@ -440,18 +442,18 @@ func (c *pgClient) Prepared(ctx context.Context, prefix string) ([]participant.P
 	})
 }
 
-// Survey implements [participant.Surveyor].
-func (c *pgClient) Survey(ctx context.Context) (list []participant.Held, err error) {
+// InspectLocks implements [participant.LockInspector].
+func (c *pgClient) InspectLocks(ctx context.Context) (list []participant.PreparedDetails, err error) {
 	all, err := c.Prepared(ctx, "")
 	for _, p := range all {
-		list = append(list, participant.Held{Prepared: p})
+		list = append(list, participant.PreparedDetails{Prepared: p})
 	}
 	return list, err
 }
 
 // Check implements [participant.Participant].
 func (c *pgClient) Check(ctx context.Context) error {
-	return c.pg.send(ctx, c.life, "check", func() error { return nil })
+	return c.pg.send(ctx, c.process, "check", func() error { return nil })
 }
 
 // Close implements [participant.Participant].

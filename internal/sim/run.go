@@ -19,13 +19,13 @@ import (
 type Outcome struct {
 	Seed         uint64
 	Violations   []string
-	Story        string
+	Trace        string
 	Fired        map[string]int
 	Transactions int
 	Committed    int
 	RolledBack   int
 	TimedOut     int
-	Hazards      int // that are right: nobody can know
+	Heuristics   int // that are right: nobody can know
 	Entries      int
 	Messages     int
 	Operations   int // that were checked to be linearizable
@@ -35,11 +35,11 @@ type Outcome struct {
 	Late         time.Duration // the latest timeout
 }
 
-// settleBound is how long after the faults everything may take to end: raft waits up
+// drainTimeout is how long after the faults everything may take to end: raft waits up
 // to 10 s before it asks a follower again, recovery up to 30 s before it asks a
 // participant again, a statement may still hang for 20 s, and a transaction lasts
 // 10 s.
-const settleBound = 100 * time.Second
+const drainTimeout = 100 * time.Second
 
 // Run is one run, in a bubble that the caller has made. It returns when everything in
 // it has ended. Its goroutines carry the seed as a label, which a traceback shows with
@@ -47,7 +47,7 @@ const settleBound = 100 * time.Second
 func Run(p Plan) (o Outcome) {
 	seed := pprof.Labels("seed", strconv.FormatUint(p.Seed, 10))
 	if p.Memory == (Memory{}) {
-		p.Memory = drawMemory(p.Seed)
+		p.Memory = drawRetention(p.Seed)
 	}
 	pprof.Do(context.Background(), seed, func(context.Context) { o = newWorld(p).run() })
 	return o
@@ -57,65 +57,65 @@ func (w *World) run() Outcome {
 	for _, h := range w.hosts {
 		h.start()
 	}
-	end := w.plan.Faced
+	end := w.plan.FaultTime
 	for n := range w.plan.Apps {
-		w.people.Go(func() { w.work(n, end) })
+		w.callers.Go(func() { w.runApp(n, end) })
 	}
 	for n := range 2 {
-		w.people.Go(func() { w.pester(n, end) })
+		w.callers.Go(func() { w.runRandomCalls(n, end) })
 	}
-	w.all.Go(func() { w.torment(end) })
-	rest(end)
-	w.stopTormenting()
+	w.all.Go(func() { w.runNemesis(end) })
+	sleep(end)
+	w.stopNemesis()
 	healed := w.now()
-	w.settle(healed)
+	w.awaitIdle(healed)
 	settled := w.now() - healed
-	if w.wrong() == 0 {
+	if w.violationCount() == 0 {
 		w.probe()
 	}
 	o := Outcome{Seed: w.plan.Seed, Settled: settled}
 	w.finish(&o)
-	o.Simulated, o.Fired, o.Violations, o.Story = w.now(), w.fired, w.violations, w.Story()
+	o.Simulated, o.Fired, o.Violations, o.Trace = w.now(), w.fired, w.violations, w.Trace()
 	o.Messages, o.Transactions = w.net.messages, len(w.ids)
 	return o
 }
 
-// stopTormenting ends the faults, those that are under way too.
-func (w *World) stopTormenting() {
-	w.tell("enough")
-	w.stop()          // faults that last end now, and applications give up
-	rest(time.Second) // they have undone what they did
-	w.heal()          // whatever is left
-	rest(time.Second) // crashed nodes that were starting
-	w.heal()          //
-	w.people.Wait()
+// stopNemesis ends the faults, those that are under way too.
+func (w *World) stopNemesis() {
+	w.tracef("enough")
+	w.stop()           // faults that last end now, and applications give up
+	sleep(time.Second) // they have undone what they did
+	w.heal()           // whatever is left
+	sleep(time.Second) // crashed nodes that were starting
+	w.heal()           //
+	w.callers.Wait()
 }
 
-// settle waits until nothing is left to be done.
-func (w *World) settle(healed time.Duration) {
+// awaitIdle waits until nothing is left to be done.
+func (w *World) awaitIdle(healed time.Duration) {
 	why := ""
-	for w.now() < healed+settleBound {
-		if why = w.unsettled(); why == "" {
-			w.tell("settled")
+	for w.now() < healed+drainTimeout {
+		if why = w.pendingWork(); why == "" {
+			w.tracef("settled")
 			return
 		}
-		rest(250 * time.Millisecond)
+		sleep(250 * time.Millisecond)
 	}
-	w.violate("%v after the faults were over: %s%s", settleBound, why, w.aboutXID(why))
+	w.violate("%v after the faults were over: %s%s", drainTimeout, why, w.aboutXID(why))
 }
 
 // aboutXID tells, for people, what participants did for the branch that a text names.
 func (w *World) aboutXID(text string) string {
 	for _, word := range strings.Fields(text) {
 		if _, id, _, ok := txn.ParseXID(word); ok {
-			return w.noted(id)
+			return w.txNotes(id)
 		}
 	}
 	return ""
 }
 
-// unsettled says what is not over yet; empty when everything is.
-func (w *World) unsettled() string {
+// pendingWork says what is not over yet; empty when everything is.
+func (w *World) pendingWork() string {
 	l := w.leader()
 	if l == nil {
 		return "nobody leads"
@@ -129,16 +129,16 @@ func (w *World) unsettled() string {
 	if len(open) > 0 {
 		return fmt.Sprintf("%v is %v: %+v", open[0].ID, open[0].State, open[0].Branches)
 	}
-	guests, err := l.node.Sessions(ctx, txn.SessionFilter{Limit: 1})
+	openSessions, err := l.node.Sessions(ctx, txn.SessionFilter{Limit: 1})
 	if err != nil {
 		return fmt.Sprintf("the leader does not answer: %v", err)
 	}
-	if len(guests) > 0 {
-		return fmt.Sprintf("session %v is open: %+v", guests[0].ID, guests[0])
+	if len(openSessions) > 0 {
+		return fmt.Sprintf("session %v is open: %+v", openSessions[0].ID, openSessions[0])
 	}
 	last := uint64(0)
 	for _, h := range w.hosts {
-		a := h.alive()
+		a := h.running()
 		if a == nil {
 			return h.name + " is down"
 		}
@@ -152,15 +152,15 @@ func (w *World) unsettled() string {
 		last = s.LogIndex
 	}
 	for _, s := range w.servers() {
-		if n := s.under.Load(); n > 0 {
+		if n := s.inFlight.Load(); n > 0 {
 			return fmt.Sprintf("%d requests are on their way to %s", n, s.name)
 		}
 	}
-	return w.heldUp()
+	return w.heldWork()
 }
 
-// heldUp says what participants still hold.
-func (w *World) heldUp() string {
+// heldWork says what participants still hold.
+func (w *World) heldWork() string {
 	w.pg.mu.Lock()
 	defer w.pg.mu.Unlock()
 	for _, gid := range slices.Sorted(maps.Keys(w.pg.prepared)) {
@@ -176,7 +176,7 @@ func (w *World) heldUp() string {
 	w.maria.mu.Lock()
 	defer w.maria.mu.Unlock()
 	for _, xid := range slices.Sorted(maps.Keys(w.maria.xas)) {
-		if b := w.maria.xas[xid]; !b.foreign && !w.maria.stray(xid) {
+		if b := w.maria.xas[xid]; !b.foreign && !w.maria.isStray(xid) {
 			return fmt.Sprintf("stock holds %s (%+v)", xid, *b)
 		}
 	}
@@ -194,8 +194,8 @@ func (w *World) heldUp() string {
 func (w *World) probe() {
 	var beside sync.WaitGroup
 	defer beside.Wait()
-	beside.Go(func() { w.probeStay(newDice(w.plan.Seed, 6)) })
-	d := newDice(w.plan.Seed, 4)
+	beside.Go(func() { w.probeSession(newRNG(w.plan.Seed, 6)) })
+	d := newRNG(w.plan.Seed, 4)
 	for range 3 {
 		l := w.leader()
 		if l == nil {
@@ -208,14 +208,14 @@ func (w *World) probe() {
 	}
 }
 
-func (w *World) probeOnce(ctx context.Context, d *dice, l *life) {
+func (w *World) probeOnce(ctx context.Context, d *rng, l *process) {
 	o := txn.Options{Timeout: d.between(200*time.Millisecond, 1500*time.Millisecond)}
 	id, from, to, err := w.beginNow(ctx, d, 99, l, o)
 	if err != nil {
 		w.violate("begin when all is well: %v", err)
 		return
 	}
-	i, err := l.node.Wait(ctx, id, txn.Finished)
+	i, err := l.node.Wait(ctx, id, txn.UntilFinished)
 	over := w.now()
 	switch {
 	case err != nil:
@@ -234,11 +234,11 @@ const probeSlack = 50 * time.Millisecond
 
 // finish stops all nodes, waits for all that is under way, and checks everything.
 func (w *World) finish(o *Outcome) {
-	for until := w.now() + time.Second; w.wrong() == 0 && w.now() < until && w.anyStays(); {
-		rest(50 * time.Millisecond) // the end of the probe's is on its way to the followers
+	for until := w.now() + time.Second; w.violationCount() == 0 && w.now() < until && w.anyOpenSession(); {
+		sleep(50 * time.Millisecond) // the end of the probe's is on its way to the followers
 	}
 	for _, h := range w.hosts {
-		if l := h.alive(); l != nil {
+		if l := h.running(); l != nil {
 			if err := l.node.Snapshot(); err != nil {
 				w.violate("%s: a last snapshot: %v", h.name, err)
 			}
@@ -246,7 +246,7 @@ func (w *World) finish(o *Outcome) {
 	}
 	w.check(o)
 	for _, h := range w.hosts {
-		l := h.alive()
+		l := h.running()
 		if l == nil {
 			continue
 		}
@@ -257,17 +257,17 @@ func (w *World) finish(o *Outcome) {
 	w.awaitEnd()
 }
 
-// endBound is how long all that is under way may take to end, once nothing is wanted any
+// shutdownTimeout is how long all that is under way may take to end, once nothing is wanted any
 // more.
-const endBound = 10 * time.Minute
+const shutdownTimeout = 10 * time.Minute
 
 // awaitEnd waits until everything has ended. A bubble cannot be left with goroutines in
 // it, and its time goes on as long as they have timers: so what does not end is shown,
 // and ends the process.
 func (w *World) awaitEnd() {
-	late := time.AfterFunc(endBound, func() {
+	late := time.AfterFunc(shutdownTimeout, func() {
 		stacks := make([]byte, 1<<20)
-		panic(fmt.Sprintf("seed %d: not at an end %v later\n%s\n%s", w.plan.Seed, endBound, w.Story(), stacks[:runtime.Stack(stacks, true)]))
+		panic(fmt.Sprintf("seed %d: not at an end %v later\n%s\n%s", w.plan.Seed, shutdownTimeout, w.Trace(), stacks[:runtime.Stack(stacks, true)]))
 	})
 	defer late.Stop()
 	w.all.Wait()

@@ -18,23 +18,23 @@ type server struct {
 	w     *World
 	name  string
 	index int
-	dice  *dice
+	rng   *rng
 
-	mu   sync.Mutex // guards all below, and the state of what embeds it
-	up   bool
-	life int           // counts its starts
-	held int           // of 1,000 requests that hang for seconds
-	deaf int           // of 1,000 answers that are lost
-	slow time.Duration // the longest way
-	done map[txn.ID]int
+	mu          sync.Mutex // guards all below, and the state of what embeds it
+	up          bool
+	restarts    int           // counts its starts
+	hangRate    int           // of 1,000 requests that hang for seconds
+	lossRate    int           // of 1,000 answers that are lost
+	maxDelay    time.Duration // the longest way
+	effectCount map[txn.ID]int
 
-	under atomic.Int64 // requests that have not arrived
+	inFlight atomic.Int64 // requests that have not arrived
 }
 
 func newServer(w *World, index int, name string) server {
 	return server{
-		w: w, name: name, index: index, dice: newDice(w.plan.Seed, 50+uint64(index)),
-		up: true, life: 1, slow: time.Millisecond, done: map[txn.ID]int{},
+		w: w, name: name, index: index, rng: newRNG(w.plan.Seed, 50+uint64(index)),
+		up: true, restarts: 1, maxDelay: time.Millisecond, effectCount: map[txn.ID]int{},
 	}
 }
 
@@ -50,36 +50,36 @@ type answer[T any] struct {
 // exchange carries a request to the server, and the answer back. Once it is on its
 // way it is carried out, whatever becomes of who sent it. caller is nil for an
 // application. do holds mu, and writes to nothing that is read without it.
-func exchange[T any](ctx context.Context, s *server, caller *life, what string, do func() (T, error)) (T, error) {
+func exchange[T any](ctx context.Context, s *server, caller *process, what string, do func() (T, error)) (T, error) {
 	var none T
 	if err := s.refuse(ctx, caller); err != nil {
 		return none, &participant.NoEffectError{Err: err}
 	}
 	s.mu.Lock()
-	way, held, deaf := s.slow, s.held, s.deaf
+	way, held, deaf := s.maxDelay, s.hangRate, s.lossRate
 	s.mu.Unlock()
-	there, back := s.dice.between(100*time.Microsecond, way), s.dice.between(100*time.Microsecond, way)
-	if held > 0 && s.dice.n(1000) < held {
-		there = s.dice.between(time.Second, 20*time.Second)
-		s.w.fire(s.name + " hangs")
-		s.w.tell("%s at %s hangs for %v", what, s.name, there.Round(time.Millisecond))
+	there, back := s.rng.between(100*time.Microsecond, way), s.rng.between(100*time.Microsecond, way)
+	if held > 0 && s.rng.n(1000) < held {
+		there = s.rng.between(time.Second, 20*time.Second)
+		s.w.countFault(s.name + " hangs")
+		s.w.tracef("%s at %s hangs for %v", what, s.name, there.Round(time.Millisecond))
 	}
 	got := make(chan answer[T], 1)
-	s.under.Add(1)
+	s.inFlight.Add(1)
 	s.w.all.Go(func() {
-		rest(there)
+		sleep(there)
 		s.mu.Lock()
 		a := answer[T]{err: errDown}
 		if s.up {
 			a.v, a.err = do()
 		}
 		s.mu.Unlock()
-		s.under.Add(-1)
-		if deaf > 0 && s.dice.n(1000) < deaf {
-			s.w.fire(s.name + " answer lost")
+		s.inFlight.Add(-1)
+		if deaf > 0 && s.rng.n(1000) < deaf {
+			s.w.countFault(s.name + " answer lost")
 			a = answer[T]{err: fmt.Errorf("%w from %s", errLost, s.name)}
 		}
-		rest(back)
+		sleep(back)
 		got <- a
 	})
 	select {
@@ -97,20 +97,20 @@ func exchange[T any](ctx context.Context, s *server, caller *life, what string, 
 }
 
 // send is an exchange of which the error is all that is wanted.
-func (s *server) send(ctx context.Context, caller *life, what string, do func() error) error {
+func (s *server) send(ctx context.Context, caller *process, what string, do func() error) error {
 	_, err := exchange(ctx, s, caller, what, func() (struct{}, error) { return struct{}{}, do() })
 	return err
 }
 
 // refuse says why a request does not leave; nil when it does.
-func (s *server) refuse(ctx context.Context, caller *life) error {
+func (s *server) refuse(ctx context.Context, caller *process) error {
 	if caller == nil {
 		return ctx.Err()
 	}
 	caller.host.gate.pass()
 	if s.cutFrom(caller.host.index) {
-		s.w.fire(s.name + " out of reach")
-		if s.dice.one(2) {
+		s.w.countFault(s.name + " out of reach")
+		if s.rng.oneIn(2) {
 			return errRefused
 		}
 		<-ctx.Done()
@@ -130,25 +130,25 @@ func (s *server) cutFrom(host int) bool {
 	return s.w.net.reads[[2]int{host, s.index}]
 }
 
-// bad sets how the way to the server is.
-func (s *server) bad(set func(*server)) {
+// configure sets how the way to the server is.
+func (s *server) configure(set func(*server)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	set(s)
 }
 
 // effect counts that the work of a transaction has come about. mu is held.
-func (s *server) effect(id txn.ID) { s.done[id]++ }
+func (s *server) effect(id txn.ID) { s.effectCount[id]++ }
 
 // effects gives how often the work of a transaction has come about.
 func (s *server) effects(id txn.ID) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.done[id]
+	return s.effectCount[id]
 }
 
-// until looks again and again, as participants do, within the patience of a call.
-func until(ctx context.Context, look func(context.Context) (r participant.Result, again, err error)) (participant.Result, error) {
+// poll looks again and again, as participants do, within the patience of a call.
+func poll(ctx context.Context, look func(context.Context) (r participant.Result, again, err error)) (participant.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	for {
@@ -156,7 +156,7 @@ func until(ctx context.Context, look func(context.Context) (r participant.Result
 		if err != nil || again == nil {
 			return r, err
 		}
-		if !restIn(ctx, 5*time.Millisecond) {
+		if !sleepCtx(ctx, 5*time.Millisecond) {
 			return participant.Result{}, again
 		}
 	}

@@ -33,17 +33,17 @@ func newService(w *World) *service {
 	return &service{server: newServer(w, 2, "post"), states: map[string]webState{}, since: map[string]time.Time{}}
 }
 
-func (s *service) crash() { s.bad(func(s *server) { s.up = false }) }
+func (s *service) crash() { s.configure(func(s *server) { s.up = false }) }
 
-func (s *service) start() { s.bad(func(s *server) { s.up = true }) }
+func (s *service) start() { s.configure(func(s *server) { s.up = true }) }
 
 // webClient is the coordinator's side, on one life of one node.
 type webClient struct {
-	s    *service
-	life *life
+	s       *service
+	process *process
 }
 
-func (s *service) seenBy(l *life) participant.Participant { return &webClient{s, l} }
+func (s *service) participantFor(l *process) participant.Participant { return &webClient{s, l} }
 
 var _ interface {
 	participant.Participant
@@ -61,10 +61,10 @@ type webVote struct {
 func (s *service) vote(b participant.Branch) webVote {
 	switch s.states[b.XID] {
 	case webRolledBack:
-		s.w.fire("post: prepare after its rollback")
+		s.w.countFault("post: prepare after its rollback")
 		return webVote{txn.VoteNo, "rolled back already"}
 	case webTyped:
-		return webVote{txn.VoteEndedByHand, "COMMIT was typed"}
+		return webVote{txn.VoteEndedByApplication, "COMMIT was typed"}
 	case webPrepared, webCommitted:
 		return webVote{vote: txn.VotePrepared}
 	case webReadOnly:
@@ -75,16 +75,16 @@ func (s *service) vote(b participant.Branch) webVote {
 		s.states[b.XID] = webRolledBack
 		return webVote{txn.VoteNo, "as asked for"}
 	case "typed":
-		s.w.fire("post: ended by hand")
+		s.w.countFault("post: ended by hand")
 		s.states[b.XID] = webTyped
 		s.effect(b.TX)
-		return webVote{txn.VoteEndedByHand, "COMMIT was typed"}
+		return webVote{txn.VoteEndedByApplication, "COMMIT was typed"}
 	case "look":
 		s.states[b.XID] = webReadOnly
 		return webVote{vote: txn.VoteReadOnly}
 	}
 	s.states[b.XID], s.since[b.XID] = webPrepared, time.Now()
-	if s.w.plan.Bugs.Forgetful && s.dice.one(20) {
+	if s.w.plan.Bugs.ForgetPrepared && s.rng.oneIn(20) {
 		delete(s.states, b.XID)
 	}
 	return webVote{vote: txn.VotePrepared}
@@ -92,25 +92,25 @@ func (s *service) vote(b participant.Branch) webVote {
 
 // Prepare implements [participant.Preparer].
 func (c *webClient) Prepare(ctx context.Context, b participant.Branch) (vote txn.Vote, detail string, err error) {
-	v, err := exchange(ctx, &c.s.server, c.life, "prepare", func() (webVote, error) { return c.s.vote(b), nil })
+	v, err := exchange(ctx, &c.s.server, c.process, "prepare", func() (webVote, error) { return c.s.vote(b), nil })
 	return v.vote, v.detail, err
 }
 
 // Commit implements [participant.Participant].
 func (c *webClient) Commit(ctx context.Context, b participant.Branch) (participant.Result, error) {
-	return exchange(ctx, &c.s.server, c.life, "commit "+b.XID+" by "+c.life.host.name, func() (r participant.Result, err error) {
+	return exchange(ctx, &c.s.server, c.process, "commit "+b.XID+" by "+c.process.host.name, func() (r participant.Result, err error) {
 		switch c.s.states[b.XID] {
 		case webPrepared:
 			c.s.states[b.XID] = webCommitted
 			c.s.effect(b.TX)
-			r.Ending = participant.Committed
+			r.Outcome = participant.Committed
 		case webCommitted:
-			c.s.w.fire("post: commit repeated")
-			r.Ending = participant.Committed
+			c.s.w.countFault("post: commit repeated")
+			r.Outcome = participant.Committed
 		case webRolledBack:
-			r.Ending = participant.RolledBack
+			r.Outcome = participant.RolledBack
 		default:
-			r.Ending = participant.Unknown
+			r.Outcome = participant.Unknown
 		}
 		return r, nil
 	})
@@ -118,25 +118,25 @@ func (c *webClient) Commit(ctx context.Context, b participant.Branch) (participa
 
 // Rollback implements [participant.Participant].
 func (c *webClient) Rollback(ctx context.Context, b participant.Branch) (participant.Result, error) {
-	return exchange(ctx, &c.s.server, c.life, "rollback "+b.XID+" by "+c.life.host.name, func() (participant.Result, error) {
+	return exchange(ctx, &c.s.server, c.process, "rollback "+b.XID+" by "+c.process.host.name, func() (participant.Result, error) {
 		if s := c.s.states[b.XID]; s == webCommitted || s == webTyped {
-			return participant.Result{Ending: participant.Committed}, nil
+			return participant.Result{Outcome: participant.Committed}, nil
 		}
 		c.s.states[b.XID] = webRolledBack // empty ones too: a prepare that comes later is refused
-		return participant.Result{Ending: participant.RolledBack}, nil
+		return participant.Result{Outcome: participant.RolledBack}, nil
 	})
 }
 
 // Inspect implements [participant.Inspector].
-func (c *webClient) Inspect(ctx context.Context, b participant.Branch) (participant.Testimony, error) {
-	return exchange(ctx, &c.s.server, c.life, "inspect", func() (t participant.Testimony, err error) {
+func (c *webClient) Inspect(ctx context.Context, b participant.Branch) (participant.BranchReport, error) {
+	return exchange(ctx, &c.s.server, c.process, "inspect", func() (t participant.BranchReport, err error) {
 		switch c.s.states[b.XID] {
 		case webPrepared:
 			t.Prepared, t.Since = true, c.s.since[b.XID]
 		case webCommitted, webTyped:
-			t.Ending = participant.Committed
+			t.Outcome = participant.Committed
 		case webRolledBack:
-			t.Ending = participant.RolledBack
+			t.Outcome = participant.RolledBack
 		}
 		return t, nil
 	})
@@ -144,7 +144,7 @@ func (c *webClient) Inspect(ctx context.Context, b participant.Branch) (particip
 
 // Prepared implements [participant.Participant].
 func (c *webClient) Prepared(ctx context.Context, prefix string) ([]participant.Prepared, error) {
-	return exchange(ctx, &c.s.server, c.life, "list", func() (list []participant.Prepared, err error) {
+	return exchange(ctx, &c.s.server, c.process, "list", func() (list []participant.Prepared, err error) {
 		for _, xid := range slices.Sorted(maps.Keys(c.s.states)) {
 			if c.s.states[xid] == webPrepared && strings.HasPrefix(xid, prefix) {
 				list = append(list, participant.Prepared{XID: xid, Since: c.s.since[xid]})
@@ -156,7 +156,7 @@ func (c *webClient) Prepared(ctx context.Context, prefix string) ([]participant.
 
 // Check implements [participant.Participant].
 func (c *webClient) Check(ctx context.Context) error {
-	return c.s.send(ctx, c.life, "check", func() error { return nil })
+	return c.s.send(ctx, c.process, "check", func() error { return nil })
 }
 
 // Close implements [participant.Participant].

@@ -55,7 +55,7 @@ func seeds(t *testing.T, def int) (first, count int) {
 func TestSim(t *testing.T) {
 	if *oneSeed >= 0 {
 		o := run(t, Plan{Seed: uint64(*oneSeed)})
-		t.Logf("%s\n%s", o.Story, &o)
+		t.Logf("%s\n%s", o.Trace, &o)
 		report(t, o)
 		return
 	}
@@ -77,7 +77,7 @@ func TestSim(t *testing.T) {
 				for s := range next {
 					o := run(t, Plan{Seed: s})
 					report(t, o)
-					o.Story = ""
+					o.Trace = ""
 					mu.Lock()
 					all = append(all, o)
 					mu.Unlock()
@@ -87,12 +87,12 @@ func TestSim(t *testing.T) {
 	})
 	total := sum(all)
 	t.Logf("%d seeds in %v: %v simulated, %d transactions, %d committed, %d rolled back, %d timed out, %d hazards, %d entries, %d snapshots, %d messages, %d calls checked; latest timeout %v",
-		len(all), time.Since(began).Round(time.Millisecond), total.Simulated.Round(time.Second), total.Transactions, total.Committed, total.RolledBack, total.TimedOut, total.Hazards,
+		len(all), time.Since(began).Round(time.Millisecond), total.Simulated.Round(time.Second), total.Transactions, total.Committed, total.RolledBack, total.TimedOut, total.Heuristics,
 		total.Entries, total.Snapshots, total.Messages, total.Operations, total.Late.Round(time.Millisecond))
 	for _, name := range slices.Sorted(maps.Keys(total.Fired)) {
 		t.Logf("%8d  %s", total.Fired[name], name)
 	}
-	busy(t, len(all), total)
+	checkCoverage(t, len(all), total)
 }
 
 // report fails for a run that violates something.
@@ -105,7 +105,7 @@ func report(t *testing.T, o Outcome) {
 	for _, v := range o.Violations[:min(len(o.Violations), 20)] {
 		t.Errorf("    %s", v)
 	}
-	t.Logf("the end of its story:\n%s\nrun it again: go test ./internal/sim -run 'TestSim$' -v -sim.seed %d", o.Story, o.Seed)
+	t.Logf("the end of its story:\n%s\nrun it again: go test ./internal/sim -run 'TestSim$' -v -sim.seed %d", o.Trace, o.Seed)
 }
 
 func sum(all []Outcome) (total Outcome) {
@@ -115,7 +115,7 @@ func sum(all []Outcome) (total Outcome) {
 		total.Committed += o.Committed
 		total.RolledBack += o.RolledBack
 		total.TimedOut += o.TimedOut
-		total.Hazards += o.Hazards
+		total.Heuristics += o.Heuristics
 		total.Entries += o.Entries
 		total.Messages += o.Messages
 		total.Operations += o.Operations

@@ -13,9 +13,9 @@ import (
 
 // The calls that are no method of the client.
 const (
-	runs    = "txn.Run"
-	joins   = "txn.RunIn"
-	follows = "Tx.Follow"
+	callRun    = "txn.Run"
+	callRunIn  = "txn.RunIn"
+	callFollow = "Tx.Follow"
 )
 
 // An error that a call may not answer at any time (see [mayAnswer]) needs a reason:
@@ -27,50 +27,52 @@ const (
 //     said of its own end, which names nothing. That RequestTimeout is over is no reason: ten seconds are
 //     enough where nothing is disturbed.
 //   - disturbed: nodes fail, or elect. Calls may be unavailable or in doubt, also with
-//     time left: a stream breaks, a node knows of no leader. See [weather].
+//     time left: a stream breaks, a node knows of no leader. See [disturbances].
 const (
 	ownTime   = "own time over"
 	disturbed = "disturbed"
 )
 
-// late reports whether the end of its caller's time is the reason.
-func (a *answer) late() bool {
-	if a.over && slices.Contains(onceOnly, a.call) && a.is(txn.ErrUnavailable) {
+// isCallerTimeout reports whether the end of its caller's time is the reason.
+func (a *callError) isCallerTimeout() bool {
+	if a.callerTimedOut && slices.Contains(onceOnly, a.call) && a.is(txn.ErrUnavailable) {
 		return true
 	}
-	return a.over && a.is(context.Canceled, context.DeadlineExceeded, txn.ErrWaitTimeout) &&
-		(a.is(txn.ErrUnavailable, txn.ErrWaitTimeout) || a.unsure() || a.composed())
+	return a.callerTimedOut && a.is(context.Canceled, context.DeadlineExceeded, txn.ErrWaitTimeout) &&
+		(a.is(txn.ErrUnavailable, txn.ErrWaitTimeout) || a.isInDoubtDecision() || a.composed())
 }
 
 // onceOnly are the calls that the client does not repeat.
 var onceOnly = []string{"CreateToken", "TransferLeader", "Leave"}
 
-// unsure reports whether it is the doubt of a call that decides.
-func (a *answer) unsure() bool { return a.is(txn.ErrInDoubt) && decides(a.call) }
+// isInDoubtDecision reports whether it is the doubt of a call that decides.
+func (a *callError) isInDoubtDecision() bool { return a.is(txn.ErrInDoubt) && decides(a.call) }
 
 // decides reports whether a call without an answer leaves its caller in doubt.
 func decides(call string) bool {
-	return slices.Contains([]string{"Commit", "Vote", "Delegate", runs, joins, follows}, call)
+	return slices.Contains([]string{"Commit", "Vote", "Delegate", callRun, callRunIn, callFollow}, call)
 }
 
-// answer is an error that a call has answered.
-type answer struct {
-	call     string
-	from, to time.Time
-	over     bool // the caller's time was
-	err      error
+// callError is an error that a call has answered.
+type callError struct {
+	call           string
+	from, to       time.Time
+	callerTimedOut bool // the caller's time was
+	err            error
 }
 
-func (a *answer) is(any ...error) bool {
+func (a *callError) is(any ...error) bool {
 	return slices.ContainsFunc(any, func(target error) bool { return errors.Is(a.err, target) })
 }
 
 // composed calls make several calls, and work in databases; they end with the error of
 // any.
-func (a *answer) composed() bool { return slices.Contains([]string{runs, joins, follows}, a.call) }
+func (a *callError) composed() bool {
+	return slices.Contains([]string{callRun, callRunIn, callFollow}, a.call)
+}
 
-// record is what is known of the calls of one kind.
-type record struct {
+// callStats is what is known of the calls of one kind.
+type callStats struct {
 	took    []time.Duration // of those that were answered
 	ok      int
 	refused int // as the call may be at any time
@@ -79,32 +81,34 @@ type record struct {
 
 // recorder takes the time of every call, and keeps what answers need a reason.
 type recorder struct {
-	mu      sync.Mutex // guards all below
-	records map[string]*record
-	suspect []*answer // judged when it is known what happened meanwhile
-	served  func()    // is told that a write was acknowledged
+	mu          sync.Mutex // guards all below
+	records     map[string]*callStats
+	unexplained []*callError // judged when it is known what happened meanwhile
+	writeAcked  func()       // is told that a write was acknowledged
 }
 
-func newRecorder() *recorder { return &recorder{records: map[string]*record{}, served: func() {}} }
+func newRecorder() *recorder {
+	return &recorder{records: map[string]*callStats{}, writeAcked: func() {}}
+}
 
 // call makes a call and takes note of its answer.
 func (r *recorder) call(name string, ctx context.Context, make func() error) error { //nolint:revive // the name comes first
 	from := time.Now()
 	err := make()
 	to := time.Now()
-	a := &answer{call: name, from: from, to: to, err: err}
+	a := &callError{call: name, from: from, to: to, err: err}
 	if until, has := ctx.Deadline(); has {
-		a.over = !to.Before(until.Add(-time.Second))
+		a.callerTimedOut = !to.Before(until.Add(-time.Second))
 	}
-	a.over = a.over || ctx.Err() != nil
+	a.callerTimedOut = a.callerTimedOut || ctx.Err() != nil
 	if err == nil && writes[name] {
-		r.served() // it has a lock of its own
+		r.writeAcked() // it has a lock of its own
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	rec := r.records[name]
 	if rec == nil {
-		rec = &record{excused: map[string]int{}}
+		rec = &callStats{excused: map[string]int{}}
 		r.records[name] = rec
 	}
 	switch {
@@ -114,30 +118,30 @@ func (r *recorder) call(name string, ctx context.Context, make func() error) err
 	case a.is(mayAnswer[name]...):
 		rec.refused++
 		rec.took = append(rec.took, to.Sub(from))
-	case a.late():
+	case a.isCallerTimeout():
 		rec.excused[ownTime]++
 	default:
-		r.suspect = append(r.suspect, a)
+		r.unexplained = append(r.unexplained, a)
 	}
 	return err
 }
 
-// judge gives the answers that nothing excuses.
-func (r *recorder) judge(w *weather) (unexpected []*answer) {
+// unexpected gives the answers that nothing excuses.
+func (r *recorder) unexpected(w *disturbances) (unexpected []*callError) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, a := range r.suspect {
-		if w.disturbed(a.from, a.to) && (a.is(txn.ErrUnavailable) || a.unsure()) {
+	for _, a := range r.unexplained {
+		if w.disturbed(a.from, a.to) && (a.is(txn.ErrUnavailable) || a.isInDoubtDecision()) {
 			r.records[a.call].excused[disturbed]++
 			continue
 		}
 		r.records[a.call].excused["unexpected"]++
 		unexpected = append(unexpected, a)
 	}
-	r.suspect = nil
+	r.unexplained = nil
 	return unexpected
 }
 
-func (a *answer) String() string {
+func (a *callError) String() string {
 	return fmt.Sprintf("%s at %s, after %v: %v", a.call, a.from.Format("15:04:05.000"), a.to.Sub(a.from).Round(time.Millisecond), a.err)
 }

@@ -38,8 +38,8 @@ var mayAnswer = map[string][]error{
 	"RemoveParticipant": {txn.ErrNotFound, txn.ErrConflict},
 	"RevokeToken":       {txn.ErrNotFound},
 
-	runs:  {txn.ErrRolledBack},
-	joins: {txn.ErrRolledBack, txn.ErrNotActive},
+	callRun:   {txn.ErrRolledBack},
+	callRunIn: {txn.ErrRolledBack, txn.ErrNotActive},
 
 	"Resolve": {txn.ErrConflict, txn.ErrNotFound},
 	"Forget":  {txn.ErrConflict, txn.ErrNotFound},
@@ -57,117 +57,135 @@ var writes = map[string]bool{
 // refusals are the calls that never succeed here.
 var refusals = []string{"Resolve", "Remove", "Leave", "Join"}
 
-// elsewhere are the calls that are made by others than [load.chores].
-var elsewhere = []string{"Delegate", "Done", "TransferLeader", "OpenSession", "Close", runs, joins, follows}
+// otherCalls are the calls that are made by others than [load.randomCalls].
+var otherCalls = []string{"Delegate", "Done", "TransferLeader", "OpenSession", "Close", callRun, callRunIn, callFollow}
 
-// chore is a call that somebody makes at random.
-type chore struct {
+// randomCall is a call that somebody makes at random.
+type randomCall struct {
 	name  string
 	share int // of a thousand or so
-	make  func(l *load, ctx context.Context, m *meter) error
+	call  func(l *load, ctx context.Context, m *recordingClient) error
 }
 
-// chores are all calls but those that are made elsewhere.
-func chores() []chore {
-	about := func(f func(ctx context.Context, m *meter, id txn.ID) error) func(*load, context.Context, *meter) error {
-		return func(l *load, ctx context.Context, m *meter) error { return f(ctx, m, l.someID()) }
+// randomCalls are all calls but those that are made elsewhere.
+func randomCalls() []randomCall {
+	about := func(f func(ctx context.Context, m *recordingClient, id txn.ID) error) func(*load, context.Context, *recordingClient) error {
+		return func(l *load, ctx context.Context, m *recordingClient) error { return f(ctx, m, l.someID()) }
 	}
-	ask := func(f func(ctx context.Context, m *meter) error) func(*load, context.Context, *meter) error {
-		return func(l *load, ctx context.Context, m *meter) error { return f(ctx, m) }
+	ask := func(f func(ctx context.Context, m *recordingClient) error) func(*load, context.Context, *recordingClient) error {
+		return func(l *load, ctx context.Context, m *recordingClient) error { return f(ctx, m) }
 	}
-	return []chore{
+	return []randomCall{
 		{"Begin", 160, (*load).begin},
 		{"Enlist", 60, (*load).enlist},
 		{"Vote", 40, (*load).vote},
-		{"Commit", 80, func(l *load, ctx context.Context, m *meter) error {
-			_, err := m.Client.Commit(ctx, l.someChore(), txn.Commitment{})
+		{"Commit", 80, func(l *load, ctx context.Context, m *recordingClient) error {
+			_, err := m.Client.Commit(ctx, l.someDisposable(), txn.CommitRequest{})
 			return err
 		}},
-		{"Rollback", 40, func(l *load, ctx context.Context, m *meter) error {
-			_, err := m.Client.Rollback(ctx, l.someChore(), "a chore")
+		{"Rollback", 40, func(l *load, ctx context.Context, m *recordingClient) error {
+			_, err := m.Client.Rollback(ctx, l.someDisposable(), "a chore")
 			return err
 		}},
-		{"Extend", 40, about(func(ctx context.Context, m *meter, id txn.ID) error {
+		{"Extend", 40, about(func(ctx context.Context, m *recordingClient, id txn.ID) error {
 			_, err := m.Client.Extend(ctx, id, between(time.Second, 4*time.Second))
 			return err
 		})},
-		{"Get", 100, about(func(ctx context.Context, m *meter, id txn.ID) error {
+		{"Get", 100, about(func(ctx context.Context, m *recordingClient, id txn.ID) error {
 			if rand.IntN(3) == 0 {
 				ctx = txn.AllowStale(ctx)
 			}
 			_, err := m.Client.Get(ctx, id)
 			return err
 		})},
-		{"Wait", 60, about(func(ctx context.Context, m *meter, id txn.ID) error {
-			_, err := m.Client.Wait(ctx, id, oneOf(txn.DecidedGoal, txn.Finished))
+		{"Wait", 60, about(func(ctx context.Context, m *recordingClient, id txn.ID) error {
+			_, err := m.Client.Wait(ctx, id, oneOf(txn.UntilDecided, txn.UntilFinished))
 			return err
 		})},
-		{"Attach", 10, about(func(ctx context.Context, m *meter, id txn.ID) error {
+		{"Attach", 10, about(func(ctx context.Context, m *recordingClient, id txn.ID) error {
 			_, err := m.Client.Attach(ctx, id)
 			return err
 		})},
 		{"List", 60, ask(list)},
 		{"Watch", 40, ask(watch)},
-		{"Groups", 20, ask(func(ctx context.Context, m *meter) error { _, err := m.Groups(ctx, txn.GroupRange{}); return err })},
-		{"Status", 30, ask(func(ctx context.Context, m *meter) error { _, err := m.Status(ctx); return err })},
-		{"Ping", 15, ask(func(ctx context.Context, m *meter) error { return m.Ping(ctx) })},
-		{"Participants", 20, ask(func(ctx context.Context, m *meter) error { _, err := m.Participants(ctx); return err })},
-		{"Pools", 10, ask(func(ctx context.Context, m *meter) error { _, err := m.Pools(ctx, oneOf("", inBank)); return err })},
-		{"Doubts", 10, ask(func(ctx context.Context, m *meter) error { _, err := m.Doubts(ctx); return err })},
-		{"Audit", 10, ask(func(ctx context.Context, m *meter) error {
+		{"DeadlineGroups", 20, ask(func(ctx context.Context, m *recordingClient) error {
+			_, err := m.DeadlineGroups(ctx, txn.DeadlineGroupRange{})
+			return err
+		})},
+		{"Status", 30, ask(func(ctx context.Context, m *recordingClient) error { _, err := m.Status(ctx); return err })},
+		{"Ping", 15, ask(func(ctx context.Context, m *recordingClient) error { return m.Ping(ctx) })},
+		{"Participants", 20, ask(func(ctx context.Context, m *recordingClient) error { _, err := m.Participants(ctx); return err })},
+		{"Pools", 10, ask(func(ctx context.Context, m *recordingClient) error {
+			_, err := m.Pools(ctx, oneOf("", inBank))
+			return err
+		})},
+		{"InDoubts", 10, ask(func(ctx context.Context, m *recordingClient) error { _, err := m.InDoubts(ctx); return err })},
+		{"Audit", 10, ask(func(ctx context.Context, m *recordingClient) error {
 			_, err := m.Audit(ctx, txn.AuditFilter{Limit: 100})
 			return err
 		})},
-		{"Tokens", 10, ask(func(ctx context.Context, m *meter) error { _, err := m.Tokens(ctx); return err })},
+		{"Tokens", 10, ask(func(ctx context.Context, m *recordingClient) error { _, err := m.Tokens(ctx); return err })},
 		{"CreateSession", 30, (*load).createSession},
 		{"KeepAlive", 60, (*load).keepAlive},
 		{"CloseSession", 15, (*load).closeSession},
-		{"Sessions", 20, ask(func(ctx context.Context, m *meter) error {
+		{"Sessions", 20, ask(func(ctx context.Context, m *recordingClient) error {
 			_, err := m.Sessions(ctx, txn.SessionFilter{Ended: rand.IntN(2) == 0, Limit: 100})
 			return err
 		})},
 		{"CreateToken", 6, (*load).createToken},
 		{"RevokeToken", 8, (*load).revokeToken},
-		{"AddParticipant", 6, func(l *load, ctx context.Context, m *meter) error {
+		{"AddParticipant", 6, func(l *load, ctx context.Context, m *recordingClient) error {
 			return m.Client.AddParticipant(ctx, txn.Participant{Name: "spare", Kind: ledger.Kind, Settings: map[string]string{"path": filepath.Join(l.b.dir, "spare.ledger")}}, "", "")
 		}},
-		{"RemoveParticipant", 5, ask(func(ctx context.Context, m *meter) error { return m.Client.RemoveParticipant(ctx, "spare", "", "") })},
-		{"Backup", 4, ask(func(ctx context.Context, m *meter) error { _, err := m.Client.Backup(ctx, io.Discard); return err })},
-		{"Explain", 10, about(func(ctx context.Context, m *meter, id txn.ID) error { _, err := m.Client.Explain(ctx, id); return err })},
-		{"Doctor", 3, ask(func(ctx context.Context, m *meter) error {
+		{"RemoveParticipant", 5, ask(func(ctx context.Context, m *recordingClient) error {
+			return m.Client.RemoveParticipant(ctx, "spare", "", "")
+		})},
+		{"Backup", 4, ask(func(ctx context.Context, m *recordingClient) error {
+			_, err := m.Client.Backup(ctx, io.Discard)
+			return err
+		})},
+		{"Explain", 10, about(func(ctx context.Context, m *recordingClient, id txn.ID) error {
+			_, err := m.Client.Explain(ctx, id)
+			return err
+		})},
+		{"Doctor", 3, ask(func(ctx context.Context, m *recordingClient) error {
 			_, err := m.Client.Doctor(ctx, oneOf("", inBank, inSavings))
 			return err
 		})},
-		{"Scan", 5, ask(func(ctx context.Context, m *meter) error {
+		{"Scan", 5, ask(func(ctx context.Context, m *recordingClient) error {
 			_, err := m.Client.Scan(ctx, oneOf("", inBank, inSavings), rand.IntN(2) == 0)
 			return err
 		})},
-		{"TestParticipant", 6, ask(func(ctx context.Context, m *meter) error {
+		{"TestParticipant", 6, ask(func(ctx context.Context, m *recordingClient) error {
 			return m.Client.TestParticipant(ctx, oneOf(inBank, inSavings))
 		})},
-		{"Retry", 5, ask(func(ctx context.Context, m *meter) error { return m.Client.Retry(ctx, txn.ID{}) })},
-		{"Resolve", 4, about(func(ctx context.Context, m *meter, id txn.ID) error {
+		{"Retry", 5, ask(func(ctx context.Context, m *recordingClient) error { return m.Client.Retry(ctx, txn.ID{}) })},
+		{"Resolve", 4, about(func(ctx context.Context, m *recordingClient, id txn.ID) error {
 			if info, err := m.Get(ctx, id); err != nil || !info.State.Finished() {
 				id = rig.NewID() // of one in doubt it would be believed
 			}
 			_, err := m.Client.Resolve(ctx, id, txn.Resolution{Commit: true, Reason: "a chore", By: "soak"})
 			return err
 		})},
-		{"Forget", 4, about(func(ctx context.Context, m *meter, id txn.ID) error {
+		{"Forget", 4, about(func(ctx context.Context, m *recordingClient, id txn.ID) error {
 			_, err := m.Client.Forget(ctx, id, "soak", "a chore")
 			return err
 		})},
-		{"Resume", 4, ask(func(ctx context.Context, m *meter) error { return m.Client.Resume(ctx, "soak", "a chore") })},
-		{"Remove", 4, ask(func(ctx context.Context, m *meter) error { return m.Client.Remove(ctx, "nobody", "soak", "a chore") })},
-		{"Leave", 4, func(l *load, ctx context.Context, _ *meter) error { return l.all.Client.Leave(ctx, "soak") }},
-		{"Join", 2, ask(func(ctx context.Context, m *meter) error {
+		{"ResumeRecovery", 4, ask(func(ctx context.Context, m *recordingClient) error {
+			return m.Client.ResumeRecovery(ctx, "soak", "a chore")
+		})},
+		{"Remove", 4, ask(func(ctx context.Context, m *recordingClient) error {
+			return m.Client.Remove(ctx, "nobody", "soak", "a chore")
+		})},
+		{"Leave", 4, func(l *load, ctx context.Context, _ *recordingClient) error { return l.all.Client.Leave(ctx, "soak") }},
+		{"Join", 2, ask(func(ctx context.Context, m *recordingClient) error {
 			_, err := m.Client.Join(ctx, "127.0.0.1:9", "soak")
 			return err
 		})},
 	}
 }
 
-func list(ctx context.Context, m *meter) error {
+func list(ctx context.Context, m *recordingClient) error {
 	f := txn.Filter{Limit: oneOf(0, 10, 200)}
 	switch rand.IntN(6) {
 	case 0:
@@ -186,7 +204,7 @@ func list(ctx context.Context, m *meter) error {
 }
 
 // watch ends with its caller's time, which is no error of it.
-func watch(ctx context.Context, m *meter) error {
+func watch(ctx context.Context, m *recordingClient) error {
 	for _, err := range m.Watch(ctx, txn.Filter{}) {
 		if err != nil {
 			return err
@@ -198,10 +216,10 @@ func watch(ctx context.Context, m *meter) error {
 // TestEveryCallIsMade: the load makes every call of the client.
 func TestEveryCallIsMade(t *testing.T) {
 	made := map[string]bool{}
-	for _, c := range chores() {
+	for _, c := range randomCalls() {
 		made[c.name] = true
 	}
-	for _, name := range elsewhere {
+	for _, name := range otherCalls {
 		made[name] = true
 	}
 	api := reflect.TypeFor[*client.Client]()

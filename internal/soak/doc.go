@@ -20,14 +20,14 @@
 //  1. A stall: for 5 s no node has acknowledged a write, though one is asked of each of
 //     them all the time. While a fault has made an election necessary, electing may take
 //     3 s more. Time in which the machine itself stood still does not count; see below.
-//  2. An answer that the table of calls does not allow: see [mayAnswer] and [answer.late].
+//  2. An answer that the table of calls does not allow: see [mayAnswer] and [callError.isCallerTimeout].
 //     "Unavailable" and "in doubt" need a reason: a fault or an election at that moment,
 //     or the end of the caller's own time.
 //  3. Money made or lost, half a transfer, one that was acknowledged and is not there,
 //     or one that is there and was answered with [txn.ErrRolledBack].
 //  4. Growth: goroutines, file descriptors, memory, kept outcomes, or the data
 //     directory, compared between two quiet points, one before the load and one
-//     after it; see [quiet] for the bounds.
+//     after it; see [resourceUse] for the bounds.
 //  5. Anything open, undone, prepared or in doubt after the load; nodes that do not
 //     agree; a process that ended by itself.
 //  6. Too little: fewer transfers or calls than any machine does, a call that was never
@@ -36,7 +36,7 @@
 // # The machine's own lateness
 //
 // A machine that does other work may stop everybody for seconds, and a disk may do so
-// to everybody who syncs. What the controls of [rig.Standstill]
+// to everybody who syncs. What the controls of [rig.HostStalls]
 // note beside the load is taken off the length of a pause of writes. A node that hangs makes
 // neither of them late, so a real stall is not excused. What was excused is reported.
 //

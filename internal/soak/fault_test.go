@@ -14,16 +14,16 @@ import (
 // fault is something bad that happens. strike returns when it is over, and says what it
 // did; an error says that nothing bad has happened.
 type fault struct {
-	name   string
-	elect  bool // it makes an election necessary
-	strike func(ctx context.Context, b *bed) (what string, err error)
+	name          string
+	needsElection bool // it makes an election necessary
+	inject        func(ctx context.Context, b *testEnv) (what string, err error)
 }
 
 // nodeFaults are of nodes, one at a time, so that there is always a majority. Each is
 // over when the cluster is whole again. serviceFaults come meanwhile.
 var (
 	nodeFaults = []fault{
-		{"kill the leader", true, func(ctx context.Context, b *bed) (string, error) {
+		{"kill the leader", true, func(ctx context.Context, b *testEnv) (string, error) {
 			leader, _, err := b.roles(ctx)
 			if err != nil {
 				return "", err
@@ -31,26 +31,26 @@ var (
 			down := between(0, 2*time.Second)
 			return fmt.Sprintf("%s, down for %v", leader.Name, down.Round(time.Millisecond)), leader.Restart(ctx, down)
 		}},
-		{"halt a follower", false, func(ctx context.Context, b *bed) (string, error) {
+		{"halt a follower", false, func(ctx context.Context, b *testEnv) (string, error) {
 			_, followers, err := b.roles(ctx)
 			if err != nil {
 				return "", err
 			}
 			n, d := oneOf(followers...), between(time.Second, 6*time.Second)
-			return fmt.Sprintf("%s, for %v", n.Name, d.Round(time.Millisecond)), n.Halt(ctx, d, nil)
+			return fmt.Sprintf("%s, for %v", n.Name, d.Round(time.Millisecond)), n.Suspend(ctx, d, nil)
 		}},
-		{"hand leadership over", true, func(ctx context.Context, b *bed) (string, error) {
-			m := b.open(b.everywhere(), 10*time.Second, false)
+		{"hand leadership over", true, func(ctx context.Context, b *testEnv) (string, error) {
+			m := b.open(b.allURLs(), 10*time.Second, false)
 			defer m.Close()
 			return "", b.calls.call("TransferLeader", ctx, func() error { return m.TransferLeader(ctx, "") })
 		}},
-		{"rolling restart", true, func(ctx context.Context, b *bed) (string, error) {
+		{"rolling restart", true, func(ctx context.Context, b *testEnv) (string, error) {
 			for _, i := range rand.Perm(size) {
 				n := b.nodes[i]
-				if err := n.Stop(rig.Patience); err != nil {
+				if err := n.Stop(rig.WaitTimeout); err != nil {
 					b.t.Errorf("rolling restart: %v", err)
 				}
-				if err := errors.Join(n.Start(ctx), b.whole(ctx)); err != nil {
+				if err := errors.Join(n.Start(ctx), b.checkHealthy(ctx)); err != nil {
 					return "", err
 				}
 			}
@@ -58,21 +58,21 @@ var (
 		}},
 	}
 	serviceFaults = []fault{
-		{"the service answers 500", false, func(ctx context.Context, b *bed) (string, error) {
+		{"the service answers 500", false, func(ctx context.Context, b *testEnv) (string, error) {
 			v := b.money.vault
-			before := v.broke.Load()
-			v.broken.Store(oneOf[int32](30, 100))
-			rig.Pause(ctx, between(time.Second, 3*time.Second))
-			v.broken.Store(0)
-			return counted(v.broke.Load() - before)
+			before := v.failedCount.Load()
+			v.failPercent.Store(oneOf[int32](30, 100))
+			rig.Sleep(ctx, between(time.Second, 3*time.Second))
+			v.failPercent.Store(0)
+			return counted(v.failedCount.Load() - before)
 		}},
-		{"the service hangs", false, func(ctx context.Context, b *bed) (string, error) {
+		{"the service hangs", false, func(ctx context.Context, b *testEnv) (string, error) {
 			v := b.money.vault
-			before := v.hanged.Load()
-			v.hung.Store(oneOf[int32](30, 100))
-			rig.Pause(ctx, between(time.Second, 4*time.Second))
-			v.hung.Store(0)
-			return counted(v.hanged.Load() - before)
+			before := v.hungCount.Load()
+			v.hangPercent.Store(oneOf[int32](30, 100))
+			rig.Sleep(ctx, between(time.Second, 4*time.Second))
+			v.hangPercent.Store(0)
+			return counted(v.hungCount.Load() - before)
 		}},
 	}
 )
@@ -84,39 +84,39 @@ func counted(n int64) (string, error) {
 	return fmt.Sprintf("%d requests", n), nil
 }
 
-// storm lets faults strike until ctx ends, of every kind before any comes again, and
+// injectFaults lets faults strike until ctx ends, of every kind before any comes again, and
 // returns when the last one is over. A kind that has not struck by then is tried again.
-func (b *bed) storm(ctx context.Context) {
+func (b *testEnv) injectFaults(ctx context.Context) {
 	var storming sync.WaitGroup
 	storming.Go(func() { b.series(ctx, nodeFaults, 2*time.Second) })
 	storming.Go(func() { b.series(ctx, serviceFaults, 3*time.Second) })
 	storming.Wait()
 }
 
-func (b *bed) series(ctx context.Context, faults []fault, rest time.Duration) {
-	for round := rand.Perm(len(faults)); rig.Pause(ctx, between(rest, 2*rest)); round = round[1:] {
+func (b *testEnv) series(ctx context.Context, faults []fault, rest time.Duration) {
+	for round := rand.Perm(len(faults)); rig.Sleep(ctx, between(rest, 2*rest)); round = round[1:] {
 		if len(round) == 0 {
 			round = rand.Perm(len(faults))
 		}
-		b.strike(faults[round[0]], len(faults) == len(nodeFaults))
+		b.injectFault(faults[round[0]], len(faults) == len(nodeFaults))
 	}
 }
 
-// strike has a fault strike, to its end.
-func (b *bed) strike(f fault, nodes bool) {
-	ctx := b.alive
+// injectFault has a fault strike, to its end.
+func (b *testEnv) injectFault(f fault, nodes bool) {
+	ctx := b.loadCtx
 	end := func() {}
 	if nodes {
-		end = b.weather.begin(f.name, f.elect)
+		end = b.disturbances.begin(f.name, f.needsElection)
 	}
 	defer end()
-	what, err := f.strike(ctx, b)
+	what, err := f.inject(ctx, b)
 	if err == nil && nodes {
-		if err := b.whole(ctx); err != nil && ctx.Err() == nil {
+		if err := b.checkHealthy(ctx); err != nil && ctx.Err() == nil {
 			b.t.Errorf("after %q: %v", f.name, err)
 		}
 	}
-	b.log.Struck(f.name, what, err)
+	b.events.FaultInjected(f.name, what, err)
 }
 
 func faultNames() (names []string) {

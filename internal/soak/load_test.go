@@ -17,38 +17,38 @@ import (
 // How many there are of each kind of callers. They rest between two calls: the soak
 // is not there to find out how much the machine can do.
 const (
-	movers  = 5  // make transfers
-	callers = 6  // make other calls
-	waiters = 16 // wait for transactions, and have little time
-	guests  = 2  // open sessions and abandon them
+	transferWorkers = 5  // make transfers
+	callers         = 6  // make other calls
+	waiters         = 16 // wait for transactions, and have little time
+	sessionWorkers  = 2  // open sessions and abandon them
 )
 
 // load is those who call, and what they know of.
 type load struct {
-	b      *bed
-	all    *meter   // knows all nodes
-	meters []*meter // that one, and others
+	b       *testEnv
+	all     *recordingClient   // knows all nodes
+	clients []*recordingClient // that one, and others
 
 	followers sync.WaitGroup // applications that finish what they have prepared
 
-	mu       sync.Mutex // guards all below
-	made     []*transfer
-	ids      []txn.ID // of the newest transactions, of anybody
-	chores   []txn.ID // of those that anybody may end
-	sessions []txn.SessionID
-	tokens   []string
+	mu         sync.Mutex // guards all below
+	made       []*transfer
+	ids        []txn.ID // of the newest transactions, of anybody
+	disposable []txn.ID // of those that anybody may end
+	sessions   []txn.SessionID
+	tokens     []string
 }
 
 // newLoad opens the clients: with a pipe and without, to all nodes and to one.
-func newLoad(b *bed) *load {
+func newLoad(b *testEnv) *load {
 	l := &load{b: b}
-	add := func(address string, unary bool) *meter {
-		m := &meter{b.open(address, 10*time.Second, unary), b.calls}
-		l.meters = append(l.meters, m)
+	add := func(address string, unary bool) *recordingClient {
+		m := &recordingClient{b.open(address, 10*time.Second, unary), b.calls}
+		l.clients = append(l.clients, m)
 		return m
 	}
-	l.all = add(b.everywhere(), false)
-	add(b.everywhere(), true)
+	l.all = add(b.allURLs(), false)
+	add(b.allURLs(), true)
 	for _, n := range b.nodes {
 		add(n.url, rand.IntN(2) == 0)
 	}
@@ -57,23 +57,23 @@ func newLoad(b *bed) *load {
 
 // close ends the clients.
 func (l *load) close() {
-	for _, m := range l.meters {
+	for _, m := range l.clients {
 		l.b.must(m.Client.Close())
 	}
 }
 
-// anyMeter draws a client: most applications know all nodes.
-func (l *load) anyMeter() *meter {
+// anyClient draws a client: most applications know all nodes.
+func (l *load) anyClient() *recordingClient {
 	if rand.IntN(2) == 0 {
 		return l.all
 	}
-	return oneOf(l.meters...)
+	return oneOf(l.clients...)
 }
 
 // run lets everybody work until ctx ends, and returns when the last call has.
 func (l *load) run(ctx context.Context) {
 	var busy sync.WaitGroup
-	for range movers {
+	for range transferWorkers {
 		busy.Go(func() { l.transfers(ctx) })
 	}
 	for range callers {
@@ -82,15 +82,15 @@ func (l *load) run(ctx context.Context) {
 	for range waiters {
 		busy.Go(func() { l.wait(ctx) })
 	}
-	for i := range guests {
-		busy.Go(func() { l.visit(ctx, i) })
+	for i := range sessionWorkers {
+		busy.Go(func() { l.abandonSessions(ctx, i) })
 	}
 	busy.Wait()
 	l.followers.Wait()
 }
 
-// brief is a context that ends by itself, in one of two ways.
-func brief(least, most time.Duration) (context.Context, context.CancelFunc) {
+// shortContext is a context that ends by itself, in one of two ways.
+func shortContext(least, most time.Duration) (context.Context, context.CancelFunc) {
 	d := between(least, most)
 	if rand.IntN(2) == 0 {
 		return context.WithTimeout(context.Background(), d)
@@ -103,11 +103,11 @@ func brief(least, most time.Duration) (context.Context, context.CancelFunc) {
 // call makes one chore after the other. One in three has little time, and a watch as
 // much as it needs to see something.
 func (l *load) call(ctx context.Context) {
-	all, total := chores(), 0
+	all, total := randomCalls(), 0
 	for _, c := range all {
 		total += c.share
 	}
-	for rig.Pause(ctx, between(5*time.Millisecond, 40*time.Millisecond)) {
+	for rig.Sleep(ctx, between(5*time.Millisecond, 40*time.Millisecond)) {
 		luck := rand.IntN(total)
 		for _, c := range all {
 			if luck -= c.share; luck >= 0 {
@@ -116,15 +116,15 @@ func (l *load) call(ctx context.Context) {
 			calling, cancel := context.WithCancel(context.Background())
 			switch {
 			case rand.IntN(3) == 0:
-				calling, cancel = brief(time.Millisecond, 150*time.Millisecond)
+				calling, cancel = shortContext(time.Millisecond, 150*time.Millisecond)
 			case c.name == "Watch":
-				calling, cancel = brief(100*time.Millisecond, 2*time.Second)
+				calling, cancel = shortContext(100*time.Millisecond, 2*time.Second)
 			case c.name == "Wait":
-				calling, cancel = brief(time.Second, 8*time.Second)
+				calling, cancel = shortContext(time.Second, 8*time.Second)
 			}
-			m := l.anyMeter()
+			m := l.anyClient()
 			err := l.b.calls.call(c.name, calling, func() error {
-				err := c.make(l, calling, m)
+				err := c.call(l, calling, m)
 				if c.name == "Watch" && calling.Err() != nil && errors.Is(err, calling.Err()) {
 					err = nil // that is how a watch ends
 				}
@@ -132,7 +132,7 @@ func (l *load) call(ctx context.Context) {
 			})
 			cancel()
 			if err != nil && errors.Is(err, txn.ErrUnavailable) {
-				rig.Pause(ctx, between(10*time.Millisecond, 100*time.Millisecond))
+				rig.Sleep(ctx, between(10*time.Millisecond, 100*time.Millisecond))
 			}
 			break
 		}
@@ -141,20 +141,20 @@ func (l *load) call(ctx context.Context) {
 
 // wait waits for transactions, for less time than they take.
 func (l *load) wait(ctx context.Context) {
-	for rig.Pause(ctx, between(time.Millisecond, 10*time.Millisecond)) {
-		waiting, cancel := brief(5*time.Millisecond, 200*time.Millisecond)
-		_, _ = l.anyMeter().Wait(waiting, l.someID(), oneOf(txn.DecidedGoal, txn.Finished))
+	for rig.Sleep(ctx, between(time.Millisecond, 10*time.Millisecond)) {
+		waiting, cancel := shortContext(5*time.Millisecond, 200*time.Millisecond)
+		_, _ = l.anyClient().Wait(waiting, l.someID(), oneOf(txn.UntilDecided, txn.UntilFinished))
 		cancel()
 	}
 }
 
-// visit opens sessions with clients of their own, and closes them, or lets them expire as
+// abandonSessions opens sessions with clients of their own, and closes them, or lets them expire as
 // if the process were gone.
-func (l *load) visit(ctx context.Context, n int) {
-	for rig.Pause(ctx, between(200*time.Millisecond, time.Second)) {
+func (l *load) abandonSessions(ctx context.Context, n int) {
+	for rig.Sleep(ctx, between(200*time.Millisecond, time.Second)) {
 		c, err := client.Open(client.Config{
-			Address: oneOf(l.b.everywhere(), l.b.nodes[n].url), RequestTimeout: 10 * time.Second,
-			CACertFile: l.b.papers("ca.pem"), TokenFile: l.b.papers("root.token"),
+			Address: oneOf(l.b.allURLs(), l.b.nodes[n].url), RequestTimeout: 10 * time.Second,
+			CACertFile: l.b.provisionPath("ca.pem"), TokenFile: l.b.provisionPath("root.token"),
 		})
 		if err != nil {
 			l.b.t.Error(err)
@@ -162,7 +162,7 @@ func (l *load) visit(ctx context.Context, n int) {
 		}
 		opening, cancel := context.WithCancel(context.Background())
 		if rand.IntN(4) == 0 {
-			opening, cancel = brief(time.Millisecond, 50*time.Millisecond)
+			opening, cancel = shortContext(time.Millisecond, 50*time.Millisecond)
 		}
 		var s *client.Session
 		err = l.b.calls.call("OpenSession", opening, func() (err error) {
@@ -171,14 +171,14 @@ func (l *load) visit(ctx context.Context, n int) {
 		})
 		cancel()
 		if err == nil {
-			m := &meter{c, l.b.calls}
+			m := &recordingClient{c, l.b.calls}
 			for range 1 + rand.IntN(4) {
-				beginning, cancel := brief(50*time.Millisecond, 5*time.Second)
+				beginning, cancel := shortContext(50*time.Millisecond, 5*time.Second)
 				if begun, err := m.Begin(client.WithSession(beginning, s), txn.Options{Name: "of a guest", Timeout: 20 * time.Second}); err == nil {
-					l.known(begun.ID)
+					l.addID(begun.ID)
 				}
 				cancel()
-				rig.Pause(ctx, between(50*time.Millisecond, 500*time.Millisecond))
+				rig.Sleep(ctx, between(50*time.Millisecond, 500*time.Millisecond))
 			}
 			if rand.IntN(2) == 0 {
 				_ = l.b.calls.call("CloseSession", context.Background(), func() error { return s.Close(context.Background()) })
@@ -198,8 +198,8 @@ func newest[T any](all []T, one T) []T {
 	return all[max(0, len(all)-keepNewest):]
 }
 
-// known adds a transaction that others may look at.
-func (l *load) known(id txn.ID) {
+// addID adds a transaction that others may look at.
+func (l *load) addID(id txn.ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ids = newest(l.ids, id)
@@ -215,21 +215,21 @@ func (l *load) someID() txn.ID {
 	return newer[rand.IntN(len(newer))]
 }
 
-// someChore is a transaction that anybody may end.
-func (l *load) someChore() txn.ID {
+// someDisposable is a transaction that anybody may end.
+func (l *load) someDisposable() txn.ID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.chores) == 0 {
+	if len(l.disposable) == 0 {
 		return rig.NewID()
 	}
-	newer := l.chores[len(l.chores)*9/10:]
+	newer := l.disposable[len(l.disposable)*9/10:]
 	return newer[rand.IntN(len(newer))]
 }
 
-func (l *load) begin(ctx context.Context, m *meter) error {
+func (l *load) begin(ctx context.Context, m *recordingClient) error {
 	o := txn.Options{Name: "chore", Timeout: between(500*time.Millisecond, 4*time.Second), Labels: map[string]string{"of": "soak"}}
 	if rand.IntN(3) == 0 {
-		payload, err := json.Marshal(order{})
+		payload, err := json.Marshal(vaultPayload{})
 		if err != nil {
 			return err
 		}
@@ -237,31 +237,31 @@ func (l *load) begin(ctx context.Context, m *meter) error {
 	}
 	begun, err := m.Client.Begin(ctx, o)
 	if err == nil {
-		l.known(begun.ID)
+		l.addID(begun.ID)
 		l.mu.Lock()
-		l.chores = newest(l.chores, begun.ID)
+		l.disposable = newest(l.disposable, begun.ID)
 		l.mu.Unlock()
 	}
 	return err
 }
 
 // enlist adds a branch that never does anything.
-func (l *load) enlist(ctx context.Context, m *meter) error {
-	_, err := m.Client.Enlist(ctx, l.someChore(), txn.Enlistment{Participant: oneOf(inBank, inSavings)})
+func (l *load) enlist(ctx context.Context, m *recordingClient) error {
+	_, err := m.Client.Enlist(ctx, l.someDisposable(), txn.Enlistment{Participant: oneOf(inBank, inSavings)})
 	return err
 }
 
 // vote says of a branch that it only looked.
-func (l *load) vote(ctx context.Context, m *meter) error {
-	id := l.someChore()
+func (l *load) vote(ctx context.Context, m *recordingClient) error {
+	id := l.someDisposable()
 	b, err := m.Enlist(ctx, id, txn.Enlistment{Participant: inBank})
 	if err == nil {
-		_, err = m.Client.Vote(ctx, id, txn.Ballot{Votes: []txn.BranchVote{{Branch: b.ID, Vote: txn.VoteReadOnly}}})
+		_, err = m.Client.Vote(ctx, id, txn.Votes{Votes: []txn.BranchVote{{Branch: b.ID, Vote: txn.VoteReadOnly}}})
 	}
 	return err
 }
 
-func (l *load) createSession(ctx context.Context, m *meter) error {
+func (l *load) createSession(ctx context.Context, m *recordingClient) error {
 	s, err := m.Client.CreateSession(ctx, txn.SessionOptions{Name: "chore", TTL: 2 * time.Second})
 	if err == nil {
 		l.mu.Lock()
@@ -281,16 +281,16 @@ func (l *load) someSession() txn.SessionID {
 	return newer[rand.IntN(len(newer))]
 }
 
-func (l *load) keepAlive(ctx context.Context, m *meter) error {
+func (l *load) keepAlive(ctx context.Context, m *recordingClient) error {
 	_, err := m.Client.KeepAlive(ctx, l.someSession())
 	return err
 }
 
-func (l *load) closeSession(ctx context.Context, m *meter) error {
+func (l *load) closeSession(ctx context.Context, m *recordingClient) error {
 	return m.Client.CloseSession(ctx, l.someSession())
 }
 
-func (l *load) createToken(ctx context.Context, m *meter) error {
+func (l *load) createToken(ctx context.Context, m *recordingClient) error {
 	token, _, err := m.Client.CreateToken(ctx, txn.TokenRequest{Name: fmt.Sprintf("soak-%v", rig.NewID()), Role: txn.RoleReader})
 	if err == nil {
 		l.mu.Lock()
@@ -301,7 +301,7 @@ func (l *load) createToken(ctx context.Context, m *meter) error {
 }
 
 // revokeToken takes the oldest one back.
-func (l *load) revokeToken(ctx context.Context, m *meter) error {
+func (l *load) revokeToken(ctx context.Context, m *recordingClient) error {
 	l.mu.Lock()
 	if len(l.tokens) == 0 {
 		l.mu.Unlock()

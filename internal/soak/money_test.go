@@ -22,39 +22,39 @@ import (
 
 // The places where money is, which are the participants' names.
 const (
-	inBank    = "bank"    // PostgreSQL
-	inSavings = "savings" // MariaDB
-	inVault   = "vault"   // the web service
-	accounts  = 200       // in each place
-	opening   = 1000      // in each account
+	inBank         = "bank"    // PostgreSQL
+	inSavings      = "savings" // MariaDB
+	inVault        = "vault"   // the web service
+	accounts       = 200       // in each place
+	openingBalance = 1000      // in each account
 )
 
 // money is in three places.
 type money struct {
-	b       *bed
-	books   map[string]*sql.DB // to look; the application does not use them
+	b       *testEnv
+	readers map[string]*sql.DB // to look; the application does not use them
 	pg, one *postgres.DB       // for applications; one commits in one phase
 	maria   *mariadb.DB
 	pool    *pgxpool.Pool // what the first two use
 	work    *sql.DB       // what maria uses
-	vault   *vault
+	vault   *vaultService
 	tag     string // of the cluster, in every XID
 }
 
 // maxConns is more than there are workers.
 const maxConns = 24
 
-func newMoney(b *bed) *money {
+func newMoney(b *testEnv) *money {
 	pgServer := testdb.OpenPostgres(b.t, testdb.PostgresConfig{NoFsync: true})
 	mariaServer := testdb.OpenMariaDB(b.t, testdb.MariaDBConfig{NoFsync: true})
 	bank, vault, savings := pgServer.NewDatabase(b.t, inBank), pgServer.NewDatabase(b.t, inVault), mariaServer.NewDatabase(b.t, inSavings)
-	m := &money{b: b, books: map[string]*sql.DB{
+	m := &money{b: b, readers: map[string]*sql.DB{
 		inBank: b.sql("pgx", pgServer.DSN(bank)), inVault: b.sql("pgx", pgServer.DSN(vault)), inSavings: b.maria(mariaServer.DSN(savings)),
 	}}
-	for _, db := range m.books {
+	for _, db := range m.readers {
 		var rows []string
 		for i := range accounts {
-			rows = append(rows, fmt.Sprintf("(%d, %d)", i, opening))
+			rows = append(rows, fmt.Sprintf("(%d, %d)", i, openingBalance))
 		}
 		for _, s := range []string{
 			"CREATE TABLE account (id int PRIMARY KEY, balance bigint NOT NULL)",
@@ -77,7 +77,7 @@ func newMoney(b *bed) *money {
 	work.SetMaxIdleConns(maxConns)
 	m.pg, m.one, m.maria = postgres.New(inBank, pool), postgres.New(inBank, pool), mariadb.New(inSavings, work)
 	m.pool, m.work, m.one.OnePhase = pool, work, true
-	m.vault = newVault(b, m.books[inVault])
+	m.vault = newVaultService(b, m.readers[inVault])
 	for _, p := range []txn.Participant{
 		{Name: inBank, Kind: "postgres", Settings: map[string]string{"dsn": pgServer.DSN(bank)}},
 		{Name: inSavings, Kind: "mariadb", Settings: map[string]string{"dsn": mariaServer.DSN(savings)}},
@@ -91,7 +91,7 @@ func newMoney(b *bed) *money {
 	return m
 }
 
-func (b *bed) sql(driver, dsn string) *sql.DB {
+func (b *testEnv) sql(driver, dsn string) *sql.DB {
 	db, err := sql.Open(driver, dsn)
 	b.must(err)
 	b.t.Cleanup(func() { _ = db.Close() })
@@ -100,7 +100,7 @@ func (b *bed) sql(driver, dsn string) *sql.DB {
 
 // maria opens a pool that does not log: connections that are closed in the middle of
 // their work, since a caller's time was over, are what the load is about.
-func (b *bed) maria(dsn string) *sql.DB {
+func (b *testEnv) maria(dsn string) *sql.DB {
 	config, err := mysql.ParseDSN(dsn)
 	b.must(err)
 	config.Logger = log.New(io.Discard, "", 0)
@@ -112,50 +112,50 @@ func (b *bed) maria(dsn string) *sql.DB {
 	return db
 }
 
-// settle waits until nothing is open, undone or prepared.
-func (m *money) settle() {
+// awaitIdle waits until nothing is open, undone or prepared.
+func (m *money) awaitIdle() {
 	m.b.t.Helper()
-	ctx, cancel := context.WithTimeout(m.b.t.Context(), 2*rig.Patience)
+	ctx, cancel := context.WithTimeout(m.b.t.Context(), 2*rig.WaitTimeout)
 	defer cancel()
-	m.b.must(rig.Until(ctx, func() error {
+	m.b.must(rig.Retry(ctx, func() error {
 		all, err := m.b.statuses(ctx)
 		if err != nil {
 			return err
 		}
 		for i, s := range all {
-			if s.Open+s.Undone+s.Sessions > 0 || s.Committed != all[0].Committed || s.RolledBack != all[0].RolledBack {
+			if s.Undecided+s.Completing+s.Sessions > 0 || s.Committed != all[0].Committed || s.RolledBack != all[0].RolledBack {
 				return fmt.Errorf("not settled: %s has %d open, %d undone, %d sessions, %d committed, %d rolled back; %s has %d and %d",
-					m.b.nodes[i].Name, s.Open, s.Undone, s.Sessions, s.Committed, s.RolledBack, m.b.nodes[0].Name, all[0].Committed, all[0].RolledBack)
+					m.b.nodes[i].Name, s.Undecided, s.Completing, s.Sessions, s.Committed, s.RolledBack, m.b.nodes[0].Name, all[0].Committed, all[0].RolledBack)
 			}
 		}
 		return m.prepared(ctx)
 	}))
 }
 
-// held is how many connections the nodes hold: to PostgreSQL, MariaDB and the service.
-func (m *money) held(ctx context.Context) (pg, maria, web int, err error) {
-	if err = m.books[inBank].QueryRowContext(ctx, "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'").Scan(&pg); err != nil {
+// openConnections is how many connections the nodes hold: to PostgreSQL, MariaDB and the service.
+func (m *money) openConnections(ctx context.Context) (pg, maria, web int, err error) {
+	if err = m.readers[inBank].QueryRowContext(ctx, "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'").Scan(&pg); err != nil {
 		return 0, 0, 0, err
 	}
-	if err = m.books[inSavings].QueryRowContext(ctx, "SELECT count(*) FROM information_schema.processlist WHERE user = 'root'").Scan(&maria); err != nil {
+	if err = m.readers[inSavings].QueryRowContext(ctx, "SELECT count(*) FROM information_schema.processlist WHERE user = 'root'").Scan(&maria); err != nil {
 		return 0, 0, 0, err
 	}
-	pg -= int(m.pool.Stat().TotalConns()) + m.books[inBank].Stats().OpenConnections + m.books[inVault].Stats().OpenConnections
-	maria -= m.work.Stats().OpenConnections + m.books[inSavings].Stats().OpenConnections
+	pg -= int(m.pool.Stat().TotalConns()) + m.readers[inBank].Stats().OpenConnections + m.readers[inVault].Stats().OpenConnections
+	maria -= m.work.Stats().OpenConnections + m.readers[inSavings].Stats().OpenConnections
 	return pg, maria, int(m.vault.conns.Load()), nil
 }
 
 // prepared is an error as long as something is prepared.
 func (m *money) prepared(ctx context.Context) error {
 	var n, held, xa int
-	err := m.books[inBank].QueryRowContext(ctx, "SELECT count(*) FROM pg_prepared_xacts").Scan(&n)
+	err := m.readers[inBank].QueryRowContext(ctx, "SELECT count(*) FROM pg_prepared_xacts").Scan(&n)
 	if err == nil {
-		err = m.books[inVault].QueryRowContext(ctx, "SELECT count(*) FROM held").Scan(&held)
+		err = m.readers[inVault].QueryRowContext(ctx, "SELECT count(*) FROM held").Scan(&held)
 	}
 	if err != nil {
 		return err
 	}
-	rows, err := m.books[inSavings].QueryContext(ctx, "XA RECOVER")
+	rows, err := m.readers[inSavings].QueryContext(ctx, "XA RECOVER")
 	if err != nil {
 		return err
 	}
@@ -169,16 +169,16 @@ func (m *money) prepared(ctx context.Context) error {
 	return errors.Join(err, rows.Err())
 }
 
-// audit holds accounts against journals, and journals against what the applications
+// checkConsistency holds accounts against journals, and journals against what the applications
 // were told.
-func (m *money) audit(all []*transfer) {
+func (m *money) checkConsistency(all []*transfer) {
 	t, ctx := m.b.t, m.b.t.Context()
 	found := map[string]map[string]entry{} // by transaction and place
 	var total int64
-	for place, db := range m.books {
+	for place, db := range m.readers {
 		var wrong int
 		m.b.must(db.QueryRowContext(ctx, fmt.Sprintf(
-			"SELECT count(*) FROM account a WHERE a.balance <> %d + coalesce((SELECT sum(j.delta) FROM journal j WHERE j.account = a.id), 0)", opening)).Scan(&wrong))
+			"SELECT count(*) FROM account a WHERE a.balance <> %d + coalesce((SELECT sum(j.delta) FROM journal j WHERE j.account = a.id), 0)", openingBalance)).Scan(&wrong))
 		if wrong > 0 {
 			t.Errorf("%s: %d accounts are not what the journal says", place, wrong)
 		}
@@ -198,12 +198,12 @@ func (m *money) audit(all []*transfer) {
 		}
 		m.b.must(errors.Join(rows.Err(), rows.Close()))
 	}
-	if want := int64(len(m.books) * accounts * opening); total != want {
+	if want := int64(len(m.readers) * accounts * openingBalance); total != want {
 		t.Errorf("there is %d in all places together, want %d", total, want)
 	}
 	wrong := 0
 	for _, tr := range all {
-		if why := tr.judge(found[tr.id.String()]); why != "" {
+		if why := tr.check(found[tr.id.String()]); why != "" {
 			if wrong++; wrong <= 10 {
 				t.Errorf("%v (%s), of which its caller was told %q (%v): %s", tr.id, tr.kind, tr.outcome, tr.err, why)
 			}
@@ -213,8 +213,8 @@ func (m *money) audit(all []*transfer) {
 	if wrong > 0 || len(found) > 0 {
 		t.Errorf("%d transfers are wrong, and %d are in the journals that nobody made", wrong, len(found))
 	}
-	doubts, err := m.b.nodes[0].m.Doubts(ctx)
-	if err != nil || len(doubts) > 0 {
-		t.Errorf("nobody did anything by hand, and there are doubts: %+v, %v", doubts, err)
+	inDoubt, err := m.b.nodes[0].m.InDoubts(ctx)
+	if err != nil || len(inDoubt) > 0 {
+		t.Errorf("nobody did anything by hand, and there are doubts: %+v, %v", inDoubt, err)
 	}
 }

@@ -25,51 +25,51 @@ const (
 // TestSoak: see the package's documentation.
 func TestSoak(t *testing.T) {
 	d := soakTime(t)
-	b := newBed(t)
-	b.say("a load of %v, after %v without faults", d, warmUp)
+	b := newTestEnv(t)
+	b.progressf("a load of %v, after %v without faults", d, warmUp)
 	l := b.load(warmUp, false)
-	before := b.rest(func(q quiet) error {
-		return q.exceeds(quiet{goroutines: 1000, descriptors: 1000, heap: 1 << 30, own: 1000})
+	before := b.awaitIdle(func(q resourceUse) error {
+		return q.exceeds(resourceUse{goroutines: 1000, descriptors: 1000, heap: 1 << 30, own: 1000})
 	})
-	b.say("before: %v", before)
+	b.progressf("before: %v", before)
 	l.made = append(l.made, b.load(d, true).made...)
-	after := b.rest(func(q quiet) error { return q.exceeds(before) })
-	b.money.audit(l.made)
+	after := b.awaitIdle(func(q resourceUse) error { return q.exceeds(before) })
+	b.money.checkConsistency(l.made)
 	b.report(l, d, before, after)
 }
 
-// say tells of progress at once, also when the test is not verbose.
-func (b *bed) say(format string, args ...any) {
+// progressf tells of progress at once, also when the test is not verbose.
+func (b *testEnv) progressf(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "soak: %s\n", fmt.Sprintf(format, args...))
 }
 
 // load runs the load for some time, with faults or without.
-func (b *bed) load(d time.Duration, faults bool) *load {
+func (b *testEnv) load(d time.Duration, faults bool) *load {
 	l := newLoad(b)
 	var stop context.CancelFunc
-	b.alive, stop = context.WithCancel(b.t.Context())
+	b.loadCtx, stop = context.WithCancel(b.t.Context())
 	defer stop()
-	ctx, enough := context.WithTimeout(b.alive, d)
+	ctx, enough := context.WithTimeout(b.loadCtx, d)
 	defer enough()
 	watching, over := context.WithCancel(b.t.Context())
 	var busy, watchers sync.WaitGroup
 	start := time.Now()
 	b.writes.last = start
-	b.calls.served = b.served
-	watchers.Go(func() { b.must(b.machine.Watch(watching, b.dir)) })
+	b.calls.writeAcked = b.writeAcked
+	watchers.Go(func() { b.must(b.hostStalls.Watch(watching, b.dir)) })
 	watchers.Go(func() { b.watch(watching) })
 	for _, n := range b.nodes {
 		m := b.open(n.url, time.Second, false)
-		busy.Go(func() { b.prompt(ctx, m); _ = m.Close() })
+		busy.Go(func() { b.probeWrites(ctx, m); _ = m.Close() })
 	}
-	busy.Go(func() { b.guard(ctx, stop) })
+	busy.Go(func() { b.stopOnStall(ctx, stop) })
 	busy.Go(func() { l.run(ctx) })
 	if faults {
-		busy.Go(func() { b.storm(ctx) })
+		busy.Go(func() { b.injectFaults(ctx) })
 	}
 	busy.Go(func() {
-		for rig.Pause(ctx, progress) {
-			b.say("%v: %s", time.Since(start).Round(time.Second), l.progress())
+		for rig.Sleep(ctx, progress) {
+			b.progressf("%v: %s", time.Since(start).Round(time.Second), l.progress())
 		}
 	})
 	busy.Wait()
@@ -77,7 +77,7 @@ func (b *bed) load(d time.Duration, faults bool) *load {
 	watchers.Wait()
 	l.close()
 	if b.writes.stalled != "" {
-		b.t.Fatalf("after %v: %s", time.Since(start).Round(time.Second), b.stuck())
+		b.t.Fatalf("after %v: %s", time.Since(start).Round(time.Second), b.lockWaiters())
 	}
 	return l
 }
@@ -88,17 +88,17 @@ func (l *load) progress() string {
 	l.mu.Unlock()
 	p := &l.b.writes
 	p.mu.Lock()
-	calm, elected := p.calm, p.elected
+	calm, elected := p.longest, p.longestWithElection
 	p.mu.Unlock()
 	return fmt.Sprintf("%d transfers, %d calls; longest pause of writes: %v, with elections %v; faults: %s",
-		transfers, l.b.calls.total(), calm, elected, l.b.log.Counts())
+		transfers, l.b.calls.total(), calm, elected, l.b.events.Counts())
 }
 
-// rest waits until everything has ended and nothing is held that should not be.
-func (b *bed) rest(good func(quiet) error) quiet {
-	b.must(b.whole(b.t.Context()))
-	b.money.settle()
-	q, err := b.measure(retention+rig.Patience, good)
+// awaitIdle waits until everything has ended and nothing is held that should not be.
+func (b *testEnv) awaitIdle(good func(resourceUse) error) resourceUse {
+	b.must(b.checkHealthy(b.t.Context()))
+	b.money.awaitIdle()
+	q, err := b.measure(retention+rig.WaitTimeout, good)
 	if err != nil {
 		b.t.Errorf("growth: %v", err)
 	}
@@ -106,12 +106,12 @@ func (b *bed) rest(good func(quiet) error) quiet {
 }
 
 // report fails a run that has shown too little, and tells what it has shown.
-func (b *bed) report(l *load, d time.Duration, before, after quiet) {
+func (b *testEnv) report(l *load, d time.Duration, before, after resourceUse) {
 	t := b.t
-	for _, never := range b.log.Missing(faultNames()...) {
+	for _, never := range b.events.NeverInjected(faultNames()...) {
 		t.Errorf("it never struck: %s", never)
 	}
-	unexpected := b.calls.judge(&b.weather)
+	unexpected := b.calls.unexpected(&b.disturbances)
 	for _, a := range unexpected[:min(len(unexpected), 20)] {
 		t.Errorf("unexpected: %v", a)
 	}
@@ -123,39 +123,39 @@ func (b *bed) report(l *load, d time.Duration, before, after quiet) {
 		outcomes[tr.outcome]++
 		outcomes[tr.kind+" "+tr.outcome]++
 	}
-	if least := int(d.Seconds()); outcomes[saidOK] < least {
-		t.Errorf("%d transfers were committed: too few to show anything, want %d", outcomes[saidOK], least)
+	if least := int(d.Seconds()); outcomes[outcomeOK] < least {
+		t.Errorf("%d transfers were committed: too few to show anything, want %d", outcomes[outcomeOK], least)
 	}
-	for _, must := range []string{kindPlain, kindSingle, kindHelped} {
-		if outcomes[must+" "+saidOK] == 0 {
-			t.Errorf("no transfer that is %s was committed: %s", must, rig.Sums(outcomes))
+	for _, must := range []string{kindPlain, kindSingle, kindShared} {
+		if outcomes[must+" "+outcomeOK] == 0 {
+			t.Errorf("no transfer that is %s was committed: %s", must, rig.FormatCounts(outcomes))
 		}
 	}
-	if outcomes[kindAbandon+" "+saidRolledBack] == 0 || outcomes[kindHasty+" "+saidRolledBack]+outcomes[kindHasty+" "+saidInDoubt] == 0 {
-		t.Errorf("nobody was too late: %s", rig.Sums(outcomes))
+	if outcomes[kindAbandon+" "+outcomeRolledBack] == 0 || outcomes[kindCancelled+" "+outcomeRolledBack]+outcomes[kindCancelled+" "+outcomeInDoubt] == 0 {
+		t.Errorf("nobody was too late: %s", rig.FormatCounts(outcomes))
 	}
-	b.calls.enough(t)
-	t.Logf("transfers: %s", rig.Sums(outcomes))
+	b.calls.checkCoverage(t)
+	t.Logf("transfers: %s", rig.FormatCounts(outcomes))
 	t.Logf("calls:\n%s", b.calls)
-	t.Logf("faults: %s; elections that no fault explains: %d", b.log.Counts(), b.weather.elections)
+	t.Logf("faults: %s; elections that no fault explains: %d", b.events.Counts(), b.disturbances.elections)
 	t.Logf("longest pause of writes: %v; with an election made necessary: %v; the machine stood still for %v in all, %v at worst",
-		b.writes.calm, b.writes.elected, b.machine.During(time.Time{}, time.Now()).Round(time.Millisecond), b.machine.Worst().Round(time.Millisecond))
+		b.writes.longest, b.writes.longestWithElection, b.hostStalls.During(time.Time{}, time.Now()).Round(time.Millisecond), b.hostStalls.Worst().Round(time.Millisecond))
 	t.Logf("before: %v", before)
 	t.Logf("after:  %v", after)
 	if t.Failed() {
-		t.Logf("what happened:\n%s", &b.log)
+		t.Logf("what happened:\n%s", &b.events)
 	}
 }
 
 // leastAnswers is how often each call is answered as it should be, in any case.
 const leastAnswers = 3
 
-// enough fails a run in which a call was never made, or never answered as it should be.
-func (r *recorder) enough(t *testing.T) {
+// checkCoverage fails a run in which a call was never made, or never answered as it should be.
+func (r *recorder) checkCoverage(t *testing.T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	names := slices.Clone(elsewhere)
-	for _, c := range chores() {
+	names := slices.Clone(otherCalls)
+	for _, c := range randomCalls() {
 		names = append(names, c.name)
 	}
 	for _, name := range names {
@@ -196,14 +196,14 @@ func (r *recorder) String() string {
 			}
 			return rec.took[int(p*float64(len(rec.took)-1))].Round(10 * time.Microsecond)
 		}
-		fmt.Fprintf(&b, "%-18s %8d %8d %10v %10v %10v  %s\n", name, rec.ok, rec.refused, at(.5), at(.99), at(1), rig.Sums(rec.excused))
+		fmt.Fprintf(&b, "%-18s %8d %8d %10v %10v %10v  %s\n", name, rec.ok, rec.refused, at(.5), at(.99), at(1), rig.FormatCounts(rec.excused))
 	}
 	return b.String()
 }
 
-// stuck gives the goroutines of the nodes that wait for the lock of the state, from what
+// lockWaiters gives the goroutines of the nodes that wait for the lock of the state, from what
 // the nodes said when they were ended; first those that look at it within a look.
-func (b *bed) stuck() string {
+func (b *testEnv) lockWaiters() string {
 	var waiting []string
 	for _, n := range b.nodes {
 		text, err := os.ReadFile(filepath.Join(b.logs(), n.Name+".log"))

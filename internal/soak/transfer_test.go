@@ -23,25 +23,25 @@ type transfer struct {
 
 // The kinds of transfers, and how many in a hundred are of each.
 const (
-	kindPlain   = "plain"     // two or three places
-	kindSingle  = "single"    // one place, without a prepare
-	kindHelped  = "helped"    // another application does one part, and votes for it
-	kindHasty   = "hasty"     // its caller's time ends in the middle
-	kindAbandon = "abandoned" // nobody ends it, but its own time
+	kindPlain     = "plain"     // two or three places
+	kindSingle    = "single"    // one place, without a prepare
+	kindShared    = "helped"    // another application does one part, and votes for it
+	kindCancelled = "hasty"     // its caller's time ends in the middle
+	kindAbandon   = "abandoned" // nobody ends it, but its own time
 )
 
 var kinds = []struct {
 	name  string
 	share int
-}{{kindPlain, 50}, {kindSingle, 15}, {kindHelped, 12}, {kindHasty, 18}, {kindAbandon, 5}}
+}{{kindPlain, 50}, {kindSingle, 15}, {kindShared, 12}, {kindCancelled, 18}, {kindAbandon, 5}}
 
 // The outcomes of transfers, as callers are told them.
 const (
-	saidOK          = "ok"
-	saidRolledBack  = "rolled back"
-	saidInDoubt     = "in doubt"
-	saidUnavailable = "unavailable" // it has not begun
-	saidOther       = "other"
+	outcomeOK          = "ok"
+	outcomeRolledBack  = "rolled back"
+	outcomeInDoubt     = "in doubt"
+	outcomeUnavailable = "unavailable" // it has not begun
+	outcomeOther       = "other"
 )
 
 func draw() *transfer {
@@ -59,7 +59,7 @@ func draw() *transfer {
 	switch {
 	case tr.kind == kindSingle:
 		leg(inBank, 0)
-	case tr.kind == kindHelped:
+	case tr.kind == kindShared:
 		leg(inBank, -amount)
 		leg(inSavings, amount)
 	case rand.IntN(3) == 0:
@@ -73,43 +73,43 @@ func draw() *transfer {
 	return tr
 }
 
-// try makes a transfer, and notes what its caller is told.
-func (l *load) try(m *meter, tr *transfer) {
+// attempt makes a transfer, and notes what its caller is told.
+func (l *load) attempt(m *recordingClient, tr *transfer) {
 	ctx, cancel := context.Background(), func() {}
 	o := txn.Options{Name: tr.kind, Timeout: between(6*time.Second, 12*time.Second)}
 	switch tr.kind {
-	case kindHasty:
-		ctx, cancel = brief(2*time.Millisecond, 250*time.Millisecond)
+	case kindCancelled:
+		ctx, cancel = shortContext(2*time.Millisecond, 250*time.Millisecond)
 	case kindAbandon:
 		o.Timeout = between(500*time.Millisecond, 2*time.Second)
 	}
 	defer cancel()
-	err := l.b.calls.call(runs, ctx, func() error {
+	err := l.b.calls.call(callRun, ctx, func() error {
 		return txn.Run(ctx, m, o, func(ctx context.Context, tx *txn.Tx) error { return l.move(ctx, m, tx, tr) })
 	})
 	switch rolledBack, inDoubt := errors.Is(err, txn.ErrRolledBack), errors.Is(err, txn.ErrInDoubt); {
 	case err == nil:
-		tr.outcome = saidOK
+		tr.outcome = outcomeOK
 	case rolledBack && inDoubt:
-		tr.outcome = saidOther
+		tr.outcome = outcomeOther
 	case rolledBack:
-		tr.outcome = saidRolledBack
+		tr.outcome = outcomeRolledBack
 	case inDoubt:
-		tr.outcome = saidInDoubt
+		tr.outcome = outcomeInDoubt
 	case errors.Is(err, txn.ErrUnavailable):
-		tr.outcome = saidUnavailable
+		tr.outcome = outcomeUnavailable
 	default:
-		tr.outcome = saidOther
+		tr.outcome = outcomeOther
 	}
 	tr.err = err
 }
 
 // move is what happens in the transaction.
-func (l *load) move(ctx context.Context, m *meter, tx *txn.Tx, tr *transfer) error {
+func (l *load) move(ctx context.Context, m *recordingClient, tx *txn.Tx, tr *transfer) error {
 	tr.id = tx.ID()
-	l.known(tr.id)
+	l.addID(tr.id)
 	for place, e := range tr.legs {
-		if tr.kind == kindHelped && place == inSavings {
+		if tr.kind == kindShared && place == inSavings {
 			continue
 		}
 		if err := l.at(ctx, tx, place, e, tr.kind == kindSingle); err != nil {
@@ -118,18 +118,18 @@ func (l *load) move(ctx context.Context, m *meter, tx *txn.Tx, tr *transfer) err
 	}
 	switch tr.kind {
 	case kindAbandon:
-		rig.Pause(context.Background(), tx.Timeout()+time.Second) // deaf to the end of ctx
-	case kindHelped:
-		return l.help(ctx, m, tr)
+		rig.Sleep(context.Background(), tx.Timeout()+time.Second) // deaf to the end of ctx
+	case kindShared:
+		return l.runHelper(ctx, m, tr)
 	}
 	return nil
 }
 
-// help is another application, which does its part of a transfer, votes, and finishes
+// runHelper is another application, which does its part of a transfer, votes, and finishes
 // its branch when it hears of the decision.
-func (l *load) help(ctx context.Context, m *meter, tr *transfer) error {
+func (l *load) runHelper(ctx context.Context, m *recordingClient, tr *transfer) error {
 	ctx = context.WithoutCancel(ctx)
-	return l.b.calls.call(joins, ctx, func() error {
+	return l.b.calls.call(callRunIn, ctx, func() error {
 		own, err := txn.RunIn(ctx, m, tr.id, func(ctx context.Context, tx *txn.Tx) error {
 			return l.at(ctx, tx, inSavings, tr.legs[inSavings], false)
 		})
@@ -137,7 +137,7 @@ func (l *load) help(ctx context.Context, m *meter, tr *transfer) error {
 			l.followers.Go(func() {
 				ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 				defer cancel()
-				_ = l.b.calls.call(follows, ctx, func() error { return own.Follow(ctx) })
+				_ = l.b.calls.call(callFollow, ctx, func() error { return own.Complete(ctx) })
 			})
 		}
 		return err
@@ -148,7 +148,7 @@ func (l *load) at(ctx context.Context, tx *txn.Tx, place string, e entry, alone 
 	m := l.b.money
 	switch place {
 	case inVault:
-		return web.New(inVault).EnlistJSON(ctx, tx, order{e.account, e.delta})
+		return web.New(inVault).EnlistJSON(ctx, tx, vaultPayload{e.account, e.delta})
 	case inSavings:
 		if _, err = m.maria.Exec(ctx, tx, "UPDATE account SET balance = balance + ? WHERE id = ?", e.delta, e.account); err == nil {
 			_, err = m.maria.Exec(ctx, tx, "INSERT INTO journal VALUES (?, ?, ?)", tx.ID().String(), e.account, e.delta)
@@ -165,24 +165,24 @@ func (l *load) at(ctx context.Context, tx *txn.Tx, place string, e entry, alone 
 	return err
 }
 
-// judge says what is wrong with what the journals hold of a transfer; empty when
+// check says what is wrong with what the journals hold of a transfer; empty when
 // nothing is.
-func (tr *transfer) judge(found map[string]entry) string {
+func (tr *transfer) check(found map[string]entry) string {
 	for place, e := range found {
 		if e != tr.legs[place] {
 			return fmt.Sprintf("%s has %+v, want %+v", place, e, tr.legs[place])
 		}
 	}
 	switch whole := len(found) == len(tr.legs); {
-	case tr.id.IsZero() && tr.outcome == saidOK:
+	case tr.id.IsZero() && tr.outcome == outcomeOK:
 		return "it has not begun"
 	case len(found) > 0 && !whole:
 		return fmt.Sprintf("half of it is there: %v of %v", found, tr.legs)
-	case tr.outcome == saidOther || tr.outcome == "":
+	case tr.outcome == outcomeOther || tr.outcome == "":
 		return "no caller should be told that"
-	case tr.outcome == saidOK && !whole:
+	case tr.outcome == outcomeOK && !whole:
 		return "it is not there"
-	case tr.outcome != saidOK && tr.outcome != saidInDoubt && whole:
+	case tr.outcome != outcomeOK && tr.outcome != outcomeInDoubt && whole:
 		return "it is there"
 	case tr.kind == kindAbandon && whole:
 		return "it was committed though it was abandoned"
@@ -198,11 +198,11 @@ func (l *load) transfers(ctx context.Context) {
 		l.mu.Lock()
 		l.made = append(l.made, tr)
 		l.mu.Unlock()
-		l.try(l.anyMeter(), tr)
+		l.attempt(l.anyClient(), tr)
 		rest := between(5*time.Millisecond, 30*time.Millisecond)
-		if tr.outcome != saidOK {
+		if tr.outcome != outcomeOK {
 			rest *= 3
 		}
-		rig.Pause(ctx, rest)
+		rig.Sleep(ctx, rest)
 	}
 }

@@ -16,9 +16,9 @@ type serverDir struct {
 	owner *os.File
 }
 
-// ripe is how old a directory without an owner has to be: its maker may be about
+// minOrphanAge is how old a directory without an owner has to be: its maker may be about
 // to lock it.
-const ripe = time.Minute
+const minOrphanAge = time.Minute
 
 // newDir makes a directory, which the account that the server runs under owns,
 // and removes those that programs left behind that are no more.
@@ -60,7 +60,7 @@ func removeOrphans(pattern string) {
 			continue // somebody else's
 		}
 		info, err := owner.Stat()
-		if err == nil && time.Since(info.ModTime()) > ripe && tryLock(owner) == nil {
+		if err == nil && time.Since(info.ModTime()) > minOrphanAge && tryLock(owner) == nil {
 			_ = os.RemoveAll(path)
 		}
 		_ = owner.Close()

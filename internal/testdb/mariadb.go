@@ -66,7 +66,7 @@ func StartMariaDB(ctx context.Context, c MariaDBConfig) (*MariaDB, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &MariaDB{server: server{label: "MariaDB", home: home, account: a, stop: syscall.SIGTERM, quit: syscall.SIGKILL}, install: install}
+	m := &MariaDB{server: server{label: "MariaDB", dir: home, account: a, stop: syscall.SIGTERM, quit: syscall.SIGKILL}, install: install}
 	m.command = func() []string {
 		return []string{daemon, "--defaults-file=" + m.settingsFile(), "--port=" + strconv.Itoa(m.port)}
 	}
@@ -80,14 +80,14 @@ func StartMariaDB(ctx context.Context, c MariaDBConfig) (*MariaDB, error) {
 func (m *MariaDB) create(ctx context.Context, c MariaDBConfig) error {
 	// Servers remove from their directory for temporary files what they take for
 	// their own: it is not to be shared.
-	temporary := filepath.Join(m.home.path, "tmp")
+	temporary := filepath.Join(m.dir.path, "tmp")
 	if err := errors.Join(os.Mkdir(temporary, 0o755), m.account.own(temporary)); err != nil {
 		return fmt.Errorf("configure MariaDB: %w", err)
 	}
 	if err := os.WriteFile(m.settingsFile(), []byte(m.settings(c)), 0o644); err != nil {
 		return fmt.Errorf("configure MariaDB: %w", err)
 	}
-	err := run(ctx, m.install, m.home.path, m.account,
+	err := run(ctx, m.install, m.dir.path, m.account,
 		"--defaults-file="+m.settingsFile(), "--auth-root-authentication-method=normal", "--skip-test-db")
 	if err != nil {
 		return err
@@ -95,15 +95,15 @@ func (m *MariaDB) create(ctx context.Context, c MariaDBConfig) error {
 	return m.startOnFreePort(ctx, "Address already in use")
 }
 
-func (m *MariaDB) settingsFile() string { return filepath.Join(m.home.path, "my.cnf") }
+func (m *MariaDB) settingsFile() string { return filepath.Join(m.dir.path, "my.cnf") }
 
 // settings is the file of options. Of an option that is there twice the last one
 // holds.
 func (m *MariaDB) settings(c MariaDBConfig) string {
 	lines := []string{
 		"[mysqld]",
-		option("datadir", filepath.Join(m.home.path, "data")),
-		option("tmpdir", filepath.Join(m.home.path, "tmp")),
+		option("datadir", filepath.Join(m.dir.path, "data")),
+		option("tmpdir", filepath.Join(m.dir.path, "tmp")),
 		option("bind-address", loopback),
 		option("character-set-server", "utf8mb4"),
 		option("innodb-buffer-pool-size", "64M"),
@@ -111,8 +111,8 @@ func (m *MariaDB) settings(c MariaDBConfig) string {
 		"skip-name-resolve",
 	}
 	// The socket is a convenience; the path of a socket may have 107 bytes.
-	if len(m.home.path) < 80 {
-		lines = append(lines, option("socket", filepath.Join(m.home.path, "socket")))
+	if len(m.dir.path) < 80 {
+		lines = append(lines, option("socket", filepath.Join(m.dir.path, "socket")))
 	} else {
 		lines = append(lines, option("socket", ""))
 	}

@@ -67,7 +67,7 @@ func TestServerDiesWithTheProgramThatStartedIt(t *testing.T) {
 	if got := removeAsNext(); len(got) != 1 {
 		t.Errorf("a directory was removed that is not old: %v are left", got)
 	}
-	old := time.Now().Add(-2 * ripe)
+	old := time.Now().Add(-2 * minOrphanAge)
 	check(t, os.Chtimes(left[0], old, old))
 	inUse, err := newDir(parent, "postgres", &account{})
 	check(t, err)
@@ -80,7 +80,7 @@ func TestServerDiesWithTheProgramThatStartedIt(t *testing.T) {
 
 func eventually(t *testing.T, done func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()

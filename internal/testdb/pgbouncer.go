@@ -33,7 +33,7 @@ type PgBouncerConfig struct {
 
 // PgBouncer is a private connection pooler in front of a PostgreSQL.
 type PgBouncer struct {
-	home *serverDir
+	dir  *serverDir
 	port int
 	run  *process
 }
@@ -53,7 +53,7 @@ func StartPgBouncer(ctx context.Context, server *Postgres, c PgBouncerConfig) (*
 	if err != nil {
 		return nil, err
 	}
-	b := &PgBouncer{home: home}
+	b := &PgBouncer{dir: home}
 	for try := 1; ; try++ {
 		err := b.start(ctx, filepath.Join(bin, "pgbouncer"), a, server, c)
 		if err == nil {
@@ -73,18 +73,18 @@ func (b *PgBouncer) start(ctx context.Context, bin string, a *account, server *P
 	for _, u := range append([]string{"postgres"}, c.Users...) {
 		users += fmt.Sprintf("%q \"\"\n", u)
 	}
-	conf := filepath.Join(b.home.path, "pgbouncer.ini")
+	conf := filepath.Join(b.dir.path, "pgbouncer.ini")
 	err = errors.Join(
-		os.WriteFile(filepath.Join(b.home.path, "users"), []byte(users), 0o644),
+		os.WriteFile(filepath.Join(b.dir.path, "users"), []byte(users), 0o644),
 		os.WriteFile(conf, []byte(b.settings(server, c)), 0o644))
 	if err != nil {
 		return fmt.Errorf("configure pgbouncer: %w", err)
 	}
-	run, err := spawn(bin, b.home.path, a, conf)
+	run, err := spawn(bin, b.dir.path, a, conf)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
 	if err := b.ready(ctx, run); err != nil {
 		return errors.Join(err, run.end(ctx, syscall.SIGKILL))
@@ -108,7 +108,7 @@ func (b *PgBouncer) settings(server *Postgres, c PgBouncerConfig) string {
 		fmt.Sprintf("listen_port = %d", b.port),
 		"unix_socket_dir =",
 		"auth_type = trust",
-		"auth_file = " + filepath.Join(b.home.path, "users"),
+		"auth_file = " + filepath.Join(b.dir.path, "users"),
 		"ignore_startup_parameters = extra_float_digits",
 		"pool_mode = " + c.Mode,
 		fmt.Sprintf("default_pool_size = %d", c.Size),
@@ -131,7 +131,7 @@ func (b *PgBouncer) ready(ctx context.Context, run *process) error {
 			return conn.Close(ctx)
 		}
 		select {
-		case <-run.gone:
+		case <-run.exited:
 			return fmt.Errorf("pgbouncer did not start on port %d; %s", b.port, run.log)
 		case <-ctx.Done():
 			return fmt.Errorf("pgbouncer does not answer on port %d: %w; %s", b.port, err, run.log)
@@ -152,14 +152,14 @@ func (b *PgBouncer) DSNAs(user, database string) string {
 // belongs to it. It may be repeated.
 func (b *PgBouncer) Close() error {
 	if b.run != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 		defer cancel()
 		if err := b.run.end(ctx, syscall.SIGTERM); err != nil {
 			return fmt.Errorf("end pgbouncer: %w", err)
 		}
 		b.run = nil
 	}
-	return b.home.remove()
+	return b.dir.remove()
 }
 
 // OpenPgBouncer is [StartPgBouncer] for a test. It is closed with the test.

@@ -16,7 +16,7 @@ func TestPoolerGivesOutConnectionsByItsMode(t *testing.T) {
 			parent := reachable(t)
 			b, err := StartPgBouncer(t.Context(), server, PgBouncerConfig{Parent: parent, Mode: mode})
 			check(t, err)
-			first, other := through(t, b), through(t, b)
+			first, other := connectVia(t, b), connectVia(t, b)
 			before := backend(t, first)
 			execSQL(t, other, "BEGIN")
 			if now := backend(t, first); (now == before) != keeps {
@@ -34,7 +34,7 @@ func TestPoolerGivesOutConnectionsByItsMode(t *testing.T) {
 	}
 }
 
-func through(t *testing.T, b *PgBouncer) *pgx.Conn {
+func connectVia(t *testing.T, b *PgBouncer) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), b.DSN("postgres"))
 	check(t, err)

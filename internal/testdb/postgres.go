@@ -60,7 +60,7 @@ func StartPostgres(ctx context.Context, c PostgresConfig) (*Postgres, error) {
 }
 
 func newPostgres(bin string, a *account, home *serverDir) *Postgres {
-	p := &Postgres{server: server{label: "PostgreSQL", home: home, account: a, stop: syscall.SIGINT, quit: syscall.SIGQUIT}, bin: bin}
+	p := &Postgres{server: server{label: "PostgreSQL", dir: home, account: a, stop: syscall.SIGINT, quit: syscall.SIGQUIT}, bin: bin}
 	p.command = func() []string {
 		return []string{filepath.Join(bin, "postgres"), "-D", p.data(), "-p", fmt.Sprint(p.port)}
 	}
@@ -69,7 +69,7 @@ func newPostgres(bin string, a *account, home *serverDir) *Postgres {
 }
 
 func (p *Postgres) create(ctx context.Context, c PostgresConfig) error {
-	err := run(ctx, filepath.Join(p.bin, "initdb"), p.home.path, p.account,
+	err := run(ctx, filepath.Join(p.bin, "initdb"), p.dir.path, p.account,
 		"--pgdata", p.data(), "--username", "postgres", "--auth", "trust",
 		"--encoding", "UTF8", "--locale", "C", "--no-sync", "--no-instructions")
 	if err != nil {
@@ -104,8 +104,8 @@ func (p *Postgres) settings(c PostgresConfig) string {
 		"log_destination = stderr",
 	}
 	// The socket is a convenience; the path of a socket may have 107 bytes.
-	if len(p.home.path) < 80 {
-		lines = append(lines, "unix_socket_directories = '"+p.home.path+"'")
+	if len(p.dir.path) < 80 {
+		lines = append(lines, "unix_socket_directories = '"+p.dir.path+"'")
 	} else {
 		lines = append(lines, "unix_socket_directories = ''")
 	}
@@ -117,7 +117,7 @@ func (p *Postgres) settings(c PostgresConfig) string {
 	return "\n" + strings.Join(append(lines, further...), "\n") + "\n"
 }
 
-func (p *Postgres) data() string { return filepath.Join(p.home.path, "data") }
+func (p *Postgres) data() string { return filepath.Join(p.dir.path, "data") }
 
 func (p *Postgres) answers(ctx context.Context) error {
 	conn, err := pgx.Connect(ctx, p.DSN("postgres"))

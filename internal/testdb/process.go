@@ -9,21 +9,21 @@ import (
 	"runtime"
 	"syscall"
 
-	"github.com/txmgr/txmgr/internal/tail"
+	"github.com/txmgr/txmgr/internal/tailbuf"
 )
 
 // process is a running server: the process that was started and its children.
 type process struct {
-	cmd  *exec.Cmd
-	log  *tail.Buffer
-	gone chan struct{} // closed when the last of its processes is gone
+	cmd    *exec.Cmd
+	log    *tailbuf.Buffer
+	exited chan struct{} // closed when the last of its processes is gone
 }
 
 // spawn starts a server under an account. The goroutine that starts it stays on
 // its thread until the server is gone: the kernel ties the end of the children
 // to the end of that thread, not of the whole program.
 func spawn(path, dir string, a *account, args ...string) (*process, error) {
-	p := &process{cmd: exec.Command(path, args...), log: new(tail.Buffer), gone: make(chan struct{})}
+	p := &process{cmd: exec.Command(path, args...), log: new(tailbuf.Buffer), exited: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, p.log, p.log
 	p.cmd.SysProcAttr = a.sysProcAttr()
 	started := make(chan error)
@@ -36,7 +36,7 @@ func spawn(path, dir string, a *account, args ...string) (*process, error) {
 			return
 		}
 		_ = p.cmd.Wait() // how it ended is in the log; it returns at the end of file, when the last child is gone
-		close(p.gone)
+		close(p.exited)
 	}()
 	if err := <-started; err != nil {
 		return nil, fmt.Errorf("start %s: %w", path, err)
@@ -51,18 +51,18 @@ func (p *process) end(ctx context.Context, sig os.Signal) error {
 		return fmt.Errorf("signal process %d: %w", p.cmd.Process.Pid, err)
 	}
 	select {
-	case <-p.gone:
+	case <-p.exited:
 		return nil
 	case <-ctx.Done():
 	}
 	_ = p.cmd.Process.Signal(syscall.SIGKILL) // it may be gone by now, which is as good
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), waitTimeout)
 	defer cancel()
 	select {
-	case <-p.gone:
+	case <-p.exited:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("process %d was killed, but a child of it still runs after %v: %s", p.cmd.Process.Pid, patience, p.log)
+		return fmt.Errorf("process %d was killed, but a child of it still runs after %v: %s", p.cmd.Process.Pid, waitTimeout, p.log)
 	}
 }
 

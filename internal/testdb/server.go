@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// patience bounds every single wait for a server.
-const patience = 30 * time.Second
+// waitTimeout bounds every single wait for a server.
+const waitTimeout = 30 * time.Second
 
 // startTries is how often a first start looks for another port.
 const startTries = 5
@@ -21,7 +21,7 @@ const startTries = 5
 // process at a time.
 type server struct {
 	label   string // its product, for people
-	home    *serverDir
+	dir     *serverDir
 	account *account
 	port    int
 	command func() []string             // its program and arguments
@@ -56,11 +56,11 @@ func (s *server) Start(ctx context.Context) error {
 		return nil
 	}
 	command := s.command()
-	run, err := spawn(command[0], s.home.path, s.account, command[1:]...)
+	run, err := spawn(command[0], s.dir.path, s.account, command[1:]...)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
 	if err := s.ready(ctx, run); err != nil {
 		return errors.Join(err, run.end(ctx, syscall.SIGKILL))
@@ -71,9 +71,9 @@ func (s *server) Start(ctx context.Context) error {
 
 // ready asks the server until it answers.
 func (s *server) ready(ctx context.Context, run *process) error {
-	err := again(ctx, run.gone, func() error { return s.ping(ctx) })
+	err := retry(ctx, run.exited, func() error { return s.ping(ctx) })
 	switch {
-	case errors.Is(err, errGone):
+	case errors.Is(err, errExited):
 		return fmt.Errorf("%s did not start on port %d; %s", s.label, s.port, run.log)
 	case err != nil:
 		return fmt.Errorf("%s does not answer on port %d: %w; %s", s.label, s.port, err, run.log)
@@ -81,10 +81,10 @@ func (s *server) ready(ctx context.Context, run *process) error {
 	return nil
 }
 
-var errGone = errors.New("the server has ended")
+var errExited = errors.New("the server has ended")
 
-// again tries until it works, ctx ends, or the server is gone.
-func again(ctx context.Context, gone <-chan struct{}, try func() error) error {
+// retry tries until it works, ctx ends, or the server is gone.
+func retry(ctx context.Context, gone <-chan struct{}, try func() error) error {
 	ticks := time.NewTicker(10 * time.Millisecond)
 	defer ticks.Stop()
 	for {
@@ -94,7 +94,7 @@ func again(ctx context.Context, gone <-chan struct{}, try func() error) error {
 		}
 		select {
 		case <-gone:
-			return errors.Join(errGone, err)
+			return errors.Join(errExited, err)
 		case <-ctx.Done():
 			return err
 		case <-ticks.C:
@@ -115,7 +115,7 @@ func (s *server) end(ctx context.Context, sig os.Signal) error {
 	if s.run == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
 	if err := s.run.end(ctx, sig); err != nil {
 		return fmt.Errorf("end %s: %w", s.label, err)
@@ -124,8 +124,8 @@ func (s *server) end(ctx context.Context, sig os.Signal) error {
 	return nil
 }
 
-// Said gives the end of what the server has logged since its latest start; empty when it is down.
-func (s *server) Said() string {
+// LogTail gives the end of what the server has logged since its latest start; empty when it is down.
+func (s *server) LogTail() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.run == nil {
@@ -137,7 +137,7 @@ func (s *server) Said() string {
 // Close ends the server and removes all that belongs to it. It may be repeated.
 func (s *server) Close() error {
 	err := s.end(context.Background(), s.quit)
-	return errors.Join(err, s.home.remove())
+	return errors.Join(err, s.dir.remove())
 }
 
 // Port is the server's TCP port on 127.0.0.1.

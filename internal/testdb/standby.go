@@ -15,7 +15,7 @@ import (
 // has not been started: [Postgres.Follow], [Postgres.Recover] and [Postgres.Restore]
 // do that. Close must be called.
 func (p *Postgres) Backup(ctx context.Context) (*Postgres, error) {
-	home, err := newDir(filepath.Dir(p.home.path), "postgres", p.account)
+	home, err := newDir(filepath.Dir(p.dir.path), "postgres", p.account)
 	if err != nil {
 		return nil, err
 	}
@@ -104,9 +104,9 @@ func (p *Postgres) Synchronize(ctx context.Context, name string) error {
 
 // exec runs a statement that may be repeated, until it succeeds.
 func (p *Postgres) exec(ctx context.Context, statement string) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
-	return again(ctx, nil, func() error {
+	return retry(ctx, nil, func() error {
 		conn, err := pgx.Connect(ctx, p.DSN("postgres"))
 		if err != nil {
 			return err
@@ -118,9 +118,9 @@ func (p *Postgres) exec(ctx context.Context, statement string) error {
 
 // await asks until the answer is true.
 func (p *Postgres) await(ctx context.Context, question string) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
-	return again(ctx, nil, func() error {
+	return retry(ctx, nil, func() error {
 		conn, err := pgx.Connect(ctx, p.DSN("postgres"))
 		if err != nil {
 			return err

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// churns measures goroutines that add and cancel all the time, all in one contender or each in its own.
-func churns[H any](fresh func(bool) Timers[H], l Load, size int, found Figures) error {
+// measureChurn measures goroutines that add and cancel all the time, all in one contender or each in its own.
+func measureChurn[H any](fresh func(bool) Timers[H], l Load, size int, found Figures) error {
 	for _, workers := range Workers {
 		for _, shared := range []bool{true, false} {
-			cpu, wall, err := crowd(fresh, l, size, workers, shared)
+			cpu, wall, err := churnParallel(fresh, l, size, workers, shared)
 			if err != nil {
 				return err
 			}
@@ -20,17 +20,17 @@ func churns[H any](fresh func(bool) Timers[H], l Load, size int, found Figures) 
 	return nil
 }
 
-// crowd returns the nanoseconds of processors for each pair of add and cancel, and the pairs in a microsecond on the wall.
-func crowd[H any](fresh func(bool) Timers[H], l Load, size, workers int, shared bool) (cpu, rate float64, err error) {
+// churnParallel returns the nanoseconds of processors for each pair of add and cancel, and the pairs in a microsecond on the wall.
+func churnParallel[H any](fresh func(bool) Timers[H], l Load, size, workers int, shared bool) (cpu, rate float64, err error) {
 	const round = 50
 	pairs := min(20*size, 400_000) / workers / round * round
-	pools := make([]*pool[H], workers)
+	pools := make([]*pendingSet[H], workers)
 	one := fresh(shared)
 	for w := range pools {
 		if w > 0 && !shared {
 			one = fresh(false)
 		}
-		pools[w] = newPool(one, l, size/workers, round, w, workers)
+		pools[w] = newPendingSet(one, l, size/workers, round, w, workers)
 	}
 	defer func() {
 		for w, p := range pools {
@@ -45,7 +45,7 @@ func crowd[H any](fresh func(bool) Timers[H], l Load, size, workers int, shared 
 			p.fill(min(n+round, size/workers))
 		}
 	}
-	settle(pools)
+	flushAll(pools)
 
 	var ready, done sync.WaitGroup
 	begin := make(chan struct{})
@@ -67,10 +67,10 @@ func crowd[H any](fresh func(bool) Timers[H], l Load, size, workers int, shared 
 	took := time.Since(start)
 	burned = ProcessCPU() - burned
 	for _, p := range pools {
-		if err := p.whole(); err != nil {
+		if err := p.checkLost(); err != nil {
 			return 0, 0, fmt.Errorf("%d goroutines: %w", workers, err)
 		}
 	}
 	total := float64(pairs * workers)
-	return float64(burned) / total, total / micro(took), nil
+	return float64(burned) / total, total / microseconds(took), nil
 }

@@ -34,7 +34,7 @@ func child(args []string) error {
 	if err != nil {
 		return err
 	}
-	found, err := Measure(Own(), Task{args[0], size, args[2]})
+	found, err := Measure(Contenders(), Task{args[0], size, args[2]})
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func measure[H any](fresh func(shared bool) Timers[H], t Task) (Figures, error) 
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	found := make(Figures)
 	for _, part := range []func(func(bool) Timers[H], Load, int, Figures) error{
-		footprint[H], pairs[H], ticks[H], churns[H],
+		measureMemory[H], measurePairs[H], measureTicks[H], measureChurn[H],
 	} {
 		if err := part(fresh, l, t.Size, found); err != nil {
 			return nil, err
@@ -86,8 +86,8 @@ func measure[H any](fresh func(shared bool) Timers[H], t Task) (Figures, error) 
 }
 
 // scattered returns a contender with so many entries, each of which was replaced once on the average.
-func scattered[H any](fresh func(bool) Timers[H], l Load, size int) *pool[H] {
-	p := newPool(fresh(false), l, size, roundOf(size), 0, 1)
+func scattered[H any](fresh func(bool) Timers[H], l Load, size int) *pendingSet[H] {
+	p := newPendingSet(fresh(false), l, size, roundOf(size), 0, 1)
 	p.fill(size)
 	p.churn(size)
 	p.flush()
@@ -102,8 +102,8 @@ func roundOf(size int) int { return max(size/20, min(size, 1000)) }
 // rounds of adding and cancelling, of which the median counts.
 const rounds = 20
 
-// pairs measures add and cancel.
-func pairs[H any](fresh func(bool) Timers[H], l Load, size int, found Figures) error {
+// measurePairs measures add and cancel.
+func measurePairs[H any](fresh func(bool) Timers[H], l Load, size int, found Figures) error {
 	p := scattered(fresh, l, size)
 	defer stop(p.timers)
 	var adding, cancelling []float64
@@ -119,21 +119,21 @@ func pairs[H any](fresh func(bool) Timers[H], l Load, size int, found Figures) e
 		}
 	}
 	found[Add], found[Cancel] = Median(adding), Median(cancelling)
-	return p.whole()
+	return p.checkLost()
 }
 
 func perEntry(took time.Duration, entries int) float64 { return float64(took) / float64(entries) }
 
-// whole is the error of a pool that has lost entries.
-func (p *pool[H]) whole() error {
+// checkLost is the error of a pool that has lost entries.
+func (p *pendingSet[H]) checkLost() error {
 	if p.lost > 0 {
 		return fmt.Errorf("%d pending entries could not be cancelled: this is a fault of the contender", p.lost)
 	}
 	return nil
 }
 
-// ticks measures what the passing of time costs those that are told it.
-func ticks[H any](fresh func(bool) Timers[H], l Load, size int, found Figures) error {
+// measureTicks measures what the passing of time costs those that are told it.
+func measureTicks[H any](fresh func(bool) Timers[H], l Load, size int, found Figures) error {
 	probe := fresh(false)
 	defer stop(probe)
 	if _, ok := probe.(Stepper); !ok {
@@ -152,12 +152,12 @@ func ticks[H any](fresh func(bool) Timers[H], l Load, size int, found Figures) e
 	p = scattered(fresh, l, size)
 	_, tick, step := drain(p.timers.(Stepper), p.timed)
 	stop(p.timers)
-	found[LongestTick], found[LongestStep] = micro(tick), micro(step)
-	idle(fresh, size, found)
+	found[LongestTick], found[LongestStep] = microseconds(tick), microseconds(step)
+	measureIdle(fresh, size, found)
 	return nil
 }
 
-func micro(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
 // drain lets everything end, tick by tick, a batch at a step. With a clock it returns the times of the longest tick and of the
 // longest step.
@@ -184,11 +184,11 @@ func drain(timers Stepper, clock func(func()) time.Duration) (ended int, tick, s
 	return ended, tick, step
 }
 
-// idle measures ticks at which nothing ends, with all entries far ahead.
-func idle[H any](fresh func(bool) Timers[H], size int, found Figures) {
+// measureIdle measures ticks at which nothing ends, with all entries far ahead.
+func measureIdle[H any](fresh func(bool) Timers[H], size int, found Figures) {
 	const empty = 1000
 	later := Load{"", func(r *rand.Rand) timeout.Tick { return Horizon + timeout.Tick(r.Uint64N(1000)) }}
-	p := newPool(fresh(false), later, size, roundOf(size), 0, 1)
+	p := newPendingSet(fresh(false), later, size, roundOf(size), 0, 1)
 	defer stop(p.timers)
 	p.fill(size)
 	p.flush()

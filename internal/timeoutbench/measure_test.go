@@ -13,11 +13,11 @@ import (
 
 // TestMeasure measures everybody, and looks for figures that must not be.
 func TestMeasure(t *testing.T) {
-	for _, c := range Own() {
+	for _, c := range Contenders() {
 		for _, l := range Loads() {
 			task := Task{c.Name, 200, l.Name}
 			t.Run(task.String(), func(t *testing.T) {
-				found, err := Measure(Own(), task)
+				found, err := Measure(Contenders(), task)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -53,7 +53,7 @@ func TestMeasureRefuses(t *testing.T) {
 		"99 pending entries: want":  {"heap", MinSize - 1, "same"},
 		"10000001 pending entries:": {"heap", MaxSize + 1, "same"},
 	} {
-		if _, err := Measure(Own(), task); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Measure(Contenders(), task); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want an error with %q", task, err, want)
 		}
 	}
@@ -85,7 +85,7 @@ func (c lossy) Step(to timeout.Tick, buf []uint64) int {
 func TestMeasureFindsFaults(t *testing.T) {
 	for _, broken := range []lossy{{forgets: true}, {keeps: true}} {
 		c := New("broken", func(shared bool) Timers[uint64] {
-			broken.Timers = &null{guard: newGuard(shared)}
+			broken.Timers = &null{optionalMutex: newOptionalMutex(shared)}
 			return broken
 		})
 		if _, err := Measure([]Contender{c}, Task{"broken", 200, "same"}); err == nil || !strings.Contains(err.Error(), "fault of the contender") {

@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// settle flushes the pools and collects what they have left.
-func settle[H any](pools []*pool[H]) {
+// flushAll flushes the pools and collects what they have left.
+func flushAll[H any](pools []*pendingSet[H]) {
 	for _, p := range pools {
 		p.flush()
 	}
 	runtime.GC()
 }
 
-// replaced is how often every entry is replaced, on the average, before memory counts as churned.
-const replaced = 5
+// churnRounds is how often every entry is replaced, on the average, before memory counts as churned.
+const churnRounds = 5
 
-// footprint measures the memory of a load, and what a collection costs because of it. The room for ids and handles, which
+// measureMemory measures the memory of a load, and what a collection costs because of it. The room for ids and handles, which
 // the owner keeps in any case, does not count.
-func footprint[H any](fresh func(bool) Timers[H], l Load, size int, found Figures) error {
-	p := newPool[H](nil, l, size, roundOf(size), 0, 1)
+func measureMemory[H any](fresh func(bool) Timers[H], l Load, size int, found Figures) error {
+	p := newPendingSet[H](nil, l, size, roundOf(size), 0, 1)
 	before := collect()
 	p.timers = fresh(false)
 	defer stop(p.timers)
@@ -27,15 +27,15 @@ func footprint[H any](fresh func(bool) Timers[H], l Load, size int, found Figure
 	p.flush()
 	after := collect()
 	found[Bytes] = float64(after.heap-before.heap) / float64(size)
-	found[Collection] = micro(max(0, after.cpu-before.cpu))
-	found[Pause] = micro(after.pause)
-	for range replaced {
+	found[Collection] = microseconds(max(0, after.cpu-before.cpu))
+	found[Pause] = microseconds(after.pause)
+	for range churnRounds {
 		p.churn(size)
 		runtime.GC() // garbage does not count, but its room would be taken for more
 	}
 	p.flush()
 	found[BytesChurned] = float64(collect().heap-before.heap) / float64(size)
-	return p.whole()
+	return p.checkLost()
 }
 
 // collection is what is seen of the cheapest of ten collections.

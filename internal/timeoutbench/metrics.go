@@ -21,12 +21,12 @@ var Workers = []int{1, 2, 8}
 
 // Churn is the name of the processor time for a pair of add and cancel by so many goroutines: all in one contender behind
 // one mutex (or its own locks), or each in its own.
-func Churn(workers int, shared bool) string { return "pair, " + crew(workers, shared) }
+func Churn(workers int, shared bool) string { return "pair, " + workersText(workers, shared) }
 
 // Rate is the name of how many of these pairs are done in a microsecond on the wall.
-func Rate(workers int, shared bool) string { return "pairs/µs, " + crew(workers, shared) }
+func Rate(workers int, shared bool) string { return "pairs/µs, " + workersText(workers, shared) }
 
-func crew(workers int, shared bool) string {
+func workersText(workers int, shared bool) string {
 	if shared {
 		return fmt.Sprintf("%d in one", workers)
 	}

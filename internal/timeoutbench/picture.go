@@ -13,7 +13,7 @@ const (
 	panelLeft, panelTop     = 52, 34
 	gutterX, gutterY        = 24, 58
 	headHeight              = 72
-	tag                     = 100 // room for the names right of the lines
+	labelWidth              = 100 // room for the names right of the lines
 )
 
 // colours of the lines: bright enough on black, dark enough on white. Each line has a mark of its own too.
@@ -28,13 +28,13 @@ func (r Report) Picture(without ...string) string {
 		{"schedule and cancel, 8 goroutines, one mutex", Churn(8, true)},
 		{"end, one tick after the other", Expire},
 	}
-	width := 2*(panelLeft+panelWidth+tag) + gutterX
+	width := 2*(panelLeft+panelWidth+labelWidth) + gutterX
 	height := headHeight + 2*(panelTop+panelHeight+gutterY) - 20
 	var b strings.Builder
 	fmt.Fprintf(&b, pictureHead, width, height, width, height)
 	fmt.Fprintf(&b, `<text class="title" x="%d" y="28">Nanoseconds of a processor for one operation</text>`+"\n", panelLeft)
 	fmt.Fprintf(&b, `<text class="note" x="%d" y="48">timeouts %s, by pending entries; medians of %d; both axes are logarithmic; lower is better</text>`+"\n",
-		panelLeft, escape(loadWords(r.Loads[0])), r.Rounds)
+		panelLeft, escape(loadText(r.Loads[0])), r.Rounds)
 	var names []string
 	for _, name := range r.Contenders {
 		if !slices.Contains(without, name) {
@@ -43,7 +43,7 @@ func (r Report) Picture(without ...string) string {
 	}
 	low, high := r.extremes(names, panels[0].metric, panels[1].metric, panels[2].metric, panels[3].metric)
 	for i, p := range panels {
-		x := panelLeft + i%2*(panelLeft+panelWidth+tag+gutterX)
+		x := panelLeft + i%2*(panelLeft+panelWidth+labelWidth+gutterX)
 		y := headHeight + panelTop + i/2*(panelTop+panelHeight+gutterY)
 		r.panel(&b, names, p.title, p.metric, x, y, low, high)
 	}
@@ -51,7 +51,7 @@ func (r Report) Picture(without ...string) string {
 	return b.String()
 }
 
-func loadWords(load string) string {
+func loadText(load string) string {
 	switch load {
 	case "uniform":
 		return "of 1 to 600 s, uniformly"
@@ -96,8 +96,8 @@ func (r Report) extremes(names []string, metrics ...string) (low, high float64) 
 	return low, max(high, 10*low)
 }
 
-// spot is a point of a line.
-type spot struct{ x, y float64 }
+// point is a point of a line.
+type point struct{ x, y float64 }
 
 func (r Report) panel(b *strings.Builder, names []string, title, metric string, x, y int, low, high float64) {
 	fmt.Fprintf(b, `<text class="panel" x="%d" y="%d">%s</text>`+"\n", x, y-12, escape(title))
@@ -114,10 +114,10 @@ func (r Report) panel(b *strings.Builder, names []string, title, metric string, 
 	}
 	var labels []label
 	for n, name := range names {
-		var line []spot
+		var line []point
 		for k, size := range r.Sizes {
 			if c, ok := r.Find(Task{name, size, r.Loads[0]}, metric); ok {
-				line = append(line, spot{across[k], up(c.Median)})
+				line = append(line, point{across[k], up(c.Median)})
 			}
 		}
 		if len(line) == 0 {
@@ -127,7 +127,7 @@ func (r Report) panel(b *strings.Builder, names []string, title, metric string, 
 		draw(b, line, colour, n)
 		labels = append(labels, label{line[len(line)-1].y, name, colour})
 	}
-	for _, l := range apart(labels, float64(y), float64(y+panelHeight)) {
+	for _, l := range spreadLabels(labels, float64(y), float64(y+panelHeight)) {
 		fmt.Fprintf(b, `<text x="%d" y="%.1f" style="fill:%s">%s</text>`+"\n", x+panelWidth+6, l.y+4, l.colour, escape(l.text))
 	}
 }
@@ -146,7 +146,7 @@ func (r Report) columns(x int) []float64 {
 	return out
 }
 
-func draw(b *strings.Builder, line []spot, colour string, n int) {
+func draw(b *strings.Builder, line []point, colour string, n int) {
 	var points []string
 	for _, s := range line {
 		points = append(points, fmt.Sprintf("%.1f,%.1f", s.x, s.y))

@@ -34,24 +34,24 @@ type arrayItem struct {
 	place int
 }
 
-// array is container/heap over pointers, each of which knows its place.
-type array []*arrayItem
+// arrayHeap is container/heap over pointers, each of which knows its place.
+type arrayHeap []*arrayItem
 
-func (a array) Len() int           { return len(a) }
-func (a array) Less(i, k int) bool { return a[i].end < a[k].end }
+func (a arrayHeap) Len() int           { return len(a) }
+func (a arrayHeap) Less(i, k int) bool { return a[i].end < a[k].end }
 
-func (a array) Swap(i, k int) {
+func (a arrayHeap) Swap(i, k int) {
 	a[i], a[k] = a[k], a[i]
 	a[i].place, a[k].place = i, k
 }
 
-func (a *array) Push(x any) {
+func (a *arrayHeap) Push(x any) {
 	item := x.(*arrayItem)
 	item.place = len(*a)
 	*a = append(*a, item)
 }
 
-func (a *array) Pop() any {
+func (a *arrayHeap) Pop() any {
 	last := len(*a) - 1
 	item := (*a)[last]
 	*a = (*a)[:last]
@@ -59,7 +59,7 @@ func (a *array) Pop() any {
 }
 
 type arrayQueue struct {
-	array array
+	array arrayHeap
 	items []*arrayItem
 }
 

@@ -32,8 +32,8 @@ type Redesign struct {
 	Pending    int           // transactions of others, which stay open all the time
 }
 
-// AsItWas is the experiment with the numbers of the original, as far as they are known: 30 users, 30 iterations, nobody else.
-func AsItWas() Redesign {
+// OriginalRedesign is the experiment with the numbers of the original, as far as they are known: 30 users, 30 iterations, nobody else.
+func OriginalRedesign() Redesign {
 	return Redesign{Users: 30, Iterations: 30, Work: 50 * time.Millisecond, Interval: 100 * time.Millisecond}
 }
 
@@ -79,21 +79,21 @@ type Manager interface {
 }
 
 // NewScan makes the manager of old, which looks at every pending transaction at every invocation.
-func NewScan() Manager { return &scan{pending: make(map[uint64]timeout.Tick)} }
+func NewScan() Manager { return &scanManager{pending: make(map[uint64]timeout.Tick)} }
 
-type scan struct {
+type scanManager struct {
 	mu      sync.Mutex
 	pending map[uint64]timeout.Tick // guarded by mu
 }
 
-func (m *scan) Begin(id uint64, end timeout.Tick) survival.Ref {
+func (m *scanManager) Begin(id uint64, end timeout.Tick) survival.Ref {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.pending[id] = end
 	return 0
 }
 
-func (m *scan) End(id uint64, _ survival.Ref) bool {
+func (m *scanManager) End(id uint64, _ survival.Ref) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	_, ok := m.pending[id]
@@ -101,7 +101,7 @@ func (m *scan) End(id uint64, _ survival.Ref) bool {
 	return ok
 }
 
-func (m *scan) Invoke(now timeout.Tick) []uint64 {
+func (m *scanManager) Invoke(now timeout.Tick) []uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var due []uint64
@@ -115,26 +115,26 @@ func (m *scan) Invoke(now timeout.Tick) []uint64 {
 }
 
 // NewSurvivalManager makes the manager of the redesign.
-func NewSurvivalManager() Manager { return &grouped{table: survival.NewTable(0)} }
+func NewSurvivalManager() Manager { return &survivalManager{table: survival.NewTable(0)} }
 
-type grouped struct {
+type survivalManager struct {
 	mu    sync.Mutex
 	table *survival.Table // guarded by mu
 }
 
-func (m *grouped) Begin(id uint64, end timeout.Tick) survival.Ref {
+func (m *survivalManager) Begin(id uint64, end timeout.Tick) survival.Ref {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.table.Add(id, end)
 }
 
-func (m *grouped) End(id uint64, ref survival.Ref) bool {
+func (m *survivalManager) End(id uint64, ref survival.Ref) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.table.Cancel(id, ref)
 }
 
-func (m *grouped) Invoke(now timeout.Tick) []uint64 {
+func (m *survivalManager) Invoke(now timeout.Tick) []uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.table.Advance(now)
@@ -179,7 +179,7 @@ func (r Redesign) Run(ctx context.Context, m Manager) (RedesignResult, error) {
 	for n := range r.Pending {
 		m.Begin(uint64(r.Users*r.Iterations+n+1), 100*timeouts+timeout.Tick(n%6000))
 	}
-	t := newThread(m)
+	t := newTimeoutThread(m)
 	stopped := make(chan struct{})
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -198,7 +198,7 @@ func (r Redesign) Run(ctx context.Context, m Manager) (RedesignResult, error) {
 				asked := time.Now()
 				ref := m.Begin(id, t.now()+timeouts)
 				waited := time.Since(asked)
-				if !rest(ctx, r.Work) {
+				if !sleepFor(ctx, r.Work) {
 					return
 				}
 				asked = time.Now()
@@ -225,8 +225,8 @@ func (r Redesign) Run(ctx context.Context, m Manager) (RedesignResult, error) {
 	return result, nil
 }
 
-// rest waits, and reports false if ctx has ended.
-func rest(ctx context.Context, d time.Duration) bool {
+// sleepFor waits, and reports false if ctx has ended.
+func sleepFor(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -53,7 +53,7 @@ func TestRedesign(t *testing.T) {
 	for name, m := range map[string]func() Manager{"scan": NewScan, "survival": NewSurvivalManager} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := AsItWas()
+				r := OriginalRedesign()
 				r.Pending = 10_000
 				got, err := r.Run(t.Context(), m())
 				if err != nil {
@@ -78,12 +78,12 @@ func (m forgetful) End(id uint64, ref survival.Ref) bool { return m.Manager.End(
 
 func TestRedesignFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		if _, err := AsItWas().Run(t.Context(), forgetful{NewScan()}); !errors.Is(err, errLost) {
+		if _, err := OriginalRedesign().Run(t.Context(), forgetful{NewScan()}); !errors.Is(err, errLost) {
 			t.Errorf("a lost transaction: %v", err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := AsItWas().Run(ctx, NewScan()); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := OriginalRedesign().Run(ctx, NewScan()); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("interrupted: %v", err)
 		}
 		for _, spoil := range []func(*Redesign){
@@ -95,7 +95,7 @@ func TestRedesignFails(t *testing.T) {
 			func(r *Redesign) { r.Work = -1 },
 			func(r *Redesign) { r.Interval = 0 },
 		} {
-			r := AsItWas()
+			r := OriginalRedesign()
 			spoil(&r)
 			if _, err := r.Run(t.Context(), NewScan()); err == nil {
 				t.Errorf("%+v was run", r)
@@ -116,15 +116,15 @@ func TestMedianResult(t *testing.T) {
 }
 
 func TestRoom(t *testing.T) {
-	if err := roomIn("MemTotal: 9 kB\nMemAvailable:    1024000 kB\n", 1_000_000); err != nil {
+	if err := checkMemoryIn("MemTotal: 9 kB\nMemAvailable:    1024000 kB\n", 1_000_000); err != nil {
 		t.Error(err)
 	}
 	for _, unknown := range []string{"", "MemAvailable: plenty\n"} {
-		if err := roomIn(unknown, MaxSize); err != nil {
+		if err := checkMemoryIn(unknown, MaxSize); err != nil {
 			t.Errorf("%q: %v", unknown, err)
 		}
 	}
-	if err := roomIn("MemAvailable:    102400 kB\n", 1_000_000); err == nil {
+	if err := checkMemoryIn("MemAvailable:    102400 kB\n", 1_000_000); err == nil {
 		t.Error("a million entries want 953 MiB, and there are 100")
 	}
 }

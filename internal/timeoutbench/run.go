@@ -102,17 +102,17 @@ func Run(ctx context.Context, c Config) (Report, error) {
 // inProcess measures something in a process of its own.
 func inProcess(ctx context.Context, program string, args []string, what string) (Figures, error) {
 	child := exec.CommandContext(ctx, program, args...)
-	var out, complaint bytes.Buffer
-	child.Stdout, child.Stderr = &out, &complaint
+	var out, stderr bytes.Buffer
+	child.Stdout, child.Stderr = &out, &stderr
 	if err := child.Run(); err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		said := strings.TrimSpace(complaint.String())
-		if said == "" && errors.As(err, new(*exec.ExitError)) {
-			said = "it said nothing; if it was killed, this machine has too little memory for so many entries"
+		message := strings.TrimSpace(stderr.String())
+		if message == "" && errors.As(err, new(*exec.ExitError)) {
+			message = "it said nothing; if it was killed, this machine has too little memory for so many entries"
 		}
-		return nil, fmt.Errorf("measure %s: %w: %s", what, err, said)
+		return nil, fmt.Errorf("measure %s: %w: %s", what, err, message)
 	}
 	var found Figures
 	if err := json.Unmarshal(out.Bytes(), &found); err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/txmgr/txmgr/timeout"
 )
 
-// thread is the timeout thread of an experiment: it invokes a manager every interval.
-type thread struct {
+// timeoutThread is the timeout thread of an experiment: it invokes a manager every interval.
+type timeoutThread struct {
 	manager Manager
 	tick    atomic.Uint64
 
@@ -18,12 +18,12 @@ type thread struct {
 	timeouts int
 }
 
-func newThread(m Manager) *thread { return &thread{manager: m} }
+func newTimeoutThread(m Manager) *timeoutThread { return &timeoutThread{manager: m} }
 
-func (t *thread) now() timeout.Tick { return timeout.Tick(t.tick.Load()) }
+func (t *timeoutThread) now() timeout.Tick { return timeout.Tick(t.tick.Load()) }
 
 // run invokes until ctx ends, and once more, so that there is a figure however short a run was.
-func (t *thread) run(ctx context.Context, interval time.Duration) {
+func (t *timeoutThread) run(ctx context.Context, interval time.Duration) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
@@ -37,13 +37,13 @@ func (t *thread) run(ctx context.Context, interval time.Duration) {
 	}
 }
 
-func (t *thread) invoke() {
+func (t *timeoutThread) invoke() {
 	now := timeout.Tick(t.tick.Add(1))
 	t.took = append(t.took, ThreadCPU(func() { t.timeouts += len(t.manager.Invoke(now)) }))
 }
 
 // report is called when run has returned.
-func (t *thread) report(r *RedesignResult) {
+func (t *timeoutThread) report(r *RedesignResult) {
 	r.Invocation, r.InvocationMax = Median(t.took), slices.Max(t.took)
 	r.Invocations, r.Timeouts = len(t.took), t.timeouts
 }

@@ -15,18 +15,18 @@ import (
 )
 
 // accept takes connections until the port is closed.
-func (p *Port) accept() {
+func (p *Server) accept() {
 	const pause = 50 * time.Millisecond // where the process has no file descriptor left
 	for {
 		raw, err := p.listener.Accept()
 		switch {
 		case err == nil:
-			g := p.door.enter(raw)
-			p.work.Go(func() { p.receive(g) })
+			g := p.handshakes.add(raw)
+			p.work.Go(func() { p.serveConn(g) })
 		case p.ctx.Err() != nil || errors.Is(err, net.ErrClosed):
 			return
 		default:
-			p.log.warn("accept", "no connection of a peer can be taken", "error", err)
+			p.sampler.warn("accept", "no connection of a peer can be taken", "error", err)
 			select {
 			case <-time.After(pause):
 			case <-p.ctx.Done():
@@ -36,86 +36,86 @@ func (p *Port) accept() {
 	}
 }
 
-// receive finds out who came, and hands the connection on.
-func (p *Port) receive(g *guest) {
-	c, err := p.greet(g.raw)
+// serveConn finds out who came, and hands the connection on.
+func (p *Server) serveConn(g *pendingConn) {
+	c, err := p.acceptHandshake(g.raw)
 	if err != nil {
-		p.complain(g, err)
-		linger(g.raw)
-		p.door.leave(g)
+		p.logRejected(g, err)
+		closeWriteAndDrain(g.raw)
+		p.handshakes.remove(g)
 		_ = g.raw.Close()
 		return
 	}
-	p.door.leave(g)
+	p.handshakes.remove(g)
 	if c.kind == frameRaft {
-		p.layer.deliver(c)
+		p.streamLayer.deliver(c)
 		return
 	}
 	defer c.Close()
-	p.answer(c)
+	p.serveRequest(c)
 }
 
-// greet is the acceptor's side of the handshake.
-func (p *Port) greet(raw net.Conn) (*conn, error) {
-	_ = raw.SetDeadline(time.Now().Add(handshakeTime))
-	c := &conn{Conn: raw, raw: raw, port: p, accepted: true}
+// acceptHandshake is the acceptor's side of the handshake.
+func (p *Server) acceptHandshake(raw net.Conn) (*conn, error) {
+	_ = raw.SetDeadline(time.Now().Add(handshakeTimeout))
+	c := &conn{Conn: raw, raw: raw, server: p, accepted: true}
 	if p.server != nil {
 		t := tls.Server(raw, p.server)
 		if err := t.Handshake(); err != nil {
-			hintTLS(raw, err)
+			rejectPlaintext(raw, err)
 			return nil, fmt.Errorf("%w: %w", errTLS, err)
 		}
 		c.Conn = t
 	}
 	h, err := readHello(c.Conn)
 	if errors.Is(err, errVersion) {
-		_ = writeFrame(c.Conn, frameWelcome, welcome{p.conf.Self().admission(), faultOf(err)})
+		_ = writeFrame(c.Conn, frameHelloReply, helloReply{p.conf.Self().handshakeIdentity(), faultOf(err)})
 	}
 	if err != nil {
 		return nil, err
 	}
 	c.kind, c.other = h.kind, h.from
 	self := p.conf.Self()
-	if err = p.enroll(c); err == nil {
-		err = p.judge(self, c.kind, h.from)
+	if err = p.register(c); err == nil {
+		err = p.authorize(self, c.kind, h.from)
 	}
-	if err == nil && c.kind == frameRaft && !p.layer.open.Load() {
+	if err == nil && c.kind == frameRaft && !p.streamLayer.open.Load() {
 		err = fmt.Errorf("%w: node %s has not started raft yet", txn.ErrUnavailable, self.ID)
 	}
-	if sent := writeFrame(c.Conn, frameWelcome, welcome{self.admission(), faultOf(err)}); err == nil {
+	if sent := writeFrame(c.Conn, frameHelloReply, helloReply{self.handshakeIdentity(), faultOf(err)}); err == nil {
 		err = sent
 	}
 	if err != nil {
-		p.forget(c)
+		p.unregister(c)
 		return nil, fmt.Errorf("node %q: %w", h.from.ID, err)
 	}
 	_ = raw.SetDeadline(time.Time{})
 	return c, nil
 }
 
-// hintTLS tells a node that came without TLS what is missing. Others are told nothing.
-func hintTLS(raw net.Conn, err error) {
+// rejectPlaintext tells a node that came without TLS what is missing. Others are told nothing.
+func rejectPlaintext(raw net.Conn, err error) {
 	if e := (tls.RecordHeaderError{}); errors.As(err, &e) && string(e.RecordHeader[:len(magic)]) == magic {
-		_ = writeFrame(raw, frameWelcome, welcome{Fault: faultOf(fmt.Errorf("%w: this port wants TLS, and certificates", txn.ErrDenied))})
+		_ = writeFrame(raw, frameHelloReply, helloReply{Fault: faultOf(fmt.Errorf("%w: this port wants TLS, and certificates", txn.ErrDenied))})
 	}
 }
 
-// complain tells operators who was refused, but not of those who only knocked: their
+// logRejected tells operators who was refused, but not of those who only knocked: their
 // health checks do that all day.
-func (p *Port) complain(g *guest, err error) {
+func (p *Server) logRejected(g *pendingConn, err error) {
 	switch {
-	case knocked(err) || errors.Is(err, txn.ErrUnavailable):
+	case isDisconnect(err) || errors.Is(err, txn.ErrUnavailable):
 		p.conf.Logger.Debug("a connection of a peer came to nothing", "remote", g.raw.RemoteAddr(), "error", err)
 	case errors.Is(err, txn.ErrDenied):
-		p.log.warn("denied "+g.host, "a node was refused", "remote", g.raw.RemoteAddr(), "error", err)
+		p.sampler.warn("denied "+g.host, "a node was refused", "remote", g.raw.RemoteAddr(), "error", err)
 	default:
-		p.log.warn("stranger "+g.host, "a connection to the port for peers was refused", "remote", g.raw.RemoteAddr(), "error", err)
+		p.sampler.warn("stranger "+g.host, "a connection to the port for peers was refused", "remote", g.raw.RemoteAddr(), "error", err)
 	}
 }
 
-// knocked reports whether the other side said nothing wrong, but only went away, or
+// isDisconnect reports whether the other side said nothing wrong, but only went away, or
 // said nothing at all.
-func knocked(err error) bool {
+func isDisconnect(err error) bool {
 	for _, e := range []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, os.ErrDeadlineExceeded, syscall.ECONNRESET, syscall.EPIPE} {
 		if errors.Is(err, e) {
 			return true
@@ -124,29 +124,29 @@ func knocked(err error) bool {
 	return false
 }
 
-// linger lets the other side read why it was refused: a connection that is closed
+// closeWriteAndDrain lets the other side read why it was refused: a connection that is closed
 // while something it sent is still unread takes the reason with it.
-func linger(raw net.Conn) {
+func closeWriteAndDrain(raw net.Conn) {
 	t, ok := raw.(*net.TCPConn)
 	if !ok || t.CloseWrite() != nil {
 		return
 	}
 	_ = t.SetReadDeadline(time.Now().Add(time.Second))
-	_, _ = io.CopyN(io.Discard, t, 2*maxQuestion)
+	_, _ = io.CopyN(io.Discard, t, 2*maxRequestBytes)
 }
 
-// answer serves the one question of a connection.
-func (p *Port) answer(c *conn) {
-	_ = c.SetDeadline(time.Now().Add(handshakeTime))
-	q, err := readQuestion(c)
+// serveRequest serves the one question of a connection.
+func (p *Server) serveRequest(c *conn) {
+	_ = c.SetDeadline(time.Now().Add(handshakeTimeout))
+	q, err := readRequest(c)
 	if err != nil {
-		if !knocked(err) {
-			p.log.warn("question "+c.other.ID, "a node's question was not understood", "node", c.other.ID, "remote", c.RemoteAddr(), "error", err)
+		if !isDisconnect(err) {
+			p.sampler.warn("question "+c.other.ID, "a node's question was not understood", "node", c.other.ID, "remote", c.RemoteAddr(), "error", err)
 		}
 		return
 	}
 	_ = c.SetDeadline(time.Time{})
-	ctx, cancel := context.WithTimeout(p.ctx, questionTime)
+	ctx, cancel := context.WithTimeout(p.ctx, requestTimeout)
 	defer cancel()
 	gone := make(chan struct{})
 	go func() {
@@ -157,16 +157,16 @@ func (p *Port) answer(c *conn) {
 	if err = p.handle(ctx, c.other, q); err != nil && ctx.Err() != nil {
 		err = fmt.Errorf("%w: the question ended before its answer: %w", txn.ErrUnavailable, err)
 	}
-	_ = c.SetWriteDeadline(time.Now().Add(handshakeTime))
-	if err := writeFrame(c, frameAnswer, answer{p.conf.Self(), faultOf(err)}); err != nil && !knocked(err) {
-		p.log.warn("answer "+c.other.ID, "a node could not be answered", "node", c.other.ID, "error", err)
+	_ = c.SetWriteDeadline(time.Now().Add(handshakeTimeout))
+	if err := writeFrame(c, frameResponse, response{p.conf.Self(), faultOf(err)}); err != nil && !isDisconnect(err) {
+		p.sampler.warn("answer "+c.other.ID, "a node could not be answered", "node", c.other.ID, "error", err)
 	}
 	_ = c.Close()
 	<-gone
 }
 
-func (p *Port) handle(ctx context.Context, other Identity, q question) error {
-	if q.Ask == askHello {
+func (p *Server) handle(ctx context.Context, other Identity, q request) error {
+	if q.Method == methodHello {
 		return nil
 	}
 	if q.From.ID != other.ID {
@@ -176,16 +176,16 @@ func (p *Port) handle(ctx context.Context, other Identity, q question) error {
 		return fmt.Errorf("%w: this node is not part of a cluster", txn.ErrUnavailable)
 	}
 	select {
-	case p.asking <- struct{}{}:
-		defer func() { <-p.asking }()
+	case p.requestSlots <- struct{}{}:
+		defer func() { <-p.requestSlots }()
 	default:
-		return fmt.Errorf("%w: %d nodes are asking already", txn.ErrUnavailable, maxQuestions)
+		return fmt.Errorf("%w: %d nodes are asking already", txn.ErrUnavailable, maxConcurrentRequests)
 	}
-	switch q.Ask {
-	case askJoin:
+	switch q.Method {
+	case methodJoin:
 		return p.conf.Handler.Join(ctx, q.From)
-	case askFound:
-		return p.conf.Handler.Found(ctx, q.From, q.Members)
+	case methodConsent:
+		return p.conf.Handler.ConsentToBootstrap(ctx, q.From, q.Members)
 	default:
 		return p.conf.Handler.Leave(ctx, q.From)
 	}

@@ -56,14 +56,14 @@ func TestClosed(t *testing.T) {
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.Hello(within(t), b.Addr()); !errors.Is(err, txn.ErrUnavailable) {
+	if _, err := a.Hello(testContext(t), b.Addr()); !errors.Is(err, txn.ErrUnavailable) {
 		t.Errorf("hello from a closed port: %v", err)
 	}
 	// A transport that nobody had asked for before is closed, too.
 	if err := a.Transport().RequestVote("n_b", raft.ServerAddress(b.Addr()), &raft.RequestVoteRequest{}, &raft.RequestVoteResponse{}); !errors.Is(err, txn.ErrUnavailable) {
 		t.Errorf("a vote from a closed port: %v", err)
 	}
-	if _, err := b.Hello(within(t), a.Addr()); !errors.Is(err, txn.ErrUnavailable) {
+	if _, err := b.Hello(testContext(t), a.Addr()); !errors.Is(err, txn.ErrUnavailable) {
 		t.Errorf("hello to a closed port: %v", err)
 	}
 	if err := a.Reload(); err != nil || !a.CertificateExpires().IsZero() {

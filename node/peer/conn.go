@@ -11,7 +11,7 @@ import (
 type conn struct {
 	net.Conn          // with TLS, where there is TLS
 	raw      net.Conn // without
-	port     *Port
+	server   *Server
 	kind     byte     // frameRaft or frameAsk
 	accepted bool     // the other side dialed
 	other    Identity // what the other side said in the handshake; guarded by Port.mu
@@ -20,17 +20,17 @@ type conn struct {
 // Close cuts the connection at once: a close in TLS would wait, for seconds, for a
 // side that does not read.
 func (c *conn) Close() error {
-	c.port.forget(c)
+	c.server.unregister(c)
 	return c.raw.Close()
 }
 
-// enroll makes the port responsible for the connection. It comes before the question whether
+// register makes the port responsible for the connection. It comes before the question whether
 // the other may be let in, so that whoever is removed in between is found by Recheck.
-func (p *Port) enroll(c *conn) error {
+func (p *Server) register(c *conn) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case p.closed || c.kind == frameRaft && p.layer.closed:
+	case p.closed || c.kind == frameRaft && p.streamLayer.closed:
 		return errClosed
 	case c.accepted && p.accepted >= maxConns:
 		return fmt.Errorf("%w: %d nodes or more are connected already", txn.ErrUnavailable, maxConns)
@@ -42,7 +42,7 @@ func (p *Port) enroll(c *conn) error {
 	return nil
 }
 
-func (p *Port) forget(c *conn) {
+func (p *Server) unregister(c *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.conns[c] {
@@ -53,7 +53,7 @@ func (p *Port) forget(c *conn) {
 	}
 }
 
-func (p *Port) list(which func(*conn) bool) []*conn {
+func (p *Server) list(which func(*conn) bool) []*conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var list []*conn
@@ -65,15 +65,15 @@ func (p *Port) list(which func(*conn) bool) []*conn {
 	return list
 }
 
-// learn notes who is at the other end.
-func (p *Port) learn(c *conn, other Identity) {
+// setIdentity notes who is at the other end.
+func (p *Server) setIdentity(c *conn, other Identity) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c.other = other
 }
 
-// known gives the connections whose other end is known, and who that is.
-func (p *Port) known() map[*conn]Identity {
+// identified gives the connections whose other end is known, and who that is.
+func (p *Server) identified() map[*conn]Identity {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	known := map[*conn]Identity{}

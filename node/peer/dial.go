@@ -11,66 +11,66 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// maxHops is how often a question follows the word of a node that does not lead.
-const maxHops = 3
+// maxRedirects is how often a question follows the word of a node that does not lead.
+const maxRedirects = 3
 
 var longAgo = time.Unix(1, 0)
 
 // Hello asks the node at an address who it is. Errors are [txn.ErrUnavailable] when it
 // cannot be reached, and one with [txn.ErrDenied] when it refuses this node:
-// [ErrRemoved], [ErrForeign].
-func (p *Port) Hello(ctx context.Context, addr string) (Identity, error) {
-	return p.ask(ctx, addr, question{Ask: askHello})
+// [ErrRemoved], [ErrClusterMismatch].
+func (p *Server) Hello(ctx context.Context, addr string) (Identity, error) {
+	return p.call(ctx, addr, request{Method: methodHello})
 }
 
 // Join asks the node at an address, or the leader that it names, to add this node as
 // it is (Config.Self), and gives the identity of the one that did. Errors are as for
 // Hello, and those of the [Handler] there. After [txn.ErrUnavailable] it may have been
 // done: ask again.
-func (p *Port) Join(ctx context.Context, addr string) (Identity, error) {
-	return p.follow(ctx, addr, question{Ask: askJoin, From: p.conf.Self()})
+func (p *Server) Join(ctx context.Context, addr string) (Identity, error) {
+	return p.callLeader(ctx, addr, request{Method: methodJoin, From: p.conf.Self()})
 }
 
 // Leave asks the node at an address, or the leader that it names, to remove this node
 // for ever. Errors are as for Join.
-func (p *Port) Leave(ctx context.Context, addr string) (Identity, error) {
-	return p.follow(ctx, addr, question{Ask: askLeave, From: p.conf.Self()})
+func (p *Server) Leave(ctx context.Context, addr string) (Identity, error) {
+	return p.callLeader(ctx, addr, request{Method: methodLeave, From: p.conf.Self()})
 }
 
-// Found asks the node at an address for its consent that this node founds a cluster
+// ConsentToBootstrap asks the node at an address for its consent that this node founds a cluster
 // with it and the others among the members. Errors are as for Join.
-func (p *Port) Found(ctx context.Context, addr string, members []Member) error {
-	_, err := p.ask(ctx, addr, question{Ask: askFound, From: p.conf.Self(), Members: members})
+func (p *Server) ConsentToBootstrap(ctx context.Context, addr string, members []Member) error {
+	_, err := p.call(ctx, addr, request{Method: methodConsent, From: p.conf.Self(), Members: members})
 	return err
 }
 
-func (p *Port) follow(ctx context.Context, addr string, q question) (Identity, error) {
-	for hops := 0; ; hops++ {
-		who, err := p.ask(ctx, addr, q)
-		n := (*NotLeader)(nil)
-		if !errors.As(err, &n) || n.Leader == "" || n.Leader == addr || hops == maxHops {
+func (p *Server) callLeader(ctx context.Context, addr string, q request) (Identity, error) {
+	for redirects := 0; ; redirects++ {
+		who, err := p.call(ctx, addr, q)
+		n := (*NotLeaderError)(nil)
+		if !errors.As(err, &n) || n.Leader == "" || n.Leader == addr || redirects == maxRedirects {
 			return who, err
 		}
 		addr = n.Leader
 	}
 }
 
-// ask asks one question on a connection of its own.
-func (p *Port) ask(ctx context.Context, addr string, q question) (Identity, error) {
-	c, err := p.dial(ctx, addr, frameAsk, "")
+// call asks one question on a connection of its own.
+func (p *Server) call(ctx context.Context, addr string, q request) (Identity, error) {
+	c, err := p.dial(ctx, addr, frameCall, "")
 	if err != nil {
 		return Identity{}, err
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(questionTime + handshakeTime))
+	_ = c.SetDeadline(time.Now().Add(requestTimeout + handshakeTimeout))
 	defer context.AfterFunc(ctx, func() { _ = c.raw.SetDeadline(longAgo) })()
-	err = writeFrame(c, frameQuestion, q)
-	var a answer
+	err = writeFrame(c, frameRequest, q)
+	var a response
 	if err == nil {
-		a, err = readAnswer(c)
+		a, err = readResponse(c)
 	}
 	if err != nil {
-		return Identity{}, p.unreached(ctx, addr, err)
+		return Identity{}, p.unreachableError(ctx, addr, err)
 	}
 	if err := a.Fault.err(); err != nil {
 		return a.Self, fmt.Errorf("the node at %s: %w", addr, err)
@@ -80,33 +80,33 @@ func (p *Port) ask(ctx context.Context, addr string, q question) (Identity, erro
 
 // dial connects to the node at an address; to the one that is meant, or nobody, when
 // want is not empty.
-func (p *Port) dial(ctx context.Context, addr string, kind byte, want string) (*conn, error) {
-	dialing, cancel := context.WithTimeout(ctx, dialTime)
+func (p *Server) dial(ctx context.Context, addr string, kind byte, want string) (*conn, error) {
+	dialing, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	defer context.AfterFunc(p.ctx, cancel)()
 	d := net.Dialer{KeepAliveConfig: keepAlive}
 	raw, err := d.DialContext(dialing, "tcp", addr)
 	if err != nil {
-		return nil, p.unreached(ctx, addr, err)
+		return nil, p.unreachableError(ctx, addr, err)
 	}
-	c := &conn{Conn: raw, raw: raw, port: p, kind: kind}
-	if err := p.introduce(ctx, c, want); err != nil {
+	c := &conn{Conn: raw, raw: raw, server: p, kind: kind}
+	if err := p.dialHandshake(ctx, c, want); err != nil {
 		_ = c.Close()
-		err = p.unreached(ctx, addr, err)
-		if refused(err) {
-			p.log.warn("dial "+addr, "no way to a node", "address", addr, "error", err)
+		err = p.unreachableError(ctx, addr, err)
+		if isRejected(err) {
+			p.sampler.warn("dial "+addr, "no way to a node", "address", addr, "error", err)
 		}
 		return nil, err
 	}
 	return c, nil
 }
 
-// introduce is the dialer's side of the handshake.
-func (p *Port) introduce(ctx context.Context, c *conn, want string) error {
-	if err := p.enroll(c); err != nil {
+// dialHandshake is the dialer's side of the handshake.
+func (p *Server) dialHandshake(ctx context.Context, c *conn, want string) error {
+	if err := p.register(c); err != nil {
 		return err
 	}
-	_ = c.raw.SetDeadline(time.Now().Add(handshakeTime))
+	_ = c.raw.SetDeadline(time.Now().Add(handshakeTimeout))
 	defer context.AfterFunc(ctx, func() { _ = c.raw.SetDeadline(longAgo) })()
 	if p.client != nil {
 		t := tls.Client(c.raw, p.client)
@@ -116,10 +116,10 @@ func (p *Port) introduce(ctx context.Context, c *conn, want string) error {
 		c.Conn = t
 	}
 	self := p.conf.Self()
-	err := writeFrame(c.Conn, c.kind, self.admission())
-	var w welcome
+	err := writeFrame(c.Conn, c.kind, self.handshakeIdentity())
+	var w helloReply
 	if err == nil {
-		w, err = readWelcome(c.Conn)
+		w, err = readHelloReply(c.Conn)
 	}
 	if remote := (*net.OpError)(nil); errors.As(err, &remote) && remote.Op == "remote error" {
 		return fmt.Errorf("%w: it does not accept this node's certificate: %w", errTLS, err)
@@ -131,28 +131,28 @@ func (p *Port) introduce(ctx context.Context, c *conn, want string) error {
 		return err
 	}
 	if want != "" && w.Self.ID != want {
-		return fmt.Errorf("%w: node %s instead of %s", ErrElsewhere, w.Self.ID, want)
+		return fmt.Errorf("%w: node %s instead of %s", ErrIDMismatch, w.Self.ID, want)
 	}
-	p.learn(c, w.Self)
-	if err := p.judge(self, c.kind, w.Self); err != nil {
+	p.setIdentity(c, w.Self)
+	if err := p.authorize(self, c.kind, w.Self); err != nil {
 		return err
 	}
 	return c.raw.SetDeadline(time.Time{})
 }
 
-// refused reports whether somebody is there, but there is no coming together.
-func refused(err error) bool {
-	for _, e := range []error{txn.ErrDenied, ErrElsewhere, errGarbage, errVersion, errTLS} {
+// isRejected reports whether somebody is there, but there is no coming together.
+func isRejected(err error) bool {
+	for _, e := range []error{txn.ErrDenied, ErrIDMismatch, errMalformed, errVersion, errTLS} {
 		if errors.Is(err, e) {
-			return !knocked(err)
+			return !isDisconnect(err)
 		}
 	}
 	return false
 }
 
-// unreached says which node could not be reached. What it answered itself stays as it
+// unreachableError says which node could not be reached. What it answered itself stays as it
 // is.
-func (p *Port) unreached(ctx context.Context, addr string, err error) error {
+func (p *Server) unreachableError(ctx context.Context, addr string, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		err = fmt.Errorf("%w: %w", ctx.Err(), err)

@@ -34,13 +34,13 @@
 //     once, and the time for each step.
 //  5. Garbage costs a connection and nothing else: no panic, no log line for each.
 //  6. A sender that is halted in the middle of a message holds raft up for a moment only.
-//  7. Who was let in is asked about again by [Port.Recheck]: a node that is removed
+//  7. Who was let in is asked about again by [Server.Reauthorize]: a node that is removed
 //     loses its connections.
 //
 // # Concurrency
 //
-// A [Port] is safe for concurrent use. Config's functions are called from many
-// goroutines, and must not call back. [Port.Close] waits for the goroutines of this package; those
+// A [Server] is safe for concurrent use. Config's functions are called from many
+// goroutines, and must not call back. [Server.Close] waits for the goroutines of this package; those
 // of raft's transport end with their connections.
 //
 // # Time

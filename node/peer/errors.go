@@ -13,19 +13,19 @@ import (
 var (
 	// ErrRemoved: it was removed from the cluster, for ever. Config.Admit returns it.
 	ErrRemoved = fmt.Errorf("%w: the node was removed", txn.ErrDenied)
-	// ErrForeign: it belongs to another cluster, or to another incarnation of it.
-	ErrForeign = fmt.Errorf("%w: another cluster", txn.ErrDenied)
-	// ErrTwin: it has the id of the node that it wants to speak to.
-	ErrTwin = fmt.Errorf("%w: two nodes with one id", txn.ErrDenied)
+	// ErrClusterMismatch: it belongs to another cluster, or to another incarnation of it.
+	ErrClusterMismatch = fmt.Errorf("%w: another cluster", txn.ErrDenied)
+	// ErrDuplicateID: it has the id of the node that it wants to speak to.
+	ErrDuplicateID = fmt.Errorf("%w: two nodes with one id", txn.ErrDenied)
 )
 
-// ErrElsewhere: at the address is another node than the one that was meant. Comes with
+// ErrIDMismatch: at the address is another node than the one that was meant. Comes with
 // [txn.ErrUnavailable].
-var ErrElsewhere = fmt.Errorf("%w: another node is at this address", txn.ErrUnavailable)
+var ErrIDMismatch = fmt.Errorf("%w: another node is at this address", txn.ErrUnavailable)
 
 var (
-	// errGarbage: what came is none of this protocol.
-	errGarbage = errors.New("not the protocol of peers")
+	// errMalformed: what came is none of this protocol.
+	errMalformed = errors.New("not the protocol of peers")
 	// errVersion: it is, but of a release that speaks otherwise.
 	errVersion = errors.New("another version of the protocol of peers")
 	// errTLS: the two sides do not trust each other, or one of them has no TLS.
@@ -35,15 +35,15 @@ var (
 // errClosed: the port was closed.
 var errClosed = fmt.Errorf("%w: the port for peers is closed", txn.ErrUnavailable)
 
-// NotLeader is what a [Handler] returns when another node has to be asked. Callers
+// NotLeaderError is what a [Handler] returns when another node has to be asked. Callers
 // follow it.
-type NotLeader struct {
+type NotLeaderError struct {
 	// Leader is the raft address of the leader; empty when none is known.
 	Leader string
 }
 
 // Error says who leads.
-func (e *NotLeader) Error() string {
+func (e *NotLeaderError) Error() string {
 	if e.Leader == "" {
 		return txn.ErrUnavailable.Error() + ": this node does not lead, and knows nobody who does"
 	}
@@ -51,7 +51,7 @@ func (e *NotLeader) Error() string {
 }
 
 // Unwrap gives [txn.ErrUnavailable].
-func (e *NotLeader) Unwrap() error { return txn.ErrUnavailable }
+func (e *NotLeaderError) Unwrap() error { return txn.ErrUnavailable }
 
 // fault is an error on the wire.
 type fault struct {
@@ -61,7 +61,7 @@ type fault struct {
 	Leader string   `json:"leader,omitempty"` // of NotLeader
 }
 
-var reasons = map[string]error{"removed": ErrRemoved, "foreign": ErrForeign, "twin": ErrTwin}
+var reasons = map[string]error{"removed": ErrRemoved, "foreign": ErrClusterMismatch, "twin": ErrDuplicateID}
 
 func faultOf(err error) fault {
 	if err == nil {
@@ -73,7 +73,7 @@ func faultOf(err error) fault {
 			f.Reason = reason
 		}
 	}
-	if n := (*NotLeader)(nil); errors.As(err, &n) {
+	if n := (*NotLeaderError)(nil); errors.As(err, &n) {
 		f.Leader = clip(n.Leader)
 	}
 	return f
@@ -85,7 +85,7 @@ func (f fault) err() error {
 	case f.Code == "" || f.Code == txn.CodeOK:
 		return nil
 	case f.Leader != "":
-		return &NotLeader{f.Leader}
+		return &NotLeaderError{f.Leader}
 	}
 	e := &remoteError{text: f.Text, is: reasons[f.Reason]}
 	if e.is == nil {

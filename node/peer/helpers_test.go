@@ -20,26 +20,26 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is for what should take milliseconds, on a machine that is busy.
-const patience = 20 * time.Second
+// testTimeout is for what should take milliseconds, on a machine that is busy.
+const testTimeout = 20 * time.Second
 
 // node is one end of the conversations under test.
 type node struct {
-	*Port
-	log *record
+	*Server
+	log *logBuffer
 
 	mu      sync.Mutex // guards all below
 	self    Identity
 	removed []string
 }
 
-func (n *node) say() Identity {
+func (n *node) identity() Identity {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.self
 }
 
-func (n *node) become(change func(*Identity)) {
+func (n *node) update(change func(*Identity)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	change(&n.self)
@@ -64,8 +64,8 @@ func (n *node) admit(other Identity) error {
 // test ends.
 func start(t testing.TB, id string, change ...func(*Config)) *node {
 	t.Helper()
-	n := &node{self: Identity{ID: id, Name: "name of " + id, Cluster: "c"}, log: &record{}}
-	conf := Config{Listen: "127.0.0.1:0", Self: n.say, Admit: n.admit, Logger: slog.New(slog.NewTextHandler(n.log, nil))}
+	n := &node{self: Identity{ID: id, Name: "name of " + id, Cluster: "c"}, log: &logBuffer{}}
+	conf := Config{Listen: "127.0.0.1:0", Self: n.identity, Admit: n.admit, Logger: slog.New(slog.NewTextHandler(n.log, nil))}
 	for _, c := range change {
 		c(&conf)
 	}
@@ -73,8 +73,8 @@ func start(t testing.TB, id string, change ...func(*Config)) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.Port = p
-	n.become(func(i *Identity) { i.Raft = p.Addr() })
+	n.Server = p
+	n.update(func(i *Identity) { i.RaftAddr = p.Addr() })
 	t.Cleanup(func() {
 		if err := p.Close(); err != nil {
 			t.Errorf("closing %s: %v", id, err)
@@ -83,25 +83,25 @@ func start(t testing.TB, id string, change ...func(*Config)) *node {
 	return n
 }
 
-// record is a log that tests read.
-type record struct {
+// logBuffer is a log that tests read.
+type logBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (r *record) Write(p []byte) (int, error) {
+func (r *logBuffer) Write(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.text.Write(p)
 }
 
-func (r *record) count(s string) int {
+func (r *logBuffer) count(s string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return bytes.Count(r.text.Bytes(), []byte(s))
 }
 
-func (r *record) String() string {
+func (r *logBuffer) String() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.text.String()
@@ -112,29 +112,29 @@ func eventually(t testing.TB, what string, happened func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(patience); !happened(); <-tick.C {
+	for end := time.Now().Add(testTimeout); !happened(); <-tick.C {
 		if time.Now().After(end) {
-			t.Fatalf("after %v still not: %s", patience, what)
+			t.Fatalf("after %v still not: %s", testTimeout, what)
 		}
 	}
 }
 
-func within(t testing.TB) context.Context {
+func testContext(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// knock opens a TCP connection that knows nothing of the protocol.
-func knock(t testing.TB, p *Port, says string) net.Conn {
+// dialRaw opens a TCP connection that knows nothing of the protocol.
+func dialRaw(t testing.TB, p *Server, says string) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", p.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	_ = c.SetDeadline(time.Now().Add(patience))
+	_ = c.SetDeadline(time.Now().Add(testTimeout))
 	// It may be closed before all is written, which is right.
 	_, _ = io.WriteString(c, says)
 	return c

@@ -17,25 +17,25 @@ type Identity struct {
 	// Name is for people, Version the release it runs.
 	Name    string `json:"name,omitempty"`
 	Version string `json:"version,omitempty"`
-	// Raft is the address of its port for peers, API the URL for clients.
-	Raft string `json:"raft,omitempty"`
-	API  string `json:"api,omitempty"`
+	// RaftAddr is the address of its port for peers, API the URL for clients.
+	RaftAddr string `json:"raft,omitempty"`
+	API      string `json:"api,omitempty"`
 	// Cluster is the tag of its cluster, empty as long as it knows none; Incarnation
 	// counts how often that was restored.
 	Cluster     string `json:"cluster,omitempty"`
 	Incarnation uint64 `json:"incarnation,omitempty"`
-	// Fresh says that its log is empty, Expect with how many others it wants to form
+	// Empty says that its log is empty, Expect with how many others it wants to form
 	// a cluster, Settings what that would be founded on.
-	Fresh    bool   `json:"fresh,omitempty"`
+	Empty    bool   `json:"fresh,omitempty"`
 	Expect   int    `json:"expect,omitempty"`
 	Settings string `json:"settings,omitempty"`
-	// Founder is the id of the node with which it has consented to found a cluster,
+	// Bootstrapper is the id of the node with which it has consented to found a cluster,
 	// empty as long as it has not.
-	Founder string `json:"founder,omitempty"`
+	Bootstrapper string `json:"founder,omitempty"`
 	// Leader is the raft address of the leader that it knows of; Leads says that it
 	// is itself.
-	Leader string `json:"leader,omitempty"`
-	Leads  bool   `json:"leads,omitempty"`
+	Leader   string `json:"leader,omitempty"`
+	IsLeader bool   `json:"leads,omitempty"`
 	// Applied is the log entry up to which it has applied the log.
 	Applied uint64 `json:"applied,omitempty"`
 	// Removed says that it knows that it was removed from its cluster.
@@ -52,7 +52,7 @@ func (i Identity) check() error {
 	if i.ID == "" || len(i.ID) > maxID {
 		return fmt.Errorf("%w: a node's id has %d bytes; want 1 to %d", txn.ErrInvalid, len(i.ID), maxID)
 	}
-	for _, s := range []string{i.ID, i.Name, i.Version, i.Raft, i.API, i.Cluster, i.Settings, i.Founder, i.Leader} {
+	for _, s := range []string{i.ID, i.Name, i.Version, i.RaftAddr, i.API, i.Cluster, i.Settings, i.Bootstrapper, i.Leader} {
 		if len(s) > maxText {
 			return fmt.Errorf("%w: %d bytes of text in what node %q says of itself; want at most %d", txn.ErrInvalid, len(s), i.ID, maxText)
 		}
@@ -63,36 +63,36 @@ func (i Identity) check() error {
 	return nil
 }
 
-// admission is what a handshake says.
-func (i Identity) admission() Identity {
+// handshakeIdentity is what a handshake says.
+func (i Identity) handshakeIdentity() Identity {
 	return Identity{ID: i.ID, Cluster: i.Cluster, Incarnation: i.Incarnation}
 }
 
-// sameCluster is the check that each side makes of the other.
-func (i Identity) sameCluster(other Identity) error {
+// checkSameCluster is the check that each side makes of the other.
+func (i Identity) checkSameCluster(other Identity) error {
 	switch {
 	case i.Cluster == "" || other.Cluster == "":
 		return nil
 	case i.Cluster != other.Cluster:
-		return fmt.Errorf("%w: node %s is of cluster %s, node %s of %s", ErrForeign, i.ID, i.Cluster, other.ID, other.Cluster)
+		return fmt.Errorf("%w: node %s is of cluster %s, node %s of %s", ErrClusterMismatch, i.ID, i.Cluster, other.ID, other.Cluster)
 	case i.Incarnation != other.Incarnation:
 		return fmt.Errorf("%w: node %s is of incarnation %d of cluster %s, node %s of %d: one of them was restored from a backup without the other",
-			ErrForeign, i.ID, i.Incarnation, i.Cluster, other.ID, other.Incarnation)
+			ErrClusterMismatch, i.ID, i.Incarnation, i.Cluster, other.ID, other.Incarnation)
 	}
 	return nil
 }
 
 // Handler answers what other nodes ask for. A node that does not lead returns
-// [NotLeader]. ctx ends when the caller has gone, or after thirty seconds. The id of
+// [NotLeaderError]. ctx ends when the caller has gone, or after thirty seconds. The id of
 // the Identity is that of the handshake, so it passed Config.Admit.
 type Handler interface {
 	// Join adds the node to the cluster, or notes its new address.
 	Join(ctx context.Context, node Identity) error
 	// Leave removes the node from the cluster, for ever.
 	Leave(ctx context.Context, node Identity) error
-	// Found consents that the node founds a cluster of the members, which are sorted
+	// ConsentToBootstrap consents that the node founds a cluster of the members, which are sorted
 	// by id, or refuses.
-	Found(ctx context.Context, node Identity, members []Member) error
+	ConsentToBootstrap(ctx context.Context, node Identity, members []Member) error
 }
 
 // maxMembers is how many nodes may found a cluster together.
@@ -101,8 +101,8 @@ const maxMembers = 64
 // Member is a node that is to found a cluster with others: its id, and its address for
 // them.
 type Member struct {
-	ID   string `json:"id"`
-	Raft string `json:"raft"`
+	ID       string `json:"id"`
+	RaftAddr string `json:"raft"`
 }
 
 func checkMembers(members []Member) error {
@@ -110,7 +110,7 @@ func checkMembers(members []Member) error {
 		return fmt.Errorf("%w: %d nodes to found a cluster; want 1 to %d", txn.ErrInvalid, len(members), maxMembers)
 	}
 	for _, m := range members {
-		if err := (Identity{ID: m.ID, Raft: m.Raft}).check(); err != nil {
+		if err := (Identity{ID: m.ID, RaftAddr: m.RaftAddr}).check(); err != nil {
 			return err
 		}
 	}

@@ -61,7 +61,7 @@ type replica struct {
 }
 
 func (r *replica) server() raft.Server {
-	return raft.Server{ID: raft.ServerID(r.say().ID), Address: raft.ServerAddress(r.Addr())}
+	return raft.Server{ID: raft.ServerID(r.identity().ID), Address: raft.ServerAddress(r.Addr())}
 }
 
 // run starts raft; it knows the servers when first is not empty.
@@ -107,7 +107,7 @@ func apply(t *testing.T, r *replica, n int) {
 	t.Helper()
 	var last raft.ApplyFuture
 	for range n {
-		last = r.raft.Apply([]byte("entry"), patience)
+		last = r.raft.Apply([]byte("entry"), testTimeout)
 	}
 	if err := last.Error(); err != nil {
 		t.Fatal(err)
@@ -138,12 +138,12 @@ func TestRaft(t *testing.T) {
 				t.Fatal(err)
 			}
 			late.run(t)
-			if err := l.raft.AddVoter(late.server().ID, late.server().Address, 0, patience).Error(); err != nil {
+			if err := l.raft.AddVoter(late.server().ID, late.server().Address, 0, testTimeout).Error(); err != nil {
 				t.Fatal(err)
 			}
 			apply(t, l, 300)
 			for _, r := range all {
-				eventually(t, "600 entries at "+r.say().ID, func() bool { return r.state.count() == 600 })
+				eventually(t, "600 entries at "+r.identity().ID, func() bool { return r.state.count() == 600 })
 			}
 			if err := l.stop(); err != nil {
 				t.Fatal(err)
@@ -159,7 +159,7 @@ func TestRaft(t *testing.T) {
 			}
 			apply(t, leader(t, rest...), 100)
 			for _, r := range rest {
-				eventually(t, "700 entries at "+r.say().ID, func() bool { return r.state.count() == 700 })
+				eventually(t, "700 entries at "+r.identity().ID, func() bool { return r.state.count() == 700 })
 			}
 		})
 	}
@@ -169,8 +169,8 @@ func TestRaft(t *testing.T) {
 // no vote and no entry across; nor does one that was removed.
 func TestRaftRefuses(t *testing.T) {
 	for name, spoil := range map[string]func(ours, other *node){
-		"another cluster":     func(_, other *node) { other.become(func(i *Identity) { i.Cluster = "d" }) },
-		"another incarnation": func(_, other *node) { other.become(func(i *Identity) { i.Incarnation = 1 }) },
+		"another cluster":     func(_, other *node) { other.update(func(i *Identity) { i.Cluster = "d" }) },
+		"another incarnation": func(_, other *node) { other.update(func(i *Identity) { i.Incarnation = 1 }) },
 		"removed":             func(ours, _ *node) { ours.remove("n_b") },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,34 +11,34 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// layer is the port as raft sees it: a listener for streams that were let in, and a
+// streamLayer is the port as raft sees it: a listener for streams that were let in, and a
 // way to others.
-type layer struct {
-	port    *Port
+type streamLayer struct {
+	server  *Server
 	open    atomic.Bool // raft was given the transport
 	streams chan net.Conn
 	done    chan struct{} // closed with closed
 	closed  bool          // guarded by Port.mu
 }
 
-// inbound is a stream that another node dialed. raft reads a snapshot in its main loop, where
+// idleTimeoutConn is a stream that another node dialed. raft reads a snapshot in its main loop, where
 // it does nothing else meanwhile: neither vote nor stop. So the stream ends when its sender
 // falls silent in the middle of a message, as a process does that is halted. Between two
 // messages it may be silent for as long as it likes.
-type inbound struct {
+type idleTimeoutConn struct {
 	*conn
-	begun bool // a message has come and is not answered yet; raft reads and writes in turns
+	inMessage bool // a message has come and is not answered yet; raft reads and writes in turns
 }
 
 // Read implements net.Conn.
-func (i *inbound) Read(p []byte) (int, error) {
+func (i *idleTimeoutConn) Read(p []byte) (int, error) {
 	var by time.Time
-	if i.begun {
-		by = time.Now().Add(i.port.conf.stall)
+	if i.inMessage {
+		by = time.Now().Add(i.server.conf.idleTimeout)
 	}
 	_ = i.SetReadDeadline(by)
 	n, err := i.conn.Read(p)
-	i.begun = i.begun || n > 0
+	i.inMessage = i.inMessage || n > 0
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		_ = i.Close() // raft goes on to read what is left of a snapshot
 	}
@@ -46,22 +46,22 @@ func (i *inbound) Read(p []byte) (int, error) {
 }
 
 // Write implements net.Conn.
-func (i *inbound) Write(p []byte) (int, error) {
-	i.begun = false
+func (i *idleTimeoutConn) Write(p []byte) (int, error) {
+	i.inMessage = false
 	return i.conn.Write(p)
 }
 
 // deliver hands a stream to raft, or closes it when raft is gone.
-func (l *layer) deliver(c *conn) {
+func (l *streamLayer) deliver(c *conn) {
 	select {
-	case l.streams <- &inbound{conn: c}:
+	case l.streams <- &idleTimeoutConn{conn: c}:
 	case <-l.done:
 		_ = c.Close()
 	}
 }
 
 // Accept implements net.Listener.
-func (l *layer) Accept() (net.Conn, error) {
+func (l *streamLayer) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.streams:
 		return c, nil
@@ -71,28 +71,28 @@ func (l *layer) Accept() (net.Conn, error) {
 }
 
 // Close implements net.Listener. It ends all streams, those of raft's pool included.
-func (l *layer) Close() error {
-	l.port.mu.Lock()
+func (l *streamLayer) Close() error {
+	l.server.mu.Lock()
 	if !l.closed {
 		l.closed = true
 		close(l.done)
 	}
-	l.port.mu.Unlock()
-	for _, c := range l.port.list(func(c *conn) bool { return c.kind == frameRaft }) {
+	l.server.mu.Unlock()
+	for _, c := range l.server.list(func(c *conn) bool { return c.kind == frameRaft }) {
 		_ = c.Close()
 	}
 	return nil
 }
 
 // Addr implements net.Listener, with what others are told.
-func (l *layer) Addr() net.Addr { return address(l.port.advertise) }
+func (l *streamLayer) Addr() net.Addr { return address(l.server.advertise) }
 
 // Dial implements raft.StreamLayer. The target is one of aimed's.
-func (l *layer) Dial(target raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(l.port.ctx, timeout)
+func (l *streamLayer) Dial(target raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(l.server.ctx, timeout)
 	defer cancel()
-	id, addr := aim(target)
-	return l.port.dial(ctx, addr, frameRaft, id)
+	id, addr := splitTarget(target)
+	return l.server.dial(ctx, addr, frameRaft, id)
 }
 
 // address is an address that may hold a name.

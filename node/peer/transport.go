@@ -9,56 +9,56 @@ import (
 )
 
 const (
-	raftPool    = 3
-	raftTimeout = 10 * time.Second // for each message, as raft's own default
-	stallTime   = 5 * time.Second  // without a byte in the middle of one
+	raftPool           = 3
+	raftTimeout        = 10 * time.Second // for each message, as raft's own default
+	defaultIdleTimeout = 5 * time.Second  // without a byte in the middle of one
 )
 
-// aimed is raft's network transport with each message aimed at a node, and not only
+// targetedTransport is raft's network transport with each message aimed at a node, and not only
 // at an address: the transport beneath gets "id@address" for an address, by which it
 // pools its streams, and which the stream layer takes apart again.
-type aimed struct {
+type targetedTransport struct {
 	*raft.NetworkTransport
 	address func(id string) string // Config.Address
 }
 
-func (a *aimed) aim(id raft.ServerID, target raft.ServerAddress) raft.ServerAddress {
+func (a *targetedTransport) targetAddress(id raft.ServerID, target raft.ServerAddress) raft.ServerAddress {
 	if other := a.address(string(id)); other != "" {
 		target = raft.ServerAddress(other)
 	}
 	return raft.ServerAddress(string(id) + "@" + string(target))
 }
 
-// aim takes apart what [aimed.aim] put together.
-func aim(target raft.ServerAddress) (id, address string) {
+// splitTarget takes apart what [targetedTransport.splitTarget] put together.
+func splitTarget(target raft.ServerAddress) (id, address string) {
 	if i := strings.LastIndexByte(string(target), '@'); i >= 0 {
 		return string(target[:i]), string(target[i+1:])
 	}
 	return "", string(target)
 }
 
-func (a *aimed) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAddress) (raft.AppendPipeline, error) {
-	return a.NetworkTransport.AppendEntriesPipeline(id, a.aim(id, target))
+func (a *targetedTransport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAddress) (raft.AppendPipeline, error) {
+	return a.NetworkTransport.AppendEntriesPipeline(id, a.targetAddress(id, target))
 }
 
-func (a *aimed) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
-	return a.NetworkTransport.AppendEntries(id, a.aim(id, target), args, resp)
+func (a *targetedTransport) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	return a.NetworkTransport.AppendEntries(id, a.targetAddress(id, target), args, resp)
 }
 
-func (a *aimed) RequestVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
-	return a.NetworkTransport.RequestVote(id, a.aim(id, target), args, resp)
+func (a *targetedTransport) RequestVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
+	return a.NetworkTransport.RequestVote(id, a.targetAddress(id, target), args, resp)
 }
 
-func (a *aimed) RequestPreVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
-	return a.NetworkTransport.RequestPreVote(id, a.aim(id, target), args, resp)
+func (a *targetedTransport) RequestPreVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
+	return a.NetworkTransport.RequestPreVote(id, a.targetAddress(id, target), args, resp)
 }
 
-func (a *aimed) InstallSnapshot(id raft.ServerID, target raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
-	return a.NetworkTransport.InstallSnapshot(id, a.aim(id, target), args, resp, data)
+func (a *targetedTransport) InstallSnapshot(id raft.ServerID, target raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
+	return a.NetworkTransport.InstallSnapshot(id, a.targetAddress(id, target), args, resp, data)
 }
 
-func (a *aimed) TimeoutNow(id raft.ServerID, target raft.ServerAddress, args *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
-	return a.NetworkTransport.TimeoutNow(id, a.aim(id, target), args, resp)
+func (a *targetedTransport) TimeoutNow(id raft.ServerID, target raft.ServerAddress, args *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
+	return a.NetworkTransport.TimeoutNow(id, a.targetAddress(id, target), args, resp)
 }
 
 // Transport is a transport of raft that can ask for votes beforehand, and be closed.
@@ -71,17 +71,17 @@ type Transport interface {
 // Transport gives raft's transport over this port, which takes streams of others from
 // now on; before, they are refused as unavailable. It is the same each time. raft
 // closes it when it shuts down, and with it all streams: a port serves one raft.
-func (p *Port) Transport() Transport {
+func (p *Server) Transport() Transport {
 	p.mu.Lock()
 	if p.transport != nil {
 		defer p.mu.Unlock()
 		return p.transport
 	}
-	p.layer.open.Store(true)
+	p.streamLayer.open.Store(true)
 	network := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		Stream: p.layer, MaxPool: raftPool, Timeout: raftTimeout, Logger: raftLogger(p.log),
+		Stream: p.streamLayer, MaxPool: raftPool, Timeout: raftTimeout, Logger: raftLogger(p.sampler),
 	})
-	p.transport = &aimed{network, p.conf.Address}
+	p.transport = &targetedTransport{network, p.conf.Address}
 	closed := p.closed
 	p.mu.Unlock()
 	if closed {

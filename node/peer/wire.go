@@ -11,21 +11,21 @@ import (
 )
 
 const (
-	magic   = "TXMP"
-	version = 1
-	header  = len(magic) + 4 // and version, type, length
+	magic      = "TXMP"
+	version    = 1
+	headerSize = len(magic) + 4 // and version, type, length
 
-	maxHandshake = 2 << 10 // bytes of a hello or a welcome
-	maxQuestion  = 8 << 10 // bytes of a question or an answer
+	maxHandshakeBytes = 2 << 10 // bytes of a hello or a welcome
+	maxRequestBytes   = 8 << 10 // bytes of a question or an answer
 )
 
 // The types of frames.
 const (
-	frameRaft    byte = iota + 1 // a hello; raft's messages follow
-	frameAsk                     // a hello; one question follows
-	frameWelcome                 // the answer to either
-	frameQuestion
-	frameAnswer
+	frameRaft       byte = iota + 1 // a hello; raft's messages follow
+	frameCall                       // a hello; one question follows
+	frameHelloReply                 // the answer to either
+	frameRequest
+	frameResponse
 )
 
 // hello is what the dialer says of itself.
@@ -34,28 +34,28 @@ type hello struct {
 	from Identity
 }
 
-// welcome is what the other side says of itself, and whether it lets the dialer in.
-type welcome struct {
+// helloReply is what the other side says of itself, and whether it lets the dialer in.
+type helloReply struct {
 	Self  Identity `json:"self"`
 	Fault fault    `json:"fault,omitzero"`
 }
 
-// question is asked once on a connection.
-type question struct {
-	Ask  string   `json:"ask"` // one of those below
-	From Identity `json:"from,omitzero"`
+// request is asked once on a connection.
+type request struct {
+	Method string   `json:"ask"` // one of those below
+	From   Identity `json:"from,omitzero"`
 	// Members are those that are to found a cluster, if that is asked.
 	Members []Member `json:"members,omitempty"`
 }
 
 const (
-	askHello = "hello" // who are you?
-	askJoin  = "join"  // add me
-	askLeave = "leave" // remove me
-	askFound = "found" // may I found a cluster with you and these?
+	methodHello   = "hello" // who are you?
+	methodJoin    = "join"  // add me
+	methodLeave   = "leave" // remove me
+	methodConsent = "found" // may I found a cluster with you and these?
 )
 
-type answer struct {
+type response struct {
 	Self  Identity `json:"self"`
 	Fault fault    `json:"fault,omitzero"`
 }
@@ -66,10 +66,10 @@ func writeFrame(w io.Writer, kind byte, body any) error {
 	if err != nil {
 		return fmt.Errorf("encoding: %w", err)
 	}
-	if len(b) > maxQuestion {
-		return fmt.Errorf("%w: a message of %d bytes for a peer; want at most %d", txn.ErrInvalid, len(b), maxQuestion)
+	if len(b) > maxRequestBytes {
+		return fmt.Errorf("%w: a message of %d bytes for a peer; want at most %d", txn.ErrInvalid, len(b), maxRequestBytes)
 	}
-	f := make([]byte, header, header+len(b))
+	f := make([]byte, headerSize, headerSize+len(b))
 	copy(f, magic)
 	f[4], f[5] = version, kind
 	binary.BigEndian.PutUint16(f[6:], uint16(len(b)))
@@ -79,21 +79,21 @@ func writeFrame(w io.Writer, kind byte, body any) error {
 
 // readFrame reads exactly one frame, and nothing that follows it.
 func readFrame(r io.Reader, limit int) (kind byte, body []byte, err error) {
-	var head [header]byte
+	var head [headerSize]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return 0, nil, err
 	}
 	switch {
 	case head[0] == 0x16 && head[1] == 0x03:
-		return 0, nil, fmt.Errorf("%w: the other side speaks TLS, and this node has no certificates", errGarbage)
+		return 0, nil, fmt.Errorf("%w: the other side speaks TLS, and this node has no certificates", errMalformed)
 	case string(head[:len(magic)]) != magic:
-		return 0, nil, fmt.Errorf("%w: it begins with %q", errGarbage, head[:len(magic)])
+		return 0, nil, fmt.Errorf("%w: it begins with %q", errMalformed, head[:len(magic)])
 	case head[4] != version:
 		return 0, nil, fmt.Errorf("%w: %d; this node speaks %d", errVersion, head[4], version)
 	}
 	n := int(binary.BigEndian.Uint16(head[6:]))
 	if n > limit {
-		return 0, nil, fmt.Errorf("%w: a message of %d bytes; want at most %d", errGarbage, n, limit)
+		return 0, nil, fmt.Errorf("%w: a message of %d bytes; want at most %d", errMalformed, n, limit)
 	}
 	body = make([]byte, n)
 	if _, err := io.ReadFull(r, body); err != nil {
@@ -103,48 +103,48 @@ func readFrame(r io.Reader, limit int) (kind byte, body []byte, err error) {
 }
 
 func readHello(r io.Reader) (hello, error) {
-	kind, body, err := readFrame(r, maxHandshake)
+	kind, body, err := readFrame(r, maxHandshakeBytes)
 	if err != nil {
 		return hello{}, err
 	}
-	if kind != frameRaft && kind != frameAsk {
-		return hello{}, fmt.Errorf("%w: type %d instead of a hello", errGarbage, kind)
+	if kind != frameRaft && kind != frameCall {
+		return hello{}, fmt.Errorf("%w: type %d instead of a hello", errMalformed, kind)
 	}
 	h := hello{kind: kind}
 	if err := decode(body, &h.from); err != nil {
 		return hello{}, err
 	}
-	h.from = h.from.admission()
+	h.from = h.from.handshakeIdentity()
 	return h, h.from.check()
 }
 
-func readWelcome(r io.Reader) (welcome, error) {
-	var w welcome
-	err := readBody(r, frameWelcome, maxHandshake, &w)
+func readHelloReply(r io.Reader) (helloReply, error) {
+	var w helloReply
+	err := readBody(r, frameHelloReply, maxHandshakeBytes, &w)
 	if err == nil && w.Fault.Code == "" {
 		err = w.Self.check()
 	}
 	return w, err
 }
 
-func readQuestion(r io.Reader) (question, error) {
-	var q question
-	err := readBody(r, frameQuestion, maxQuestion, &q)
+func readRequest(r io.Reader) (request, error) {
+	var q request
+	err := readBody(r, frameRequest, maxRequestBytes, &q)
 	switch {
 	case err != nil:
-	case q.Ask == askJoin || q.Ask == askLeave:
+	case q.Method == methodJoin || q.Method == methodLeave:
 		err = q.From.check()
-	case q.Ask == askFound:
+	case q.Method == methodConsent:
 		err = errors.Join(q.From.check(), checkMembers(q.Members))
-	case q.Ask != askHello:
-		err = fmt.Errorf("%w: unknown question %.20q", errGarbage, q.Ask)
+	case q.Method != methodHello:
+		err = fmt.Errorf("%w: unknown question %.20q", errMalformed, q.Method)
 	}
 	return q, err
 }
 
-func readAnswer(r io.Reader) (answer, error) {
-	var a answer
-	err := readBody(r, frameAnswer, maxQuestion, &a)
+func readResponse(r io.Reader) (response, error) {
+	var a response
+	err := readBody(r, frameResponse, maxRequestBytes, &a)
 	if err == nil {
 		err = a.Self.check()
 	}
@@ -157,14 +157,14 @@ func readBody(r io.Reader, want byte, limit int, into any) error {
 		return err
 	}
 	if kind != want {
-		return fmt.Errorf("%w: type %d instead of %d", errGarbage, kind, want)
+		return fmt.Errorf("%w: type %d instead of %d", errMalformed, kind, want)
 	}
 	return decode(body, into)
 }
 
 func decode(body []byte, into any) error {
 	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("%w: %w", errGarbage, err)
+		return fmt.Errorf("%w: %w", errMalformed, err)
 	}
 	return nil
 }

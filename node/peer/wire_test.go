@@ -11,7 +11,7 @@ import (
 
 // The bytes of a handshake, which nodes of all releases have to understand.
 func TestHandshakeBytes(t *testing.T) {
-	i := Identity{ID: "n_a", Name: "x", Cluster: "c", Incarnation: 2}.admission()
+	i := Identity{ID: "n_a", Name: "x", Cluster: "c", Incarnation: 2}.handshakeIdentity()
 	var b bytes.Buffer
 	if err := writeFrame(&b, frameRaft, i); err != nil {
 		t.Fatal(err)
@@ -40,8 +40,8 @@ func FuzzHandshake(f *testing.F) {
 		body any
 	}{
 		{frameRaft, Identity{ID: "n_a", Cluster: "c", Incarnation: 1}},
-		{frameAsk, Identity{ID: "n_a"}},
-		{frameWelcome, welcome{Self: Identity{ID: "n_a"}, Fault: faultOf(ErrRemoved)}},
+		{frameCall, Identity{ID: "n_a"}},
+		{frameHelloReply, helloReply{Self: Identity{ID: "n_a"}, Fault: faultOf(ErrRemoved)}},
 	} {
 		var b bytes.Buffer
 		if err := writeFrame(&b, v.kind, v.body); err != nil {
@@ -51,14 +51,14 @@ func FuzzHandshake(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if h, err := readHello(bytes.NewReader(data)); err == nil {
-			if h.from.check() != nil || h.kind != frameRaft && h.kind != frameAsk {
+			if h.from.check() != nil || h.kind != frameRaft && h.kind != frameCall {
 				t.Errorf("accepted: %+v", h)
 			}
-			again(t, h.kind, h.from, func(b *bytes.Buffer) (any, error) { h, err := readHello(b); return h.from, err })
+			roundTrip(t, h.kind, h.from, func(b *bytes.Buffer) (any, error) { h, err := readHello(b); return h.from, err })
 		}
-		if w, err := readWelcome(bytes.NewReader(data)); err == nil {
+		if w, err := readHelloReply(bytes.NewReader(data)); err == nil {
 			_ = w.Fault.err()
-			again(t, frameWelcome, w, func(b *bytes.Buffer) (any, error) { return readWelcome(b) })
+			roundTrip(t, frameHelloReply, w, func(b *bytes.Buffer) (any, error) { return readHelloReply(b) })
 		}
 	})
 }
@@ -68,10 +68,10 @@ func FuzzQuestion(f *testing.F) {
 		kind byte
 		body any
 	}{
-		{frameQuestion, question{Ask: askHello}},
-		{frameQuestion, question{Ask: askJoin, From: Identity{ID: "n_a", Raft: "a:1"}}},
-		{frameQuestion, question{Ask: askFound, From: Identity{ID: "n_a"}, Members: []Member{{"n_a", "a:1"}}}},
-		{frameAnswer, answer{Self: Identity{ID: "n_a"}, Fault: faultOf(&NotLeader{"b:1"})}},
+		{frameRequest, request{Method: methodHello}},
+		{frameRequest, request{Method: methodJoin, From: Identity{ID: "n_a", RaftAddr: "a:1"}}},
+		{frameRequest, request{Method: methodConsent, From: Identity{ID: "n_a"}, Members: []Member{{"n_a", "a:1"}}}},
+		{frameResponse, response{Self: Identity{ID: "n_a"}, Fault: faultOf(&NotLeaderError{"b:1"})}},
 	} {
 		var b bytes.Buffer
 		if err := writeFrame(&b, v.kind, v.body); err != nil {
@@ -80,22 +80,22 @@ func FuzzQuestion(f *testing.F) {
 		f.Add(b.Bytes())
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if q, err := readQuestion(bytes.NewReader(data)); err == nil {
-			again(t, frameQuestion, q, func(b *bytes.Buffer) (any, error) { return readQuestion(b) })
+		if q, err := readRequest(bytes.NewReader(data)); err == nil {
+			roundTrip(t, frameRequest, q, func(b *bytes.Buffer) (any, error) { return readRequest(b) })
 		}
-		if a, err := readAnswer(bytes.NewReader(data)); err == nil {
+		if a, err := readResponse(bytes.NewReader(data)); err == nil {
 			_ = a.Fault.err()
-			again(t, frameAnswer, a, func(b *bytes.Buffer) (any, error) { return readAnswer(b) })
+			roundTrip(t, frameResponse, a, func(b *bytes.Buffer) (any, error) { return readResponse(b) })
 		}
 	})
 }
 
-// again writes what was read and reads it again. JSON may grow by that, so that it no
+// roundTrip writes what was read and reads it again. JSON may grow by that, so that it no
 // longer fits.
-func again(t *testing.T, kind byte, v any, read func(*bytes.Buffer) (any, error)) {
+func roundTrip(t *testing.T, kind byte, v any, read func(*bytes.Buffer) (any, error)) {
 	t.Helper()
 	text, err := json.Marshal(v)
-	if err != nil || len(text) > maxHandshake {
+	if err != nil || len(text) > maxHandshakeBytes {
 		return
 	}
 	var b bytes.Buffer

@@ -69,17 +69,17 @@ func loadRow(tx *bbolt.Tx, xid string) (row, error) {
 	return rw, err
 }
 
-// errOvertaken: somebody else changed what a step went by.
-var errOvertaken = errors.New("changed meanwhile by another request; try again")
+// errConflict: somebody else changed what a step went by.
+var errConflict = errors.New("changed meanwhile by another request; try again")
 
-// declined is what the ledger will not do, whatever is tried again.
-type declined struct{ refusal }
+// rejectedError is what the ledger will not do, whatever is tried again.
+type rejectedError struct{ rejection }
 
 // Refused tells web.Handler that this is an answer, not a failure.
-func (declined) Refused() bool { return true }
+func (rejectedError) Refused() bool { return true }
 
 // Unwrap tells the store so.
-func (d declined) Unwrap() error { return d.refusal }
+func (d rejectedError) Unwrap() error { return d.rejection }
 
 // Do runs step for the branch of a name. step is given the state and the detail of
 // the branch's row, empty when there is none, and gives the new ones, which become
@@ -100,7 +100,7 @@ func (b *Barrier) Do(ctx context.Context, xid string, step func(ctx context.Cont
 	if err != nil {
 		return err
 	}
-	w := &Work{newSession(b.store, "")}
+	w := &Work{newBranchTx(b.store, "")}
 	after := row{}
 	after.state, after.detail, err = step(ctx, w, before.state, before.detail)
 	if err != nil || after.state == before.state {
@@ -124,18 +124,18 @@ func write(tx *bbolt.Tx, xid string, before, after row, w work) error {
 		return err
 	}
 	if now != before {
-		return overtaken(xid)
+		return conflictError(xid)
 	}
 	for _, name := range sortedKeys(w.reads) {
 		if a, err := loadAccount(tx, name); err != nil {
 			return err
 		} else if a.version != w.reads[name] {
-			return overtaken(name)
+			return conflictError(name)
 		}
 	}
 	if err := check(tx, w); err != nil {
-		if r := (refusal{}); errors.As(err, &r) {
-			return declined{r}
+		if r := (rejection{}); errors.As(err, &r) {
+			return rejectedError{r}
 		}
 		return err
 	}
@@ -148,7 +148,7 @@ func write(tx *bbolt.Tx, xid string, before, after row, w work) error {
 	return put(tx, bucketBarrier, []byte(xid), after.encode())
 }
 
-func overtaken(what string) error { return fmt.Errorf("%s: %w", what, errOvertaken) }
+func conflictError(what string) error { return fmt.Errorf("%s: %w", what, errConflict) }
 
 // List visits rows in the order of their names: those behind after that begin with
 // prefix and have the state, any if that is empty; at most limit.

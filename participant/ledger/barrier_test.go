@@ -62,14 +62,14 @@ func TestStepThatIsOvertakenIsUndone(t *testing.T) {
 	err := b.Do(t.Context(), "x", to("prepared", func(ctx context.Context, w *Work) error {
 		return errors.Join(w.Add(ctx, "alice", 1), other.Do(ctx, "x", to("rolled-back", func(context.Context, *Work) error { return nil })))
 	}))
-	if !errors.Is(err, errOvertaken) || stateOf(t, b, "x") != "rolled-back" {
+	if !errors.Is(err, errConflict) || stateOf(t, b, "x") != "rolled-back" {
 		t.Errorf("%v, and it is %s", err, stateOf(t, b, "x"))
 	}
 	err = b.Do(t.Context(), "y", to("prepared", func(ctx context.Context, w *Work) error {
 		n, err := w.Get(ctx, "alice")
 		return errors.Join(err, w.Set(ctx, "alice", n+1), other.Do(ctx, "z", to("prepared", func(ctx context.Context, w *Work) error { return w.Add(ctx, "alice", 10) })))
 	}))
-	if !errors.Is(err, errOvertaken) || stateOf(t, b, "y") != "" {
+	if !errors.Is(err, errConflict) || stateOf(t, b, "y") != "" {
 		t.Errorf("%v, and it is %q", err, stateOf(t, b, "y"))
 	}
 	if total, err := l.Total(t.Context()); total != 10 || err != nil {
@@ -90,7 +90,7 @@ func TestStepsAtOnceLoseNothing(t *testing.T) {
 						n, err := w.Get(ctx, "n")
 						return map[string]string{"": "a", "a": "b", "b": "a"}[state], "", errors.Join(err, w.Set(ctx, "n", n+1))
 					})
-					if done = err == nil; !done && !errors.Is(err, errOvertaken) {
+					if done = err == nil; !done && !errors.Is(err, errConflict) {
 						t.Error(err)
 						return
 					}
@@ -116,8 +116,8 @@ func TestReadingThatOutlivesItsStep(t *testing.T) {
 	err := b.Do(ctx, "x", func(ctx context.Context, w *Work, _, _ string) (string, string, error) {
 		reading := make(chan struct{})
 		go func() {
-			w.session.mu.Lock()
-			defer w.session.mu.Unlock()
+			w.tx.mu.Lock()
+			defer w.tx.mu.Unlock()
 			close(reading)
 			for range 1000 { // time for the step to end, and to lock the file if it does
 				db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Nanosecond})
@@ -126,7 +126,7 @@ func TestReadingThatOutlivesItsStep(t *testing.T) {
 				}
 				_ = db.Close()
 			}
-			_, err := w.session.getLocked(ctx, "n")
+			_, err := w.tx.getLocked(ctx, "n")
 			read <- err
 		}()
 		<-reading
@@ -144,7 +144,7 @@ func TestStepThatCannotBeDone(t *testing.T) {
 	l, path := newLedger(t)
 	local(t, l, "set bob 5")
 	b := l.Barrier()
-	held := newSession(newStore(path), txn.ClusterPrefix("test")+"held")
+	held := newBranchTx(newStore(path), txn.ClusterPrefix("test")+"held")
 	if _, err := held.do(t.Context(), statement{"add", []string{"bob"}, -1}); err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 // until the step is over; then all of it is done, or nothing. Errors of bad
 // arguments are [txn.ErrInvalid]. Safe for concurrent use; after the step it
 // answers [txn.ErrNotActive].
-type Work struct{ session *session }
+type Work struct{ tx *branchTx }
 
 // Add adds to an account; a negative amount takes away.
 func (w *Work) Add(ctx context.Context, account string, amount int64) error {
@@ -41,13 +41,13 @@ func (w *Work) run(ctx context.Context, st statement) (int64, error) {
 	if err := st.check(); err != nil {
 		return 0, fmt.Errorf("%w: %s: %w", txn.ErrInvalid, st.verb, err)
 	}
-	return w.session.do(ctx, st)
+	return w.tx.do(ctx, st)
 }
 
 // close ends the work and gives what it is.
 func (w *Work) close() work {
-	w.session.mu.Lock()
-	defer w.session.mu.Unlock()
-	w.session.over = true
-	return w.session.workLocked()
+	w.tx.mu.Lock()
+	defer w.tx.mu.Unlock()
+	w.tx.over = true
+	return w.tx.workLocked()
 }

@@ -20,7 +20,7 @@ func BenchmarkBranch(b *testing.B) {
 			b.RunParallel(func(pb *testing.PB) {
 				me := n.Add(1)
 				for i := 0; pb.Next(); i++ {
-					one := newSession(s, fmt.Sprintf("x%d-%d", me, i))
+					one := newBranchTx(s, fmt.Sprintf("x%d-%d", me, i))
 					if _, err := one.do(b.Context(), statement{"add", []string{fmt.Sprint("account", me)}, 1}); err != nil {
 						b.Error(err)
 					}

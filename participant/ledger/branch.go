@@ -11,12 +11,12 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// refusal is an answer, not a failure: the ledger looked and says no.
-type refusal struct{ why string }
+// rejection is an answer, not a failure: the ledger looked and says no.
+type rejection struct{ why string }
 
-func (r refusal) Error() string { return r.why }
+func (r rejection) Error() string { return r.why }
 
-func refuse(format string, args ...any) error { return refusal{fmt.Sprintf(format, args...)} }
+func reject(format string, args ...any) error { return rejection{fmt.Sprintf(format, args...)} }
 
 // work is what a session wants to have done: reads by the version that was seen,
 // and changes.
@@ -28,7 +28,7 @@ type work struct {
 // check refuses work that cannot be promised, for a branch or for nobody ("").
 func check(tx *bbolt.Tx, w work) error {
 	for _, name := range sortedKeys(w.reads) {
-		if err := unlocked(tx, name); err != nil {
+		if err := checkUnlocked(tx, name); err != nil {
 			return err
 		}
 		a, err := loadAccount(tx, name)
@@ -36,30 +36,30 @@ func check(tx *bbolt.Tx, w work) error {
 			return err
 		}
 		if a.version != w.reads[name] {
-			return refuse("account %s has changed since it was read", name)
+			return reject("account %s has changed since it was read", name)
 		}
 	}
 	for _, name := range sortedKeys(w.changes) {
-		if err := unlocked(tx, name); err != nil {
+		if err := checkUnlocked(tx, name); err != nil {
 			return err
 		}
-		if _, err := changed(tx, name, w.changes[name]); err != nil {
+		if _, err := changedAccount(tx, name, w.changes[name]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func unlocked(tx *bbolt.Tx, name string) error {
+func checkUnlocked(tx *bbolt.Tx, name string) error {
 	holder, locked, err := load(tx, bucketLocks, name, decodeText)
 	if err == nil && locked {
-		return refuse("account %s is locked by the prepared branch %s", name, holder)
+		return reject("account %s is locked by the prepared branch %s", name, holder)
 	}
 	return err
 }
 
-// changed is what an account would be after a change.
-func changed(tx *bbolt.Tx, name string, c change) (account, error) {
+// changedAccount is what an account would be after a change.
+func changedAccount(tx *bbolt.Tx, name string, c change) (account, error) {
 	a, err := loadAccount(tx, name)
 	if err != nil {
 		return account{}, err
@@ -70,31 +70,31 @@ func changed(tx *bbolt.Tx, name string, c change) (account, error) {
 	}
 	switch {
 	case c.amount > 0 && before > math.MaxInt64-c.amount:
-		return account{}, refuse("account %s would go above %d", name, int64(math.MaxInt64))
+		return account{}, reject("account %s would go above %d", name, int64(math.MaxInt64))
 	case before < 0 || c.amount < -before:
-		return account{}, refuse("account %s would go below zero: %d%+d", name, before, c.amount)
+		return account{}, reject("account %s would go below zero: %d%+d", name, before, c.amount)
 	}
 	return account{version: a.version + 1, balance: before + c.amount}, nil
 }
 
 // prepare promises the work under a name and locks what it changes.
 func prepare(tx *bbolt.Tx, xid string, w work, now time.Time) error {
-	e, ended, err := load(tx, bucketEnds, xid, decodeEnd)
+	e, ended, err := load(tx, bucketOutcomes, xid, decodeOutcome)
 	if err != nil {
 		return err
 	}
 	switch {
-	case ended && e.ending == participant.Committed:
-		return fmt.Errorf("%w: branch %s was committed by another session", txn.ErrEndedByHand, xid)
+	case ended && e.outcome == participant.Committed:
+		return fmt.Errorf("%w: branch %s was committed by another session", txn.ErrEndedByApplication, xid)
 	case ended:
-		return refuse("branch %s has ended already: %v", xid, e.ending)
+		return reject("branch %s has ended already: %v", xid, e.outcome)
 	}
 	_, found, err := load(tx, bucketPrepared, xid, decodeBranch)
 	if err != nil {
 		return err
 	}
 	if found {
-		return refuse("branch %s is prepared already", xid)
+		return reject("branch %s is prepared already", xid)
 	}
 	if err := check(tx, w); err != nil {
 		return err
@@ -112,7 +112,7 @@ func prepare(tx *bbolt.Tx, xid string, w work, now time.Time) error {
 func apply(tx *bbolt.Tx, changes map[string]change) error {
 	after := make(map[string]account, len(changes))
 	for name, c := range changes {
-		a, err := changed(tx, name, c)
+		a, err := changedAccount(tx, name, c)
 		if err != nil {
 			return err
 		}
@@ -128,15 +128,15 @@ func apply(tx *bbolt.Tx, changes map[string]change) error {
 
 // commit finishes a prepared branch, or says how it ended before. It is
 // [participant.Unknown] when nothing is known of the branch.
-func commit(tx *bbolt.Tx, xid string, now time.Time) (participant.Ending, error) {
+func commit(tx *bbolt.Tx, xid string, now time.Time) (participant.BranchOutcome, error) {
 	br, prepared, err := load(tx, bucketPrepared, xid, decodeBranch)
 	if err != nil {
 		return 0, err
 	}
 	if !prepared {
-		e, known, err := load(tx, bucketEnds, xid, decodeEnd)
+		e, known, err := load(tx, bucketOutcomes, xid, decodeOutcome)
 		if err != nil || known {
-			return e.ending, err
+			return e.outcome, err
 		}
 		return participant.Unknown, nil
 	}
@@ -148,19 +148,19 @@ func commit(tx *bbolt.Tx, xid string, now time.Time) (participant.Ending, error)
 
 // rollback undoes a prepared branch, or says how it ended before. A branch that
 // is not known is remembered as rolled back.
-func rollback(tx *bbolt.Tx, xid string, now time.Time) (participant.Ending, error) {
+func rollback(tx *bbolt.Tx, xid string, now time.Time) (participant.BranchOutcome, error) {
 	br, _, err := load(tx, bucketPrepared, xid, decodeBranch)
 	if err != nil {
 		return 0, err
 	}
-	e, known, err := load(tx, bucketEnds, xid, decodeEnd)
+	e, known, err := load(tx, bucketOutcomes, xid, decodeOutcome)
 	if err != nil || known {
-		return e.ending, err
+		return e.outcome, err
 	}
 	return participant.RolledBack, finish(tx, xid, br, participant.RolledBack, now)
 }
 
-func finish(tx *bbolt.Tx, xid string, br branch, ending participant.Ending, now time.Time) error {
+func finish(tx *bbolt.Tx, xid string, br branch, outcome participant.BranchOutcome, now time.Time) error {
 	for _, name := range br.accounts() {
 		if err := tx.Bucket(bucketLocks).Delete([]byte(name)); err != nil {
 			return err
@@ -169,5 +169,5 @@ func finish(tx *bbolt.Tx, xid string, br branch, ending participant.Ending, now 
 	if err := tx.Bucket(bucketPrepared).Delete([]byte(xid)); err != nil {
 		return err
 	}
-	return remember(tx, xid, ending, now)
+	return recordOutcome(tx, xid, outcome, now)
 }

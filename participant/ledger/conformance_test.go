@@ -16,9 +16,9 @@ func TestConformance(t *testing.T) {
 	participanttest.Run(t, participanttest.Harness{
 		Cluster: "test",
 		Open:    func(t *testing.T) participant.Participant { return openParticipant(t, path) },
-		Work: func(t *testing.T, xid, key string, value int64) (txn.Session, string) {
+		Work: func(t *testing.T, xid, key string, value int64) (txn.Resource, string) {
 			var info string
-			s, err := openSession(t.Context(), newStore(path), func(_ context.Context, session string, _ []byte) (txn.Branch, error) {
+			s, err := enlistBranch(t.Context(), newStore(path), func(_ context.Context, session string, _ []byte) (txn.Branch, error) {
 				info = session
 				return txn.Branch{ID: 1, XID: xid}, nil
 			})
@@ -41,7 +41,7 @@ func TestConformance(t *testing.T) {
 			}
 			return all[key]
 		},
-		FinishByHand: func(t *testing.T, xid string, toCommit bool) {
+		FinishManually: func(t *testing.T, xid string, toCommit bool) {
 			how, want := rollback, participant.RolledBack
 			if toCommit {
 				how, want = commit, participant.Committed
@@ -68,7 +68,7 @@ func newLedger(t testing.TB) (*Ledger, string) {
 
 func openParticipant(t testing.TB, path string) participant.Participant {
 	t.Helper()
-	p, err := Opener(t.Context(), txn.Participant{Name: "ledger", Kind: Kind, Settings: map[string]string{"path": path}}, "test")
+	p, err := Driver(t.Context(), txn.Participant{Name: "ledger", Kind: Kind, Settings: map[string]string{"path": path}}, "test")
 	if err != nil {
 		t.Fatal(err)
 	}

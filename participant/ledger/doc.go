@@ -2,7 +2,7 @@
 // transactions: the participant that needs nothing to be set up. It keeps
 // integers under names in one bbolt file, with a true prepare phase.
 //
-// The application's side is [Ledger], the coordinator's is made by [Opener].
+// The application's side is [Ledger], the coordinator's is made by [Driver].
 // Both may be in different processes, as many as there are, on one machine.
 //
 // # How it works
@@ -26,7 +26,7 @@
 //
 //  1. After Prepare has voted yes, both Commit and Rollback work, whatever
 //     crashes.
-//  2. Ends are remembered (at least [keepAge] and [keepCount] branches, whichever
+//  2. Ends are remembered (at least [maxOutcomeAge] and [maxOutcomes] branches, whichever
 //     is over first), so a commit that is repeated is answered with proof.
 //  3. A rollback of a branch that is not known is remembered too: a prepare that
 //     comes later is refused.

@@ -54,12 +54,12 @@ func (l *Ledger) run(ctx context.Context, tx *txn.Tx, st statement) (int64, erro
 	if err := st.check(); err != nil {
 		return 0, fmt.Errorf("%w: %s: %w", txn.ErrInvalid, st.verb, err)
 	}
-	s, err := l.session(ctx, tx)
+	s, err := l.branchTx(ctx, tx)
 	if err != nil {
 		return 0, err
 	}
 	n, err := s.do(ctx, st)
-	return n, l.of(err)
+	return n, l.wrapErr(err)
 }
 
 // Exec runs statements, separated by ';' or line ends:
@@ -75,17 +75,17 @@ func (l *Ledger) Exec(ctx context.Context, tx *txn.Tx, statements string) (strin
 	if err != nil {
 		return "", err
 	}
-	s, err := l.session(ctx, tx)
+	s, err := l.branchTx(ctx, tx)
 	if err != nil {
 		return "", err
 	}
 	answer, err := s.doAll(ctx, all)
-	return answer, l.of(err)
+	return answer, l.wrapErr(err)
 }
 
-// of names the participant in an error of work: an application that works in several has
+// wrapErr names the participant in an error of work: an application that works in several has
 // one error in its hands.
-func (l *Ledger) of(err error) error {
+func (l *Ledger) wrapErr(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -100,7 +100,7 @@ func (l *Ledger) Local(ctx context.Context, statements string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	s := newSession(l.store, "")
+	s := newBranchTx(l.store, "")
 	answer, err := s.doAll(ctx, all)
 	if err != nil {
 		return "", err
@@ -118,7 +118,7 @@ func (l *Ledger) Local(ctx context.Context, statements string) (string, error) {
 	return answer, l.store.update(ctx, do)
 }
 
-func (s *session) doAll(ctx context.Context, all []statement) (string, error) {
+func (s *branchTx) doAll(ctx context.Context, all []statement) (string, error) {
 	var answer strings.Builder
 	for _, st := range all {
 		balance, err := s.do(ctx, st)
@@ -132,15 +132,15 @@ func (s *session) doAll(ctx context.Context, all []statement) (string, error) {
 	return answer.String(), nil
 }
 
-func (l *Ledger) session(ctx context.Context, tx *txn.Tx) (*session, error) {
-	return txn.Join(ctx, tx, l.name, func(ctx context.Context, enlist txn.Enlister) (*session, error) {
-		return openSession(ctx, l.store, enlist)
+func (l *Ledger) branchTx(ctx context.Context, tx *txn.Tx) (*branchTx, error) {
+	return txn.Join(ctx, tx, l.name, func(ctx context.Context, enlist txn.EnlistFunc) (*branchTx, error) {
+		return enlistBranch(ctx, l.store, enlist)
 	})
 }
 
-// openSession enlists a branch, with what proves later how it ended.
-func openSession(ctx context.Context, st *store, enlist txn.Enlister) (*session, error) {
-	at, err := st.begun(ctx)
+// enlistBranch enlists a branch, with what proves later how it ended.
+func enlistBranch(ctx context.Context, st *store, enlist txn.EnlistFunc) (*branchTx, error) {
+	at, err := st.startMark(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -148,8 +148,8 @@ func openSession(ctx context.Context, st *store, enlist txn.Enlister) (*session,
 	if err != nil {
 		return nil, err
 	}
-	s := newSession(st, b.XID)
-	s.begun = at
+	s := newBranchTx(st, b.XID)
+	s.startMark = at
 	return s, nil
 }
 

@@ -14,17 +14,17 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// pair is two ledgers under one coordinator; alice has 100 in each.
-type pair struct {
+// twoLedgers is two ledgers under one coordinator; alice has 100 in each.
+type twoLedgers struct {
 	*participanttest.Coordinator
 	left, right *Ledger
 }
 
-func newPair(t *testing.T) *pair {
+func newTwoLedgers(t *testing.T) *twoLedgers {
 	t.Helper()
 	one, onePath := newLedger(t)
 	two, twoPath := newLedger(t)
-	p := &pair{left: New("left", onePath), right: New("right", twoPath)}
+	p := &twoLedgers{left: New("left", onePath), right: New("right", twoPath)}
 	p.Coordinator = participanttest.NewCoordinator("test", map[string]participant.Participant{
 		"left": openParticipant(t, onePath), "right": openParticipant(t, twoPath),
 	})
@@ -34,14 +34,14 @@ func newPair(t *testing.T) *pair {
 	return p
 }
 
-func (p *pair) move(ctx context.Context, tx *txn.Tx, amount int64) error {
+func (p *twoLedgers) move(ctx context.Context, tx *txn.Tx, amount int64) error {
 	if err := p.left.Add(ctx, tx, "alice", -amount); err != nil {
 		return err
 	}
 	return p.right.Add(ctx, tx, "alice", amount)
 }
 
-func (p *pair) want(t *testing.T, left, right int64) {
+func (p *twoLedgers) want(t *testing.T, left, right int64) {
 	t.Helper()
 	for l, want := range map[*Ledger]int64{p.left: left, p.right: right} {
 		if got, err := l.Total(t.Context()); got != want || err != nil {
@@ -51,7 +51,7 @@ func (p *pair) want(t *testing.T, left, right int64) {
 }
 
 func TestTwoLedgersEndTogether(t *testing.T) {
-	p := newPair(t)
+	p := newTwoLedgers(t)
 	run := func(amount int64, result error) error {
 		return txn.Run(t.Context(), p, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
 			return errors.Join(p.move(ctx, tx, amount), result)
@@ -69,7 +69,7 @@ func TestTwoLedgersEndTogether(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	p.want(t, 70, 130)
-	if left := p.Undone(p.Last()); len(left) != 0 {
+	if left := p.Unreported(p.Last()); len(left) != 0 {
 		t.Errorf("the application did not report %v", left)
 	}
 }
@@ -77,7 +77,7 @@ func TestTwoLedgersEndTogether(t *testing.T) {
 // TestApplicationThatHangsHindersNobody, and what it prepares after its deadline
 // is refused.
 func TestApplicationThatHangsHindersNobody(t *testing.T) {
-	p := newPair(t)
+	p := newTwoLedgers(t)
 	err := txn.Run(t.Context(), p, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
 		if err := p.move(ctx, tx, 30); err != nil {
 			return err
@@ -94,7 +94,7 @@ func TestApplicationThatHangsHindersNobody(t *testing.T) {
 }
 
 func TestStatementsOfATransaction(t *testing.T) {
-	p := newPair(t)
+	p := newTwoLedgers(t)
 	err := txn.Run(t.Context(), p, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
 		answer, err := p.left.Exec(ctx, tx, "move alice bob 40; get alice; get bob")
 		if want := "alice 60\nbob 40\n"; answer != want || err != nil {
@@ -131,7 +131,7 @@ func TestStatementsOfATransaction(t *testing.T) {
 // TestManyTransfersAtOnce: some are refused because another has the account, and
 // none is lost or made twice.
 func TestManyTransfersAtOnce(t *testing.T) {
-	p := newPair(t)
+	p := newTwoLedgers(t)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	committed := int64(0)
@@ -159,7 +159,7 @@ func TestManyTransfersAtOnce(t *testing.T) {
 
 func TestPreparedBranchesAreListedWithTheirLocks(t *testing.T) {
 	l, path := newLedger(t)
-	s := newSession(l.store, txn.ClusterPrefix("test")+"1")
+	s := newBranchTx(l.store, txn.ClusterPrefix("test")+"1")
 	do(t, s, "add bob 1; add alice 1")
 	if vote, err := s.Prepare(t.Context()); vote != txn.VotePrepared {
 		t.Fatal(vote, err)
@@ -180,12 +180,12 @@ func TestRegistrationIsChecked(t *testing.T) {
 		"want an absolute path":    {"path": "x.db"},
 		"path \"\"":                {},
 	} {
-		_, err := Opener(t.Context(), txn.Participant{Name: "ledger", Kind: Kind, Settings: settings}, "test")
+		_, err := Driver(t.Context(), txn.Participant{Name: "ledger", Kind: Kind, Settings: settings}, "test")
 		if !errors.Is(err, txn.ErrInvalid) || !strings.Contains(err.Error(), why) {
 			t.Errorf("got %v, want %s", err, why)
 		}
 	}
-	p, err := Opener(t.Context(), txn.Participant{Name: "ledger", Kind: Kind, Settings: map[string]string{"path": "/nowhere/x.db"}}, "test")
+	p, err := Driver(t.Context(), txn.Participant{Name: "ledger", Kind: Kind, Settings: map[string]string{"path": "/nowhere/x.db"}}, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,14 +196,16 @@ func TestRegistrationIsChecked(t *testing.T) {
 
 // An error of work names the ledger that it is from.
 func TestErrorsOfWorkNameTheParticipant(t *testing.T) {
-	for name, work := range map[string]func(ctx context.Context, p *pair, tx *txn.Tx) error{
-		"exec": func(ctx context.Context, p *pair, tx *txn.Tx) error {
+	for name, work := range map[string]func(ctx context.Context, p *twoLedgers, tx *txn.Tx) error{
+		"exec": func(ctx context.Context, p *twoLedgers, tx *txn.Tx) error {
 			_, err := p.right.Exec(ctx, tx, "add alice -1000")
 			return err
 		},
-		"add": func(ctx context.Context, p *pair, tx *txn.Tx) error { return p.right.Add(ctx, tx, "alice", -1000) },
+		"add": func(ctx context.Context, p *twoLedgers, tx *txn.Tx) error {
+			return p.right.Add(ctx, tx, "alice", -1000)
+		},
 	} {
-		p := newPair(t)
+		p := newTwoLedgers(t)
 		err := txn.Run(t.Context(), p, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error { return work(ctx, p, tx) })
 		if err == nil || strings.Count(err.Error(), "right: ") != 1 {
 			t.Errorf("%s: %v", name, err)

@@ -13,15 +13,15 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// dumb is what the ledger promises, without a file: prepared branches are kept
+// model is what the ledger promises, without a file: prepared branches are kept
 // as they are, and everything else is looked up in them.
-type dumb struct {
+type model struct {
 	balances map[string]int64
 	prepared map[string]map[string]int64 // xid -> additions
-	ended    map[string]participant.Ending
+	ended    map[string]participant.BranchOutcome
 }
 
-func (d *dumb) prepare(xid string, add map[string]int64) bool {
+func (d *model) prepare(xid string, add map[string]int64) bool {
 	if _, known := d.prepared[xid]; known || d.ended[xid] != 0 {
 		return false
 	}
@@ -39,7 +39,7 @@ func (d *dumb) prepare(xid string, add map[string]int64) bool {
 	return true
 }
 
-func (d *dumb) finish(xid string, toCommit bool) participant.Ending {
+func (d *model) finish(xid string, toCommit bool) participant.BranchOutcome {
 	add, known := d.prepared[xid]
 	switch {
 	case d.ended[xid] != 0:
@@ -66,7 +66,7 @@ func TestAgainstADumbTwin(t *testing.T) {
 		n++
 		path := filepath.Join(dir, fmt.Sprint(n, ".db"))
 		l, ctx := New("ledger", path), context.Background()
-		twin := &dumb{balances: map[string]int64{}, prepared: map[string]map[string]int64{}, ended: map[string]participant.Ending{}}
+		twin := &model{balances: map[string]int64{}, prepared: map[string]map[string]int64{}, ended: map[string]participant.BranchOutcome{}}
 		xids, names := rapid.SampledFrom([]string{"x1", "x2", "x3"}), rapid.SampledFrom([]string{"a", "b", "c"})
 		t.Repeat(map[string]func(*rapid.T){
 			"": func(t *rapid.T) {
@@ -84,7 +84,7 @@ func TestAgainstADumbTwin(t *testing.T) {
 			},
 			"prepare": func(t *rapid.T) {
 				xid, add := xids.Draw(t, "xid"), rapid.MapOfN(names, rapid.Int64Range(-3, 5), 1, 2).Draw(t, "add")
-				s := newSession(newStore(path), xid)
+				s := newBranchTx(newStore(path), xid)
 				for name, amount := range add {
 					if _, err := s.do(ctx, statement{"add", []string{name}, amount}); err != nil {
 						t.Fatal(err)

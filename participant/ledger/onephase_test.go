@@ -14,11 +14,11 @@ import (
 )
 
 // alone is a session that can commit in one phase, and its branch.
-func alone(t *testing.T, path, statements string) (*session, participant.Branch) {
+func alone(t *testing.T, path, statements string) (*branchTx, participant.Branch) {
 	t.Helper()
 	xid := txn.ClusterPrefix("test") + strings.ReplaceAll(t.Name(), "/", "_") + statements
 	var info string
-	s, err := openSession(t.Context(), newStore(path), func(_ context.Context, session string, _ []byte) (txn.Branch, error) {
+	s, err := enlistBranch(t.Context(), newStore(path), func(_ context.Context, session string, _ []byte) (txn.Branch, error) {
 		info = session
 		return txn.Branch{ID: 1, XID: xid}, nil
 	})
@@ -26,12 +26,12 @@ func alone(t *testing.T, path, statements string) (*session, participant.Branch)
 		t.Fatal(err)
 	}
 	do(t, s, statements)
-	return s, participant.Branch{XID: xid, Session: info}
+	return s, participant.Branch{XID: xid, SessionRef: info}
 }
 
-func wantSettled(t *testing.T, path string, b participant.Branch, want participant.Ending) {
+func wantResolved(t *testing.T, path string, b participant.Branch, want participant.BranchOutcome) {
 	t.Helper()
-	if r, err := openParticipant(t, path).(participant.Settler).Settle(t.Context(), b); err != nil || r.Ending != want {
+	if r, err := openParticipant(t, path).(participant.OutcomeResolver).ResolveOutcome(t.Context(), b); err != nil || r.Outcome != want {
 		t.Errorf("settled as %v, %v; want %v", r, err, want)
 	}
 }
@@ -49,7 +49,7 @@ func TestOnePhaseCommitRefusesWhatPrepareWould(t *testing.T) {
 			local(t, l, "set alice 100")
 			s, b := alone(t, path, c.work)
 			if c.before == "lock" {
-				other := newSession(newStore(path), "other")
+				other := newBranchTx(newStore(path), "other")
 				do(t, other, "add alice 1")
 				if vote, err := other.Prepare(t.Context()); vote != txn.VotePrepared {
 					t.Fatal(vote, err)
@@ -68,7 +68,7 @@ func TestOnePhaseCommitRefusesWhatPrepareWould(t *testing.T) {
 			if c.why != "" {
 				want = participant.RolledBack
 			}
-			wantSettled(t, path, b, want)
+			wantResolved(t, path, b, want)
 			if _, err := s.do(t.Context(), statement{"add", []string{"alice"}, 1}); !errors.Is(err, txn.ErrNotActive) {
 				t.Errorf("work after the end: %v", err)
 			}
@@ -93,13 +93,13 @@ func TestOnePhaseOnlyWhereThereIsSomethingToProve(t *testing.T) {
 	if s.OnePhase() {
 		t.Error("what is prepared can")
 	}
-	if state, err := newSession(newStore(path), s.xid).CommitOnePhase(t.Context()); state != 0 || err == nil {
+	if state, err := newBranchTx(newStore(path), s.xid).CommitOnePhase(t.Context()); state != 0 || err == nil {
 		t.Errorf("another session of a prepared branch: %v, %v", state, err)
 	}
 	if err := s.Rollback(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if newSession(newStore(path), "x").OnePhase() {
+	if newBranchTx(newStore(path), "x").OnePhase() {
 		t.Error("a session that does not know when it began can")
 	}
 }
@@ -109,7 +109,7 @@ func forget(t *testing.T, l *Ledger) {
 	t.Helper()
 	err := l.store.update(t.Context(), func(tx *bbolt.Tx) error {
 		for n := 0; ; n++ {
-			if forgot, err := forgetOldest(tx, 0, time.Now().Add(2*keepAge)); err != nil || !forgot {
+			if forgot, err := forgetOldest(tx, 0, time.Now().Add(2*maxOutcomeAge)); err != nil || !forgot {
 				return err
 			}
 		}
@@ -129,26 +129,26 @@ func TestForgottenEndsProveNothing(t *testing.T) {
 	}
 	hangs, hangsBranch := alone(t, path, "add alice 2")
 	other, otherBranch := alone(t, path, "add alice 4")
-	wantSettled(t, path, hangsBranch, participant.RolledBack)
+	wantResolved(t, path, hangsBranch, participant.RolledBack)
 	forget(t, l)
-	wantSettled(t, path, doneBranch, participant.Unknown)
-	wantSettled(t, path, hangsBranch, participant.Unknown)
-	wantSettled(t, path, participant.Branch{XID: doneBranch.XID}, participant.Unknown)
-	for _, s := range []*session{hangs, other} {
+	wantResolved(t, path, doneBranch, participant.Unknown)
+	wantResolved(t, path, hangsBranch, participant.Unknown)
+	wantResolved(t, path, participant.Branch{XID: doneBranch.XID}, participant.Unknown)
+	for _, s := range []*branchTx{hangs, other} {
 		if state, err := s.CommitOnePhase(t.Context()); state != txn.BranchRolledBack || !strings.Contains(err.Error(), "may have been forgotten") {
 			t.Errorf("%v, %v", state, err)
 		}
 	}
-	wantSettled(t, path, otherBranch, participant.Unknown)
+	wantResolved(t, path, otherBranch, participant.Unknown)
 	told, err := openParticipant(t, path).(participant.Inspector).Inspect(t.Context(), doneBranch)
-	if err != nil || told.Ending != participant.Unknown {
+	if err != nil || told.Outcome != participant.Unknown {
 		t.Errorf("%+v, %v", told, err)
 	}
 	young, youngBranch := alone(t, path, "add alice 8") // it began after all that was forgotten
 	if state, err := young.CommitOnePhase(t.Context()); state != txn.BranchCommitted {
 		t.Errorf("%v, %v", state, err)
 	}
-	wantSettled(t, path, youngBranch, participant.Committed)
+	wantResolved(t, path, youngBranch, participant.Committed)
 	if n, err := l.Total(t.Context()); n != 9 || err != nil {
 		t.Errorf("alice has %d, %v", n, err)
 	}
@@ -156,17 +156,17 @@ func TestForgottenEndsProveNothing(t *testing.T) {
 
 // TestFormOfASession must never be rewritten: logs hold this text.
 func TestFormOfASession(t *testing.T) {
-	if got := (begun{123, true}).String(); got != "ends=123" {
+	if got := (startMark{123, true}).String(); got != "ends=123" {
 		t.Errorf("got %q", got)
 	}
-	if got := (begun{}).String(); got != "" {
+	if got := (startMark{}).String(); got != "" {
 		t.Errorf("got %q", got)
 	}
-	if b, err := parseBegun("ends=123"); b != (begun{123, true}) || err != nil {
+	if b, err := parseStartMark("ends=123"); b != (startMark{123, true}) || err != nil {
 		t.Errorf("got %v, %v", b, err)
 	}
 	for _, text := range []string{"", "ends=", "ends=-1", "ends=01", "ends=1 ", " ends=1", "ends=18446744073709551616", "pid=1"} {
-		if b, err := parseBegun(text); !errors.Is(err, txn.ErrInvalid) || b.known {
+		if b, err := parseStartMark(text); !errors.Is(err, txn.ErrInvalid) || b.known {
 			t.Errorf("%q: %v, %v", text, b, err)
 		}
 	}
@@ -183,10 +183,10 @@ func TestSessionBeginsWithoutReadingTheFile(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if b, err := l.store.begun(ctx); b != (begun{1, true}) || err != nil {
+	if b, err := l.store.startMark(ctx); b != (startMark{1, true}) || err != nil {
 		t.Errorf("%v, %v", b, err)
 	}
-	if b, err := newStore(path).begun(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	if b, err := newStore(path).startMark(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v, %v", b, err)
 	}
 	if err := db.Close(); err != nil {
@@ -194,18 +194,18 @@ func TestSessionBeginsWithoutReadingTheFile(t *testing.T) {
 	}
 	refused := errors.New("no")
 	if err := l.store.update(t.Context(), func(tx *bbolt.Tx) error {
-		if err := remember(tx, "two", participant.Committed, time.Now()); err != nil {
+		if err := recordOutcome(tx, "two", participant.Committed, time.Now()); err != nil {
 			return err
 		}
 		return refused
 	}); !errors.Is(err, refused) {
 		t.Fatal(err)
 	}
-	if b, err := l.store.begun(t.Context()); b != (begun{1, true}) || err != nil {
+	if b, err := l.store.startMark(t.Context()); b != (startMark{1, true}) || err != nil {
 		t.Errorf("after an operation that failed: %v, %v", b, err)
 	}
 	record(t, New("other", path), "two", time.Now())
-	if b, err := newStore(path).begun(t.Context()); b != (begun{2, true}) || err != nil {
+	if b, err := newStore(path).startMark(t.Context()); b != (startMark{2, true}) || err != nil {
 		t.Errorf("%v, %v", b, err)
 	}
 }

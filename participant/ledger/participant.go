@@ -15,10 +15,10 @@ import (
 // Kind is the kind of participant under which a ledger is registered.
 const Kind = "ledger"
 
-// Opener makes the coordinator's side of a ledger. Its only setting is "path",
+// Driver makes the coordinator's side of a ledger. Its only setting is "path",
 // the absolute path of the file, which every node has to reach. It implements
-// [participant.Opener].
-func Opener(_ context.Context, p txn.Participant, cluster string) (participant.Participant, error) {
+// [participant.Driver].
+func Driver(_ context.Context, p txn.Participant, cluster string) (participant.Participant, error) {
 	for key := range p.Settings {
 		if key != "path" {
 			return nil, fmt.Errorf("%w: ledger %s: unknown setting %q; the only one is path", txn.ErrInvalid, p.Name, key)
@@ -28,29 +28,29 @@ func Opener(_ context.Context, p txn.Participant, cluster string) (participant.P
 	if !filepath.IsAbs(path) {
 		return nil, fmt.Errorf("%w: ledger %s: path %q: want an absolute path, which means the same to every node", txn.ErrInvalid, p.Name, path)
 	}
-	return &resource{name: p.Name, prefix: txn.ClusterPrefix(cluster), store: newStore(path)}, nil
+	return &resourceManager{name: p.Name, prefix: txn.ClusterPrefix(cluster), store: newStore(path)}, nil
 }
 
-// resource is the coordinator's side.
-type resource struct {
+// resourceManager is the coordinator's side.
+type resourceManager struct {
 	name   string
 	prefix string
 	store  *store
 }
 
 // Commit implements [participant.Participant].
-func (r *resource) Commit(ctx context.Context, b participant.Branch) (participant.Result, error) {
+func (r *resourceManager) Commit(ctx context.Context, b participant.Branch) (participant.Result, error) {
 	return r.finish(ctx, b, commit)
 }
 
 // Rollback implements [participant.Participant]. A session of the application
 // holds no lock before it has prepared, so there is nothing to fence off; what it
 // prepares later is refused.
-func (r *resource) Rollback(ctx context.Context, b participant.Branch) (participant.Result, error) {
+func (r *resourceManager) Rollback(ctx context.Context, b participant.Branch) (participant.Result, error) {
 	return r.finish(ctx, b, rollback)
 }
 
-func (r *resource) finish(ctx context.Context, b participant.Branch, how finisher) (participant.Result, error) {
+func (r *resourceManager) finish(ctx context.Context, b participant.Branch, how finishFunc) (participant.Result, error) {
 	if err := r.own(b); err != nil {
 		return participant.Result{}, err
 	}
@@ -58,22 +58,22 @@ func (r *resource) finish(ctx context.Context, b participant.Branch, how finishe
 }
 
 // own refuses branches of others.
-func (r *resource) own(b participant.Branch) error {
+func (r *resourceManager) own(b participant.Branch) error {
 	if !strings.HasPrefix(b.XID, r.prefix) {
 		return fmt.Errorf("%w: ledger %s: branch %q is not of this cluster", txn.ErrInvalid, r.name, b.XID)
 	}
 	return nil
 }
 
-func (r *resource) result(ending participant.Ending, err error) (participant.Result, error) {
+func (r *resourceManager) result(outcome participant.BranchOutcome, err error) (participant.Result, error) {
 	if err != nil {
 		return participant.Result{}, err
 	}
 	detail := recordDetail
-	if ending == participant.Unknown {
+	if outcome == participant.Unknown {
 		detail = unknownDetail
 	}
-	return participant.Result{Ending: ending, Detail: detail}, nil
+	return participant.Result{Outcome: outcome, Detail: detail}, nil
 }
 
 const (
@@ -82,7 +82,7 @@ const (
 )
 
 // Prepared implements [participant.Participant].
-func (r *resource) Prepared(ctx context.Context, prefix string) ([]participant.Prepared, error) {
+func (r *resourceManager) Prepared(ctx context.Context, prefix string) ([]participant.Prepared, error) {
 	all, err := r.store.prepared(ctx)
 	var list []participant.Prepared
 	for _, p := range all {
@@ -95,9 +95,9 @@ func (r *resource) Prepared(ctx context.Context, prefix string) ([]participant.P
 
 // Check implements [participant.Participant]: the file can be opened, locked and
 // written.
-func (r *resource) Check(ctx context.Context) error {
+func (r *resourceManager) Check(ctx context.Context) error {
 	return r.store.update(ctx, func(*bbolt.Tx) error { return nil })
 }
 
 // Close implements [participant.Participant]. Nothing is held between calls.
-func (*resource) Close() error { return nil }
+func (*resourceManager) Close() error { return nil }

@@ -93,7 +93,7 @@ func TestProcessesShareOneFile(t *testing.T) {
 func helpBranches(l *Ledger, args []string) error {
 	for n := 0; ; n++ {
 		xid := fmt.Sprintf("%s%s_%d", txn.ClusterPrefix("test"), args[0], n)
-		s := newSession(l.store, xid)
+		s := newBranchTx(l.store, xid)
 		if _, err := s.do(context.Background(), statement{"add", []string{args[0]}, 1}); err != nil {
 			return err
 		}
@@ -137,7 +137,7 @@ func TestKilledProcess(t *testing.T) {
 		for xid, word := range said {
 			b := participant.Branch{XID: xid}
 			r, err := p.Commit(t.Context(), b)
-			if err != nil || r.Ending != participant.Committed {
+			if err != nil || r.Outcome != participant.Committed {
 				t.Errorf("%s said %s: %v, %v", xid, word, r, err)
 			}
 			want[account]++
@@ -147,7 +147,7 @@ func TestKilledProcess(t *testing.T) {
 			t.Errorf("left prepared: %v, %v", left, err)
 		}
 		for _, b := range left { // prepared, but killed before it could say so
-			if r, err := p.Rollback(t.Context(), participant.Branch{XID: b.XID}); err != nil || r.Ending != participant.RolledBack {
+			if r, err := p.Rollback(t.Context(), participant.Branch{XID: b.XID}); err != nil || r.Outcome != participant.RolledBack {
 				t.Errorf("%s: %v, %v", b.XID, r, err)
 			}
 		}

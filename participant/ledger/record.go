@@ -17,7 +17,7 @@ var (
 	bucketAccounts = []byte("accounts") // name -> account
 	bucketPrepared = []byte("prepared") // xid -> branch
 	bucketLocks    = []byte("locks")    // name of an account -> xid
-	bucketEnds     = []byte("ends")     // xid -> end
+	bucketOutcomes = []byte("ends")     // xid -> end
 	bucketOrder    = []byte("order")    // number of an end, big endian -> xid
 )
 
@@ -114,32 +114,32 @@ func decodeBranch(b []byte) (branch, error) {
 	return br, nil
 }
 
-// end is how a branch ended. Ends are numbered in the order of their coming.
-type end struct {
-	ending participant.Ending
-	number uint64
-	at     time.Time // to the second
+// outcomeRecord is how a branch ended. Ends are numbered in the order of their coming.
+type outcomeRecord struct {
+	outcome participant.BranchOutcome
+	number  uint64
+	at      time.Time // to the second
 }
 
-func (e end) encode() []byte {
-	b := append([]byte(nil), byte(e.ending))
+func (e outcomeRecord) encode() []byte {
+	b := append([]byte(nil), byte(e.outcome))
 	b = binary.AppendUvarint(b, e.number)
 	return binary.AppendVarint(b, e.at.Unix())
 }
 
-func decodeEnd(b []byte) (end, error) {
+func decodeOutcome(b []byte) (outcomeRecord, error) {
 	r := reader{b: b}
-	var e end
+	var e outcomeRecord
 	if kind := r.bytes(1); len(kind) == 1 {
-		e.ending = participant.Ending(kind[0])
+		e.outcome = participant.BranchOutcome(kind[0])
 	}
 	e.number = r.uvarint()
 	e.at = time.Unix(r.varint(), 0).UTC()
 	if err := r.end(); err != nil {
-		return end{}, err
+		return outcomeRecord{}, err
 	}
-	if e.ending != participant.Committed && e.ending != participant.RolledBack {
-		return end{}, fmt.Errorf("%w: end %d", ErrCorrupt, e.ending)
+	if e.outcome != participant.Committed && e.outcome != participant.RolledBack {
+		return outcomeRecord{}, fmt.Errorf("%w: end %d", ErrCorrupt, e.outcome)
 	}
 	return e, nil
 }

@@ -15,7 +15,7 @@ import (
 
 var (
 	someBranch = branch{since: time.UnixMilli(1700000000123).UTC(), changes: map[string]change{"bob": {amount: -5}, "alice": {set: true, amount: 300}}}
-	someEnd    = end{ending: participant.RolledBack, number: 300, at: time.Unix(1700000000, 0).UTC()}
+	someEnd    = outcomeRecord{outcome: participant.RolledBack, number: 300, at: time.Unix(1700000000, 0).UTC()}
 )
 
 // TestFormOfTheFile must never be rewritten: files hold these bytes.
@@ -37,7 +37,7 @@ func TestDecodeWhatWasEncoded(t *testing.T) {
 	if diff := cmp.Diff(someBranch, br, cmp.AllowUnexported(branch{}, change{})); diff != "" || err != nil {
 		t.Errorf("branch: %v, (-want +got):\n%s", err, diff)
 	}
-	if e, err := decodeEnd(someEnd.encode()); e != someEnd || err != nil {
+	if e, err := decodeOutcome(someEnd.encode()); e != someEnd || err != nil {
 		t.Errorf("end: %v, %v", e, err)
 	}
 	a := account{version: 3, balance: 300}
@@ -55,8 +55,8 @@ func FuzzDecode(f *testing.F) {
 		if br, err := decodeBranch(b); err == nil && !bytes.Equal(br.encode(), b) {
 			t.Errorf("branch %v encodes otherwise", br)
 		}
-		if e, err := decodeEnd(b); err == nil {
-			if again, err := decodeEnd(e.encode()); err != nil || again != e {
+		if e, err := decodeOutcome(b); err == nil {
+			if again, err := decodeOutcome(e.encode()); err != nil || again != e {
 				t.Errorf("end %v became %v, %v", e, again, err)
 			}
 		}

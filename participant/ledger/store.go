@@ -18,14 +18,14 @@ import (
 // store is the file as one part of one process sees it. The file is open only
 // while operations run, so that other processes get their turn.
 type store struct {
-	path string
-	turn chan struct{} // holds one element while somebody has, or wants, the file
+	path    string
+	fileSem chan struct{} // holds one element while somebody has, or wants, the file
 
 	mu       sync.Mutex // guards all below
-	waiting  []*op
-	broken   error     // the first failed write
+	queue    []*op
+	writeErr error     // the first failed write
 	lastEnds uint64    // ends that had come at the last look
-	lastLook time.Time // zero: never looked
+	lastRead time.Time // zero: never looked
 }
 
 // op is one operation. It may be run more than once, and refuses before it
@@ -38,7 +38,7 @@ type op struct {
 }
 
 func newStore(path string) *store {
-	return &store{path: path, turn: make(chan struct{}, 1)}
+	return &store{path: path, fileSem: make(chan struct{}, 1)}
 }
 
 // update runs do in a transaction of the file, which it may share with others.
@@ -46,7 +46,7 @@ func newStore(path string) *store {
 // nothing, unless the commit itself failed.
 func (s *store) update(ctx context.Context, do func(*bbolt.Tx) error) error {
 	mine := &op{do: do, done: make(chan struct{})}
-	if err := s.push(mine); err != nil {
+	if err := s.enqueue(mine); err != nil {
 		return err
 	}
 	select {
@@ -58,10 +58,10 @@ func (s *store) update(ctx context.Context, do func(*bbolt.Tx) error) error {
 		}
 		<-mine.done // somebody is at it
 		return mine.err
-	case s.turn <- struct{}{}:
+	case s.fileSem <- struct{}{}:
 	}
-	defer func() { <-s.turn }()
-	if err := s.serve(ctx); err != nil && s.withdraw(mine) {
+	defer func() { <-s.fileSem }()
+	if err := s.runQueued(ctx); err != nil && s.withdraw(mine) {
 		return fmt.Errorf("ledger %s: %w", s.path, err)
 	}
 	<-mine.done // by us, or by whoever had the turn before
@@ -70,18 +70,18 @@ func (s *store) update(ctx context.Context, do func(*bbolt.Tx) error) error {
 
 // view runs do in a transaction of the file that changes nothing.
 func (s *store) view(ctx context.Context, do func(*bbolt.Tx) error) error {
-	err := s.look(ctx, do)
-	if errors.Is(err, errNew) {
+	err := s.readOnce(ctx, do)
+	if errors.Is(err, errNewFile) {
 		if err = s.update(ctx, func(*bbolt.Tx) error { return nil }); err == nil {
-			err = s.look(ctx, do)
+			err = s.readOnce(ctx, do)
 		}
 	}
 	return err
 }
 
-func (s *store) look(ctx context.Context, do func(*bbolt.Tx) error) error {
+func (s *store) readOnce(ctx context.Context, do func(*bbolt.Tx) error) error {
 	if info, err := os.Stat(s.path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
-		return errNew
+		return errNewFile
 	}
 	db, err := s.open(ctx, true)
 	if err != nil {
@@ -90,41 +90,41 @@ func (s *store) look(ctx context.Context, do func(*bbolt.Tx) error) error {
 	return errors.Join(db.View(do), db.Close())
 }
 
-func (s *store) push(mine *op) error {
+func (s *store) enqueue(mine *op) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.broken == nil {
-		s.waiting = append(s.waiting, mine)
+	if s.writeErr == nil {
+		s.queue = append(s.queue, mine)
 	}
-	return s.broken
+	return s.writeErr
 }
 
 // withdraw takes an operation back that nobody has begun.
 func (s *store) withdraw(mine *op) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, o := range s.waiting {
+	for i, o := range s.queue {
 		if o == mine {
-			s.waiting = append(s.waiting[:i], s.waiting[i+1:]...)
+			s.queue = append(s.queue[:i], s.queue[i+1:]...)
 			return true
 		}
 	}
 	return false
 }
 
-func (s *store) take() []*op {
+func (s *store) takeQueued() []*op {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ops := s.waiting
-	s.waiting = nil
+	ops := s.queue
+	s.queue = nil
 	return ops
 }
 
-// serve opens the file and runs everything that waits. The caller has the turn.
+// runQueued opens the file and runs everything that waits. The caller has the turn.
 // An error means that nothing was begun.
-func (s *store) serve(ctx context.Context) error {
+func (s *store) runQueued(ctx context.Context) error {
 	s.mu.Lock()
-	idle := len(s.waiting) == 0
+	idle := len(s.queue) == 0
 	s.mu.Unlock()
 	if idle {
 		return nil
@@ -134,7 +134,7 @@ func (s *store) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ops := s.take()
+	ops := s.takeQueued()
 	ends, err := runAll(db, ops)
 	err = errors.Join(err, db.Close())
 	if err == nil && statErr != nil {
@@ -143,10 +143,10 @@ func (s *store) serve(ctx context.Context) error {
 	if err != nil {
 		err = fmt.Errorf("ledger %s: %w; nothing more is done with it by this process; restart it when the cause is gone", s.path, err)
 		s.mu.Lock()
-		s.broken = err
+		s.writeErr = err
 		s.mu.Unlock()
 	} else {
-		s.saw(ends)
+		s.recordEnds(ends)
 	}
 	for _, o := range ops {
 		if err != nil {
@@ -191,7 +191,7 @@ func runOnce(tx *bbolt.Tx, ops []*op) (changed, failed bool) {
 			continue
 		}
 		o.err = o.do(tx)
-		if o.failed = o.err != nil && !errors.As(o.err, new(refusal)); o.failed {
+		if o.failed = o.err != nil && !errors.As(o.err, new(rejection)); o.failed {
 			return false, true
 		}
 		changed = changed || o.err == nil

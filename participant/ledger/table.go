@@ -16,12 +16,12 @@ import (
 // format is the version of the file's form.
 const format = 1
 
-// errNew: the file is not there, or nothing was ever written to it.
-var errNew = errors.New("the file is new")
+// errNewFile: the file is not there, or nothing was ever written to it.
+var errNewFile = errors.New("the file is new")
 
 // prepareFile makes the buckets of a new file and checks the format of an old.
 func prepareFile(tx *bbolt.Tx) error {
-	for _, name := range [][]byte{bucketMeta, bucketAccounts, bucketPrepared, bucketLocks, bucketEnds, bucketOrder} {
+	for _, name := range [][]byte{bucketMeta, bucketAccounts, bucketPrepared, bucketLocks, bucketOutcomes, bucketOrder} {
 		if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 			return err
 		}
@@ -42,7 +42,7 @@ func prepareFile(tx *bbolt.Tx) error {
 func get(tx *bbolt.Tx, bucket, key []byte) (value []byte, found bool, err error) {
 	b := tx.Bucket(bucket)
 	if b == nil {
-		return nil, false, errNew
+		return nil, false, errNewFile
 	}
 	sealed := b.Get(key)
 	if sealed == nil {
@@ -72,7 +72,7 @@ func load[T any](tx *bbolt.Tx, bucket []byte, key string, decode func([]byte) (T
 func each[T any](tx *bbolt.Tx, bucket []byte, decode func([]byte) (T, error), visit func(key string, v T) error) error {
 	b := tx.Bucket(bucket)
 	if b == nil {
-		return errNew
+		return errNewFile
 	}
 	return b.ForEach(func(key, _ []byte) error {
 		v, _, err := load(tx, bucket, string(key), decode)
@@ -93,27 +93,27 @@ func loadAccount(tx *bbolt.Tx, name string) (account, error) {
 // Ends are forgotten when there are more than keepCount, or when they are older
 // than keepAge.
 const (
-	keepCount = 100_000
-	keepAge   = 24 * time.Hour
-	// forgetAtOnce bounds how much one end pays for forgetting others.
-	forgetAtOnce = 2
+	maxOutcomes   = 100_000
+	maxOutcomeAge = 24 * time.Hour
+	// forgetPerOutcome bounds how much one end pays for forgetting others.
+	forgetPerOutcome = 2
 )
 
-// remember records how a branch ended and forgets what is too much or too old.
-func remember(tx *bbolt.Tx, xid string, ending participant.Ending, now time.Time) error {
+// recordOutcome records how a branch ended and forgets what is too much or too old.
+func recordOutcome(tx *bbolt.Tx, xid string, outcome participant.BranchOutcome, now time.Time) error {
 	order := tx.Bucket(bucketOrder)
 	number, err := order.NextSequence()
 	if err != nil {
 		return err
 	}
-	e := end{ending: ending, number: number, at: now}
-	if err := put(tx, bucketEnds, []byte(xid), e.encode()); err != nil {
+	e := outcomeRecord{outcome: outcome, number: number, at: now}
+	if err := put(tx, bucketOutcomes, []byte(xid), e.encode()); err != nil {
 		return err
 	}
 	if err := put(tx, bucketOrder, binary.BigEndian.AppendUint64(nil, number), []byte(xid)); err != nil {
 		return err
 	}
-	for range forgetAtOnce {
+	for range forgetPerOutcome {
 		if forgot, err := forgetOldest(tx, number, now); err != nil || !forgot {
 			return err
 		}
@@ -131,17 +131,17 @@ func forgetOldest(tx *bbolt.Tx, newest uint64, now time.Time) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	e, found, err := load(tx, bucketEnds, xid, decodeEnd)
+	e, found, err := load(tx, bucketOutcomes, xid, decodeOutcome)
 	if err != nil {
 		return false, err
 	}
-	if found && newest-e.number < keepCount && now.Sub(e.at) < keepAge {
+	if found && newest-e.number < maxOutcomes && now.Sub(e.at) < maxOutcomeAge {
 		return false, nil
 	}
 	if err := tx.Bucket(bucketOrder).Delete(key); err != nil {
 		return false, err
 	}
-	return true, tx.Bucket(bucketEnds).Delete([]byte(xid))
+	return true, tx.Bucket(bucketOutcomes).Delete([]byte(xid))
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -15,7 +15,7 @@ func ends(t *testing.T, l *Ledger) (xids []string) {
 	t.Helper()
 	err := l.store.view(t.Context(), func(tx *bbolt.Tx) error {
 		return each(tx, bucketOrder, decodeText, func(_, xid string) error {
-			if _, known, err := load(tx, bucketEnds, xid, decodeEnd); err != nil || !known {
+			if _, known, err := load(tx, bucketOutcomes, xid, decodeOutcome); err != nil || !known {
 				return fmt.Errorf("%s: %v, %w", xid, known, err)
 			}
 			xids = append(xids, xid)
@@ -30,7 +30,7 @@ func ends(t *testing.T, l *Ledger) (xids []string) {
 
 func record(t *testing.T, l *Ledger, xid string, now time.Time) {
 	t.Helper()
-	err := l.store.update(t.Context(), func(tx *bbolt.Tx) error { return remember(tx, xid, participant.Committed, now) })
+	err := l.store.update(t.Context(), func(tx *bbolt.Tx) error { return recordOutcome(tx, xid, participant.Committed, now) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,16 +42,16 @@ func TestEndsAreForgottenWhenTheyAreOld(t *testing.T) {
 	for n := range 5 {
 		record(t, l, fmt.Sprint("old", n), start)
 	}
-	record(t, l, "young", start.Add(keepAge-time.Second))
+	record(t, l, "young", start.Add(maxOutcomeAge-time.Second))
 	if got := ends(t, l); len(got) != 6 {
 		t.Errorf("forgot too early: %v", got)
 	}
-	record(t, l, "new1", start.Add(keepAge))
+	record(t, l, "new1", start.Add(maxOutcomeAge))
 	if got := fmt.Sprint(ends(t, l)); got != "[old2 old3 old4 young new1]" {
 		t.Errorf("got %s", got)
 	}
-	record(t, l, "new2", start.Add(keepAge))
-	record(t, l, "new3", start.Add(keepAge))
+	record(t, l, "new2", start.Add(maxOutcomeAge))
+	record(t, l, "new3", start.Add(maxOutcomeAge))
 	if got := fmt.Sprint(ends(t, l)); got != "[young new1 new2 new3]" {
 		t.Errorf("got %s", got)
 	}
@@ -66,7 +66,7 @@ func TestEndsAreForgottenWhenTheyAreMany(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	jump(keepCount)
+	jump(maxOutcomes)
 	record(t, l, "last", now)
 	if got := fmt.Sprint(ends(t, l)); got != "[first last]" {
 		t.Errorf("forgot too early: %s", got)

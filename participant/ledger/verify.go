@@ -27,7 +27,7 @@ func verify(tx *bbolt.Tx) error {
 			}
 			delete(locked, name)
 		}
-		_, ended, err := load(tx, bucketEnds, xid, decodeEnd)
+		_, ended, err := load(tx, bucketOutcomes, xid, decodeOutcome)
 		if err == nil && ended {
 			return fmt.Errorf("%w: branch %s has ended and is prepared", ErrCorrupt, xid)
 		}
@@ -52,7 +52,7 @@ func verifyRest(tx *bbolt.Tx) error {
 	if err != nil {
 		return err
 	}
-	if err := each(tx, bucketEnds, decodeEnd, func(string, end) error { return nil }); err != nil {
+	if err := each(tx, bucketOutcomes, decodeOutcome, func(string, outcomeRecord) error { return nil }); err != nil {
 		return err
 	}
 	return each(tx, bucketOrder, decodeText, func(string, string) error { return nil })

@@ -13,56 +13,56 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// branch is the application's side of one branch. It implements [txn.Session] and
-// [txn.OnePhaser].
+// branch is the application's side of one branch. It implements [txn.SessionRef] and
+// [txn.OnePhaseCommitter].
 //
 // It keeps its connection until Release: no other may commit at once what this
 // one has prepared.
 type branch struct {
-	db           *DB
-	conn         *sql.Conn
-	session      Session
-	xid          string
-	name         string // as a literal
-	mark         string // a savepoint of a name that only this branch knows: it is there as long as the transaction is this one
-	proof        table
-	readOnly     bool
-	over         atomic.Bool // no more work
-	undone       atomic.Bool // of a transaction that only reads: the server has rolled it back
-	mayHaveEnded atomic.Bool // a statement was sent that may have ended it, see [mayEnd] and [mayRunXA]; set before it is sent
-	managed      *sql.DB     // of what [DB.Conn] gives; nil until asked for
-	given        *sql.Conn
-	end          branchEnd
+	db               *DB
+	conn             *sql.Conn
+	sessionRef       SessionRef
+	xid              string
+	name             string // as a literal
+	savepoint        string // a savepoint of a name that only this branch knows: it is there as long as the transaction is this one
+	markers          markerTable
+	readOnly         bool
+	workEnded        atomic.Bool // no more work
+	serverRolledBack atomic.Bool // of a transaction that only reads: the server has rolled it back
+	mayHaveEnded     atomic.Bool // a statement was sent that may have ended it, see [mayEnd] and [mayRunXA]; set before it is sent
+	managed          *sql.DB     // of what [DB.Conn] gives; nil until asked for
+	exposedConn      *sql.Conn
+	phase            branchPhase
 
-	wire     sync.Mutex // held while the driver's connection is used past conn; guards the two below
+	connMu   sync.Mutex // held while the driver's connection is used past conn; guards the two below
 	released bool       // the connection may be another transaction's
 	prepared map[*managedStmt]bool
 
-	life context.Context // ends with Release, and with it the rows that are still open
-	kill context.CancelFunc
+	lifetime    context.Context // ends with Release, and with it the rows that are still open
+	endLifetime context.CancelFunc
 }
 
-func newBranch(db *DB, conn *sql.Conn, proof table) *branch {
-	b := &branch{db: db, conn: conn, proof: proof, mark: "txmgr_" + rand.Text(), readOnly: db.TxOptions.ReadOnly}
-	b.life, b.kill = context.WithCancel(context.Background())
+func newBranch(db *DB, conn *sql.Conn, markers markerTable) *branch {
+	b := &branch{db: db, conn: conn, markers: markers, savepoint: "txmgr_" + rand.Text(), readOnly: db.TxOptions.ReadOnly}
+	b.lifetime, b.endLifetime = context.WithCancel(context.Background())
 	return b
 }
 
-// bounded gives a context for a query whose rows may outlive the call.
-func (b *branch) bounded(ctx context.Context) context.Context {
+// boundContext gives a context for a query whose rows may outlive the call.
+func (b *branch) boundContext(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
-	context.AfterFunc(b.life, cancel)
+	context.AfterFunc(b.lifetime, cancel)
 	return ctx
 }
 
-// branchEnd is how far a branch is.
-type branchEnd uint8
+// branchPhase is how far a branch is.
+type branchPhase uint8
 
 const (
-	endUnknown  branchEnd = iota // only the coordinator can find out
-	endOpen                      // at work
-	endPrepared                  // voted yes
-	endNone                      // there is nothing left of it: the connection is as it was
+	phaseUnknown  branchPhase = iota // only the coordinator can find out
+	phaseOpen                        // at work
+	phasePrepared                    // voted yes
+	phaseEnded                       // there is nothing left of it: the connection is as it was
 )
 
 // isolations are the levels as MariaDB names them.
@@ -97,37 +97,37 @@ func (b *branch) start(ctx context.Context, xid string, level sql.IsolationLevel
 	} else {
 		block += "XA START " + b.name + "; "
 	}
-	block += "SAVEPOINT " + b.mark + "; "
-	if b.readOnly || b.proof == "" {
+	block += "SAVEPOINT " + b.savepoint + "; "
+	if b.readOnly || b.markers == "" {
 		_, err = b.conn.ExecContext(ctx, block+"END")
 	} else {
-		err = b.startProved(ctx, block+b.proof.insert(xid)+"; END")
+		err = b.startWithMarker(ctx, block+b.markers.insert(xid)+"; END")
 	}
 	if err != nil {
-		return b.notStarted(err)
+		return b.startError(err)
 	}
-	b.end = endOpen
+	b.phase = phaseOpen
 	return nil
 }
 
-// startProved also looks whether the row of proof went where the coordinator was
+// startWithMarker also looks whether the row of proof went where the coordinator was
 // told that it does.
-func (b *branch) startProved(ctx context.Context, block string) error {
-	got := Session{Start: b.session.Start}
+func (b *branch) startWithMarker(ctx context.Context, block string) error {
+	got := SessionRef{Start: b.sessionRef.Start}
 	if err := b.conn.QueryRowContext(ctx, block).Scan(&got.Conn, &got.Table); err != nil {
 		return err
 	}
 	switch {
-	case got.Conn != b.session.Conn:
+	case got.Conn != b.sessionRef.Conn:
 		return errProxy
-	case got.Table != b.session.Table:
-		return fmt.Errorf("the table of proof, %s, has been made anew; try again", b.proof)
+	case got.Table != b.sessionRef.Table:
+		return fmt.Errorf("the table of proof, %s, has been made anew; try again", b.markers)
 	}
 	return nil
 }
 
-// notStarted explains why there is no transaction. The connection is discarded.
-func (b *branch) notStarted(err error) error {
+// startError explains why there is no transaction. The connection is discarded.
+func (b *branch) startError(err error) error {
 	b.db.forget()
 	switch numberOf(err) {
 	case codeDuplicate:
@@ -138,27 +138,27 @@ func (b *branch) notStarted(err error) error {
 	return err
 }
 
-// errOver is the answer to work after the end.
-var errOver = fmt.Errorf("%w: %w", txn.ErrNotActive, sql.ErrTxDone)
+// errBranchEnded is the answer to work after the end.
+var errBranchEnded = fmt.Errorf("%w: %w", txn.ErrNotActive, sql.ErrTxDone)
 
-// alive reports whether work may be done. A transaction that only reads is not
+// checkOpen reports whether work may be done. A transaction that only reads is not
 // refused by the server after it was rolled back: statements would be autocommitted.
-func (b *branch) alive() error {
+func (b *branch) checkOpen() error {
 	switch {
-	case b.over.Load():
-		return errOver
-	case b.undone.Load():
-		return errUndone
+	case b.workEnded.Load():
+		return errBranchEnded
+	case b.serverRolledBack.Load():
+		return errRolledBackByServer
 	}
 	return nil
 }
 
 // check reports whether a statement may be sent.
 func (b *branch) check(query string) error {
-	if err := b.alive(); err != nil {
+	if err := b.checkOpen(); err != nil {
 		return err
 	}
-	if err := refuseTyped(query); err != nil {
+	if err := rejectTxControl(query); err != nil {
 		return err
 	}
 	if mayEnd(query) && (b.readOnly || mayRunXA(query)) {
@@ -172,10 +172,10 @@ func (b *branch) check(query string) error {
 // rows that the application has forgotten to close, for ever. After Release it does
 // not call f.
 func (b *branch) raw(f func(c any) error) (err error) {
-	b.wire.Lock()
-	defer b.wire.Unlock()
+	b.connMu.Lock()
+	defer b.connMu.Unlock()
 	if b.released {
-		return errOver
+		return errBranchEnded
 	}
 	raw := b.conn.Raw(func(c any) error {
 		err = f(c)
@@ -192,7 +192,7 @@ func (b *branch) exec(ctx context.Context, query string, args ...any) (sql.Resul
 		return nil, err
 	}
 	res, err := b.conn.ExecContext(ctx, query, args...)
-	return res, b.look(ctx, err)
+	return res, b.checkError(ctx, err)
 }
 
 func (b *branch) query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
@@ -200,21 +200,21 @@ func (b *branch) query(ctx context.Context, query string, args ...any) (*sql.Row
 		return nil, err
 	}
 	if b.readOnly { // what fails after the first rows has to be looked at, which these rows do
-		conn, err := b.give(ctx)
+		conn, err := b.exposeConn(ctx)
 		if err != nil {
 			return nil, err
 		}
 		return conn.QueryContext(ctx, query, args...)
 	}
-	rows, err := b.conn.QueryContext(b.bounded(ctx), query, args...)
-	return rows, b.look(ctx, err)
+	rows, err := b.conn.QueryContext(b.boundContext(ctx), query, args...)
+	return rows, b.checkError(ctx, err)
 }
 
 func (b *branch) queryRow(ctx context.Context, query string, args ...any) Row {
 	if err := b.check(query); err != nil {
 		return row{err: err}
 	}
-	return row{inner: b.conn.QueryRowContext(b.bounded(ctx), query, args...), branch: b, ctx: ctx}
+	return row{inner: b.conn.QueryRowContext(b.boundContext(ctx), query, args...), branch: b, ctx: ctx}
 }
 
 // row is a row, or why there is none.
@@ -230,20 +230,20 @@ func (r row) Scan(dest ...any) error {
 	if r.err != nil {
 		return r.err
 	}
-	return r.branch.look(r.ctx, r.inner.Scan(dest...))
+	return r.branch.checkError(r.ctx, r.inner.Scan(dest...))
 }
 
-// Release implements [txn.Session]. A connection that still has something of the
+// Release implements [txn.SessionRef]. A connection that still has something of the
 // branch never goes back to the pool: the next one there would find it in the
 // middle of a transaction, and the coordinator would wait for it to end.
 func (b *branch) Release() {
-	b.over.Store(true)
-	defer b.kill()
+	b.workEnded.Store(true)
+	defer b.endLifetime()
 	if b.managed != nil {
 		_ = b.managed.Close() // it holds nothing
 	}
-	b.leave()
-	if b.end == endNone {
+	b.detachConn()
+	if b.phase == phaseEnded {
 		_ = b.conn.Close() // it is back in the pool
 		return
 	}
@@ -251,13 +251,13 @@ func (b *branch) Release() {
 	go func() { _ = b.conn.Close() }()
 }
 
-// leave lets nothing of the branch reach its connection any more, which is closed
+// detachConn lets nothing of the branch reach its connection any more, which is closed
 // unless the pool may have it.
-func (b *branch) leave() {
+func (b *branch) detachConn() {
 	_ = b.raw(func(c any) error {
 		conn, ok := c.(driver.Conn)
 		switch {
-		case b.end == endNone:
+		case b.phase == phaseEnded:
 			for s := range b.prepared {
 				_ = s.inner.Close() // the server keeps it as long as the connection lives
 			}
@@ -266,7 +266,7 @@ func (b *branch) leave() {
 		}
 		return nil
 	})
-	b.wire.Lock()
-	defer b.wire.Unlock()
+	b.connMu.Lock()
+	defer b.connMu.Unlock()
 	b.released = true
 }

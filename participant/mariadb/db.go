@@ -20,17 +20,17 @@ type DB struct {
 	// nothing is changed, which saves the prepare. Not to be changed after the
 	// first use. Defaults to what the server does.
 	TxOptions sql.TxOptions
-	// Proof is the name of the table of proof, the same as in the registration;
+	// MarkerTable is the name of the table of proof, the same as in the registration;
 	// off: none is kept. Not to be changed after the first use. Defaults to
-	// [ProofTable].
-	Proof string
+	// [DefaultMarkerTable].
+	MarkerTable string
 
 	name string
 	pool *sql.DB
 
-	mu       sync.Mutex // guards all below
-	origin   string     // what the table of proof calls itself; empty: not asked yet
-	sessions map[any]Session
+	mu          sync.Mutex // guards all below
+	origin      string     // what the table of proof calls itself; empty: not asked yet
+	sessionRefs map[any]SessionRef
 }
 
 // New gives the database that the pool connects to, by go-sql-driver/mysql. name
@@ -44,7 +44,7 @@ func (db *DB) Exec(ctx context.Context, tx *txn.Tx, query string, args ...any) (
 		return nil, err
 	}
 	res, err := b.exec(ctx, query, args...)
-	return res, db.of(err)
+	return res, db.wrapErr(err)
 }
 
 // Query runs a query in the transaction. The rows have to be closed before the
@@ -55,7 +55,7 @@ func (db *DB) Query(ctx context.Context, tx *txn.Tx, query string, args ...any) 
 		return nil, err
 	}
 	rows, err := b.query(ctx, query, args...)
-	return rows, db.of(err)
+	return rows, db.wrapErr(err)
 }
 
 // Row is the result of a query of which only the first row matters, as
@@ -83,7 +83,7 @@ func (db *DB) Conn(ctx context.Context, tx *txn.Tx) (*sql.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b.give(ctx)
+	return b.exposeConn(ctx)
 }
 
 func (db *DB) branch(ctx context.Context, tx *txn.Tx) (*branch, error) {
@@ -92,8 +92,8 @@ func (db *DB) branch(ctx context.Context, tx *txn.Tx) (*branch, error) {
 
 // begin opens the session of a branch and enlists it, before anything is done in
 // it.
-func (db *DB) begin(ctx context.Context, enlist txn.Enlister) (_ *branch, err error) {
-	proof, err := newTable(db.Proof)
+func (db *DB) begin(ctx context.Context, enlist txn.EnlistFunc) (_ *branch, err error) {
+	markers, err := newMarkerTable(db.MarkerTable)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (db *DB) begin(ctx context.Context, enlist txn.Enlister) (_ *branch, err er
 	if err != nil {
 		return nil, fmt.Errorf("mariadb %s: take a connection: %w", db.name, err)
 	}
-	b := newBranch(db, conn, proof)
+	b := newBranch(db, conn, markers)
 	defer func() {
 		if err != nil {
 			b.Release() // nothing was done in it yet
@@ -109,14 +109,14 @@ func (db *DB) begin(ctx context.Context, enlist txn.Enlister) (_ *branch, err er
 	}()
 	session := ""
 	if !b.readOnly {
-		if b.session, err = db.identify(ctx, conn, proof); err != nil {
+		if b.sessionRef, err = db.identify(ctx, conn, markers); err != nil {
 			return nil, fmt.Errorf("mariadb %s: identify the session: %w", db.name, err)
 		}
-		session = b.session.String()
+		session = b.sessionRef.String()
 	}
 	enlisted, err := enlist(ctx, session, nil)
 	if err != nil {
-		b.end = endNone
+		b.phase = phaseEnded
 		return nil, err
 	}
 	if err := b.start(ctx, enlisted.XID, db.TxOptions.Isolation); err != nil {
@@ -129,35 +129,35 @@ func (db *DB) begin(ctx context.Context, enlist txn.Enlister) (_ *branch, err er
 const maxSessions = 512
 
 // identify says which session this is. A connection is asked once.
-func (db *DB) identify(ctx context.Context, conn *sql.Conn, proof table) (Session, error) {
+func (db *DB) identify(ctx context.Context, conn *sql.Conn, markers markerTable) (SessionRef, error) {
 	var driverConn any
 	if err := conn.Raw(func(c any) error { driverConn = c; return nil }); err != nil {
-		return Session{}, err
+		return SessionRef{}, err
 	}
 	db.mu.Lock()
-	s, known := db.sessions[driverConn]
+	s, known := db.sessionRefs[driverConn]
 	origin := db.origin
 	db.mu.Unlock()
-	if known && (proof == "" || origin != "") {
+	if known && (markers == "" || origin != "") {
 		s.Table = origin
 		return s, nil
 	}
 	var err error
-	if origin == "" && proof != "" {
-		if origin, err = proof.ensure(ctx, conn); err != nil {
-			return Session{}, err
+	if origin == "" && markers != "" {
+		if origin, err = markers.ensure(ctx, conn); err != nil {
+			return SessionRef{}, err
 		}
 	}
-	s = Session{Table: origin}
+	s = SessionRef{Table: origin}
 	if err := conn.QueryRowContext(ctx, "SELECT CONNECTION_ID(), "+startQuery).Scan(&s.Conn, &s.Start); err != nil {
-		return Session{}, err
+		return SessionRef{}, err
 	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	if db.sessions == nil || len(db.sessions) >= maxSessions {
-		db.sessions = map[any]Session{}
+	if db.sessionRefs == nil || len(db.sessionRefs) >= maxSessions {
+		db.sessionRefs = map[any]SessionRef{}
 	}
-	db.sessions[driverConn], db.origin = s, origin
+	db.sessionRefs[driverConn], db.origin = s, origin
 	return s, nil
 }
 
@@ -165,5 +165,5 @@ func (db *DB) identify(ctx context.Context, conn *sql.Conn, proof table) (Sessio
 func (db *DB) forget() {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	db.sessions, db.origin = nil, ""
+	db.sessionRefs, db.origin = nil, ""
 }

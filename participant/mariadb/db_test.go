@@ -61,7 +61,7 @@ func (s *shops) want(t *testing.T, bank, shop int64) {
 
 func (s *shops) wantReported(t *testing.T) {
 	t.Helper()
-	if left := s.Undone(s.Last()); len(left) != 0 {
+	if left := s.Unreported(s.Last()); len(left) != 0 {
 		t.Errorf("the application did not report %v", left)
 	}
 }
@@ -150,7 +150,7 @@ func TestServerDiesUnderTheApplication(t *testing.T) {
 	m := &killer{shops: s, t: t}
 	err := txn.Run(t.Context(), m, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error { return s.move(ctx, tx, 30) })
 	check(t, err) // decided
-	if left := s.Undone(s.Last()); len(left) != 2 {
+	if left := s.Unreported(s.Last()); len(left) != 2 {
 		t.Errorf("the application says that it finished on a dead server: left is %v", left)
 	}
 	s.Recover(t, s.Last())
@@ -162,7 +162,7 @@ type killer struct {
 	t *testing.T
 }
 
-func (k *killer) Commit(ctx context.Context, id txn.ID, c txn.Commitment) (txn.Outcome, error) {
+func (k *killer) Commit(ctx context.Context, id txn.ID, c txn.CommitRequest) (txn.Outcome, error) {
 	out, err := k.shops.Commit(ctx, id, c)
 	crash(k.t)
 	return out, err
@@ -277,7 +277,7 @@ func TestReadOnlyDatabaseVotesReadOnly(t *testing.T) {
 		return errors.Join(err, s.shop.db.QueryRow(ctx, tx, "SELECT balance FROM account").Scan(&balance))
 	})
 	check(t, err)
-	if b := s.Branch(s.Last(), 2); balance != 100 || b.Vote != txn.VoteReadOnly || b.Session != "" {
+	if b := s.Branch(s.Last(), 2); balance != 100 || b.Vote != txn.VoteReadOnly || b.SessionRef != "" {
 		t.Errorf("read %d, branch %v", balance, b)
 	}
 	s.want(t, 1, 100)
@@ -319,7 +319,7 @@ func TestReadOnlyIsHeldTo(t *testing.T) {
 				_, err := s.bank.db.Exec(ctx, tx, "UPDATE account SET balance = 1")
 				return err
 			})
-			if errors.Is(err, txn.ErrRolledBack) || !errors.Is(err, txn.ErrEndedByHand) {
+			if errors.Is(err, txn.ErrRolledBack) || !errors.Is(err, txn.ErrEndedByApplication) {
 				t.Errorf("got %v", err)
 			}
 			s.want(t, 100, 100)
@@ -390,7 +390,7 @@ func TestOnlyBranchCommitsInOnePhase(t *testing.T) {
 	}
 	s.want(t, 1, 100)
 	s.wantReported(t)
-	s.bank.db.Proof = "off" // and now nobody could tell how it ended
+	s.bank.db.MarkerTable = "off" // and now nobody could tell how it ended
 	check(t, txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
 		_, err := s.bank.db.Exec(ctx, tx, "UPDATE account SET balance = 2")
 		return err
@@ -458,7 +458,7 @@ func BenchmarkBranch(b *testing.B) {
 	}{
 		{"own session", func(w *branch, _ participant.Branch) error { return w.Commit(b.Context()) }},
 		{"coordinator", func(w *branch, br participant.Branch) error {
-			br.Session = w.session.String()
+			br.SessionRef = w.sessionRef.String()
 			w.Release()
 			_, err := p.Commit(b.Context(), br)
 			return err

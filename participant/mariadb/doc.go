@@ -3,8 +3,8 @@
 //
 // The application works through [DB]: one branch for each transaction and
 // database, on one connection of its own pool. The coordinator's side is made by
-// [Opener] from the settings of the registration; see there. Who works without
-// this package finds what to run in [ByHand].
+// [Driver] from the settings of the registration; see there. Who works without
+// this package finds what to run in [ManualSQL].
 //
 // # How a branch ends, for sure
 //
@@ -16,7 +16,7 @@
 // rolled back it writes that row itself: then the branch cannot begin any more,
 // and if it has begun, and is not over, the row is locked, which is proof of that.
 //
-// The session that is recorded at enlist, see [Session], also says which table
+// The session that is recorded at enlist, see [SessionRef], also says which table
 // that is. A row that somebody deletes by hand, and a server that was restored to
 // an earlier time, cannot be told.
 //

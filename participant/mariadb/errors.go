@@ -47,8 +47,8 @@ func numberOf(err error) uint16 {
 	return 0
 }
 
-// answered reports whether an error is an answer of a session that lives on.
-func answered(err error) bool {
+// isStatementError reports whether an error is an answer of a session that lives on.
+func isStatementError(err error) bool {
 	n := numberOf(err)
 	return n != 0 && n != codeShutdown && n != codeKilled && n != codeInterrupted
 }
@@ -66,10 +66,10 @@ func rollbackOnly(err error) bool {
 	return rolledBackBy(err) || numberOf(err) == codeRMFail && strings.Contains(err.Error(), "ROLLBACK ONLY")
 }
 
-// released reports whether an error of a block that releases the branch's savepoint first
+// failedAfterSavepoint reports whether an error of a block that releases the branch's savepoint first
 // is of a statement after that: RELEASE SAVEPOINT itself is not answered so.
-func released(err error) bool {
-	return rolledBackBy(err) || gone(err) || slices.Contains([]uint16{codeLockTimeout, codeReadLock, codeReadOnly}, numberOf(err))
+func failedAfterSavepoint(err error) bool {
+	return rolledBackBy(err) || notInXA(err) || slices.Contains([]uint16{codeLockTimeout, codeReadLock, codeReadOnly}, numberOf(err))
 }
 
 // noEffect reports whether XA COMMIT or XA ROLLBACK surely did nothing: it was not

@@ -23,7 +23,7 @@ func TestHangingSessionLosesItsRowLocks(t *testing.T) {
 			bank.exec(t, "INSERT INTO account VALUES ('alice', 100)")
 			br := newName()
 			w := bank.work(t, br.XID, "UPDATE account SET balance = 0 WHERE id = 'alice'")
-			br.Session = w.session.String()
+			br.SessionRef = w.sessionRef.String()
 			hung := make(chan error, 1)
 			go func() {
 				_, err := w.exec(context.WithoutCancel(t.Context()), hang)
@@ -59,7 +59,7 @@ func TestFenceOffLeavesTheSessionAlone(t *testing.T) {
 	bank := newBank(t)
 	br := newName()
 	w := bank.work(t, br.XID, "INSERT INTO account VALUES ('alice', 1)")
-	br.Session = w.session.String()
+	br.SessionRef = w.sessionRef.String()
 	r := bank.opened(t, map[string]string{"fence": "off"})
 	res, err := r.Rollback(t.Context(), br)
 	wantEnd(t, res, err, participant.RolledBack)
@@ -81,12 +81,12 @@ func TestFenceOffLeavesTheSessionAlone(t *testing.T) {
 func TestPooledSessionAtOtherWorkIsNotKilled(t *testing.T) {
 	bank := newBank(t)
 	bank.pool.SetMaxOpenConns(1)
-	coordinators := []*resource{bank.opened(t, nil), bank.opened(t, nil)}
+	coordinators := []*resourceManager{bank.opened(t, nil), bank.opened(t, nil)}
 	for _, commit := range []bool{false, true} {
 		for range 20 {
 			br := newName()
 			w := bank.work(t, br.XID, "REPLACE INTO account VALUES ('three', 1)")
-			br.Session = w.session.String()
+			br.SessionRef = w.sessionRef.String()
 			want := participant.RolledBack
 			if commit {
 				_, err := w.CommitOnePhase(t.Context())
@@ -97,8 +97,8 @@ func TestPooledSessionAtOtherWorkIsNotKilled(t *testing.T) {
 			}
 			w.Release()
 			next := bank.work(t, newName().XID, "REPLACE INTO account VALUES ('four', 1)")
-			if next.session.Conn != w.session.Conn {
-				t.Fatalf("the pool has another session: %d, not %d", next.session.Conn, w.session.Conn)
+			if next.sessionRef.Conn != w.sessionRef.Conn {
+				t.Fatalf("the pool has another session: %d, not %d", next.sessionRef.Conn, w.sessionRef.Conn)
 			}
 			var wg sync.WaitGroup
 			for _, r := range coordinators {
@@ -106,7 +106,7 @@ func TestPooledSessionAtOtherWorkIsNotKilled(t *testing.T) {
 					wg.Go(func() {
 						do := r.Rollback
 						if commit {
-							do = r.Settle
+							do = r.ResolveOutcome
 						}
 						res, err := do(t.Context(), br)
 						wantEnd(t, res, err, want)
@@ -131,7 +131,7 @@ func TestSlowCoordinatorIsNotTakenForTheApplication(t *testing.T) {
 	r := bank.opened(t, nil)
 	br := newName()
 	w := bank.work(t, newName().XID, "REPLACE INTO account VALUES ('other work', 1)")
-	br.Session = w.session.String()
+	br.SessionRef = w.sessionRef.String()
 	slow, err := bank.pool.Conn(t.Context())
 	check(t, err)
 	defer func() { check(t, slow.Close()) }()
@@ -163,12 +163,12 @@ func TestConnectionIDOfAnEarlierServer(t *testing.T) {
 	bank := newBank(t)
 	r := bank.opened(t, nil)
 	w := bank.work(t, newName().XID, "INSERT INTO account VALUES ('alice', 1)")
-	s := w.session
+	s := w.sessionRef
 	s.Start--
 	br := newName()
-	br.Session = s.String()
+	br.SessionRef = s.String()
 	prepared := bank.prepared(t, "INSERT INTO account VALUES ('bob', 1)")
-	prepared.Session = s.String()
+	prepared.SessionRef = s.String()
 	for _, b := range []participant.Branch{br, prepared} {
 		res, err := r.Rollback(t.Context(), b)
 		wantEnd(t, res, err, participant.RolledBack)
@@ -194,7 +194,7 @@ func TestPreparedByAConnectionThatIsNotOnRecord(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		res, err := do(ctx, br)
 		cancel()
-		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), fmt.Sprintf("open: %d", w.session.Conn)) {
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), fmt.Sprintf("open: %d", w.sessionRef.Conn)) {
 			t.Errorf("%s while its session lives: %v, %v", name, res, err)
 		}
 		// Others come and go meanwhile.
@@ -209,7 +209,7 @@ func TestPreparedByAConnectionThatIsNotOnRecord(t *testing.T) {
 			defer cancel()
 			w.Release()
 			res, err := do(t.Context(), br)
-			want := map[string]participant.Ending{"commit": participant.Committed, "rollback": participant.RolledBack}
+			want := map[string]participant.BranchOutcome{"commit": participant.Committed, "rollback": participant.RolledBack}
 			wantEnd(t, res, err, want[name])
 		})
 		wg.Wait()
@@ -227,11 +227,11 @@ func TestCoordinatorOfAnotherUser(t *testing.T) {
 		bank.exec(t, "GRANT SELECT, INSERT, UPDATE, DELETE ON "+bank.name+".* TO "+user+"@'127.0.0.1'")
 	}
 	db := New("bank", openPool(t, server.DSNAs(app, bank.name)))
-	open := func() *resource {
+	open := func() *resourceManager {
 		p, err := open(map[string]string{"dsn": server.DSNAs(other, bank.name)})
 		check(t, err)
 		t.Cleanup(func() { check(t, p.Close()) })
-		return p.(*resource)
+		return p.(*resourceManager)
 	}
 	says := func(err error, texts ...string) {
 		t.Helper()
@@ -254,7 +254,7 @@ func TestCoordinatorOfAnotherUser(t *testing.T) {
 
 	br := newName()
 	w := bank.workIn(t, db, br.XID, "INSERT INTO account VALUES ('alice', 1)")
-	br.Session = w.session.String()
+	br.SessionRef = w.sessionRef.String()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	_, err = r.Rollback(ctx, br)

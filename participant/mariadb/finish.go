@@ -16,31 +16,31 @@ const (
 	xaRollback = "XA ROLLBACK"
 )
 
-// patience bounds one call's wait for somebody else, and lookAgain is how often
+// callTimeout bounds one call's wait for somebody else, and lookAgain is how often
 // it looks.
 const (
-	patience  = 10 * time.Second
-	lookAgain = 5 * time.Millisecond
+	callTimeout  = 10 * time.Second
+	pollInterval = 5 * time.Millisecond
 )
 
 // task is one call of Commit, Rollback or Settle.
 type task struct {
-	r      *resource
-	b      participant.Branch
-	s      Session // zero: none on record
-	n      xaName
-	settle bool // drive it nowhere
-	fenced bool // its session has been told to end
-	aged   bool // it was looked whether its session is of an earlier start of the server
+	r              *resourceManager
+	b              participant.Branch
+	s              SessionRef // zero: none on record
+	n              xaName
+	resolveOnly    bool // drive it nowhere
+	fenced         bool // its session has been told to end
+	restartChecked bool // it was looked whether its session is of an earlier start of the server
 }
 
-func (r *resource) task(b participant.Branch) (*task, error) {
+func (r *resourceManager) task(b participant.Branch) (*task, error) {
 	n, err := r.own(b)
 	if err != nil {
 		return nil, &participant.NoEffectError{Err: err}
 	}
-	s, _ := ParseSession(b.Session) // one that cannot be read is none
-	if r.proof == "" {
+	s, _ := ParseSessionRef(b.SessionRef) // one that cannot be read is none
+	if r.markers == "" {
 		s.Table = ""
 	}
 	return &task{r: r, b: b, s: s, n: n}, nil
@@ -52,17 +52,17 @@ type result struct {
 	why error // nil: it is the end
 }
 
-func ended(e participant.Ending, detail string) (result, error) {
-	return result{Result: participant.Result{Ending: e, Detail: detail}}, nil
+func finalResult(e participant.BranchOutcome, detail string) (result, error) {
+	return result{Result: participant.Result{Outcome: e, Detail: detail}}, nil
 }
 
-func again(why error) (result, error) { return result{why: why}, nil }
+func retry(why error) (result, error) { return result{why: why}, nil }
 
-// until repeats try until it comes to an end, or patience does.
-func (t *task) until(ctx context.Context, try func(context.Context) (result, error)) (participant.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// poll repeats try until it comes to an end, or patience does.
+func (t *task) poll(ctx context.Context, try func(context.Context) (result, error)) (participant.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	tick := time.NewTicker(lookAgain)
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	var why error
 	for {
@@ -83,154 +83,154 @@ func (t *task) until(ctx context.Context, try func(context.Context) (result, err
 }
 
 // Commit implements [participant.Participant].
-func (r *resource) Commit(ctx context.Context, b participant.Branch) (_ participant.Result, err error) {
+func (r *resourceManager) Commit(ctx context.Context, b participant.Branch) (_ participant.Result, err error) {
 	ctx, fail := r.call(ctx, "commit "+clip(b.XID))
 	defer fail(&err)
 	t, err := r.task(b)
 	if err != nil {
 		return participant.Result{}, err
 	}
-	return t.until(ctx, t.commit)
+	return t.poll(ctx, t.commit)
 }
 
 // commit looks once, and does what can be done now.
 func (t *task) commit(ctx context.Context) (result, error) {
-	row, err := t.r.row(ctx, t.b.XID)
+	row, err := t.r.marker(ctx, t.b.XID)
 	if err != nil {
 		return result{}, &participant.NoEffectError{Err: err}
 	}
-	if row != rowNone {
-		return t.byRow(ctx, row)
+	if row != markerNone {
+		return t.byMarker(ctx, row)
 	}
-	old, err := t.old(ctx)
+	old, err := t.serverRestarted(ctx)
 	if err != nil {
 		return result{}, &participant.NoEffectError{Err: err}
 	}
-	if old || t.r.hasty {
-		return t.committed(ctx, t.finish(ctx, xaCommit))
+	if old || t.r.skipDisconnect {
+		return t.checkCommitted(ctx, t.finish(ctx, xaCommit))
 	}
-	c, err := t.r.census(ctx)
+	c, err := t.r.snapshot(ctx)
 	if err != nil {
 		return result{}, &participant.NoEffectError{Err: err}
 	}
-	if !c.has(t.n) {
-		res, err := t.gone(ctx, c)
+	if !c.isPrepared(t.n) {
+		res, err := t.notPrepared(ctx, c)
 		if err != nil {
 			err = &participant.NoEffectError{Err: err} // it only asked
 		}
 		return res, err
 	}
-	if why, err := t.release(ctx, c); why != nil || err != nil {
+	if why, err := t.disconnect(ctx, c); why != nil || err != nil {
 		if err != nil {
 			err = &participant.NoEffectError{Err: err}
 		}
 		return result{why: why}, err
 	}
-	return t.committed(ctx, t.finish(ctx, xaCommit))
+	return t.checkCommitted(ctx, t.finish(ctx, xaCommit))
 }
 
-// old reports, once, whether the server was restarted since the session began:
+// serverRestarted reports, once, whether the server was restarted since the session began:
 // then nothing is bound to a connection of that time, and there is no need to look.
-func (t *task) old(ctx context.Context) (bool, error) {
-	if t.aged || !t.s.known() || t.r.hasty {
+func (t *task) serverRestarted(ctx context.Context) (bool, error) {
+	if t.restartChecked || !t.s.recorded() || t.r.skipDisconnect {
 		return false, nil
 	}
-	t.aged = true
+	t.restartChecked = true
 	start, err := t.r.start(ctx)
 	return start != t.s.Start, err
 }
 
-// byRow is the end that the row of proof tells.
-func (t *task) byRow(ctx context.Context, row int) (result, error) {
-	if row == rowBarrier {
-		if t.b.NeedsProof() && !t.s.proved() {
-			return ended(participant.Unknown, t.lost())
+// byMarker is the end that the row of proof tells.
+func (t *task) byMarker(ctx context.Context, row int) (result, error) {
+	if row == markerBarrier {
+		if t.b.MayBeCommitted() && !t.s.hasMarker() {
+			return finalResult(participant.Unknown, t.lostReason())
 		}
-		return ended(participant.RolledBack, "it was kept from beginning: a barrier is in "+string(t.r.proof))
+		return finalResult(participant.RolledBack, "it was kept from beginning: a barrier is in "+string(t.r.markers))
 	}
-	switch err := t.r.confirm(ctx, t.b.XID); {
+	switch err := t.r.confirmDurable(ctx, t.b.XID); {
 	case numberOf(err) == codeLockTimeout:
-		return again(errBusy)
+		return retry(errBusy)
 	case err != nil:
 		return result{}, &participant.NoEffectError{Err: fmt.Errorf("see to it that its end is on disk: %w", err)}
 	}
-	return ended(participant.Committed, "its row is in "+string(t.r.proof))
+	return finalResult(participant.Committed, "its row is in "+string(t.r.markers))
 }
 
-// committed looks what an answer to XA COMMIT means.
-func (t *task) committed(ctx context.Context, err error) (result, error) {
+// checkCommitted looks what an answer to XA COMMIT means.
+func (t *task) checkCommitted(ctx context.Context, err error) (result, error) {
 	switch {
 	case numberOf(err) == codeNOTA, rolledBackBy(err):
-		return again(errElsewhere) // the next census tells
+		return retry(errBoundElsewhere) // the next census tells
 	case err != nil:
 		return result{}, err
-	case !t.s.proved():
-		return ended(participant.Committed, xaCommit)
+	case !t.s.hasMarker():
+		return finalResult(participant.Committed, xaCommit)
 	}
-	row, err := t.r.row(ctx, t.b.XID)
+	row, err := t.r.marker(ctx, t.b.XID)
 	switch {
 	case err != nil:
 		return result{}, err
-	case row == rowWork:
-		return ended(participant.Committed, xaCommit)
+	case row == markerCommit:
+		return finalResult(participant.Committed, xaCommit)
 	}
-	if err := t.r.sameTable(ctx, t.s); err != nil {
+	if err := t.r.checkSameTable(ctx, t.s); err != nil {
 		return result{}, err
 	}
-	return result{}, fmt.Errorf("XA COMMIT was answered with success, but the branch is not committed: %w", errGhost)
+	return result{}, fmt.Errorf("XA COMMIT was answered with success, but the branch is not committed: %w", errOrphaned)
 }
 
-// errElsewhere says why a prepared branch is not known to our session.
-var errElsewhere = errors.New("it is prepared, but bound to a session: of somebody who is finishing it, or one that is not on record")
+// errBoundElsewhere says why a prepared branch is not known to our session.
+var errBoundElsewhere = errors.New("it is prepared, but bound to a session: of somebody who is finishing it, or one that is not on record")
 
-// gone finds out how a branch ended that is not prepared. The list was read
+// notPrepared finds out how a branch ended that is not prepared. The list was read
 // before the row: what is committed has its row before it leaves the list.
-func (t *task) gone(ctx context.Context, c *census) (result, error) {
-	row, err := t.r.row(ctx, t.b.XID)
+func (t *task) notPrepared(ctx context.Context, c *serverSnapshot) (result, error) {
+	row, err := t.r.marker(ctx, t.b.XID)
 	switch {
 	case err != nil:
 		return result{}, err
-	case row != rowNone:
-		return t.byRow(ctx, row)
-	case !t.s.proved():
-		return ended(participant.Unknown, "it is not prepared; "+t.noProof())
+	case row != markerNone:
+		return t.byMarker(ctx, row)
+	case !t.s.hasMarker():
+		return finalResult(participant.Unknown, "it is not prepared; "+t.noMarkerReason())
 	}
-	if err := t.r.sameTable(ctx, t.s); err != nil {
+	if err := t.r.checkSameTable(ctx, t.s); err != nil {
 		return result{}, err
 	}
-	held, err := t.r.held(ctx, t.b.XID)
+	held, err := t.r.markerLocked(ctx, t.b.XID)
 	switch {
 	case err != nil:
 		return result{}, err
-	case held && c.holds(t.s):
+	case held && c.isBound(t.s):
 		return result{}, fmt.Errorf("it is not prepared, and %w (connection %d): its vote was wrong", errStillOpen, t.s.Conn)
 	case held:
-		return again(errGhost)
+		return retry(errOrphaned)
 	}
-	return ended(participant.RolledBack, "it is not prepared, and no row in "+string(t.r.proof)+" says that it was committed")
+	return finalResult(participant.RolledBack, "it is not prepared, and no row in "+string(t.r.markers)+" says that it was committed")
 }
 
-// lost says that a branch is not there that nothing is known of.
-func (t *task) lost() string {
-	if t.b.Vote == txn.VoteEndedByHand {
-		return "it was ended by statements of the application's own; " + t.noProof()
+// lostReason says that a branch is not there that nothing is known of.
+func (t *task) lostReason() string {
+	if t.b.Vote == txn.VoteEndedByApplication {
+		return "it was ended by statements of the application's own; " + t.noMarkerReason()
 	}
-	return "it voted yes and is not prepared any more; " + t.noProof()
+	return "it voted yes and is not prepared any more; " + t.noMarkerReason()
 }
 
-// noProof says why nothing is known of a branch that is not there.
-func (t *task) noProof() string {
+// noMarkerReason says why nothing is known of a branch that is not there.
+func (t *task) noMarkerReason() string {
 	why := "no session is on record"
 	switch {
-	case t.s.known() && t.r.proof == "":
+	case t.s.recorded() && t.r.markers == "":
 		why = "no proof is kept (proof=off)"
-	case t.s.known():
+	case t.s.recorded():
 		why = "its session wrote no row of proof"
 	}
 	switch {
 	case t.b.Attempts > 0:
 		why += "; an attempt whose answer was lost may have finished it"
-	case t.b.OwnPhaseTwo:
+	case t.b.ClientCompletes:
 		why += "; the application may have finished it"
 	}
 	return why

@@ -27,24 +27,24 @@ func verbs(p participant.Participant) map[string]verb {
 func TestFinishedByHandIsToldExactly(t *testing.T) {
 	bank := newBank(t)
 	r := bank.opened(t, nil)
-	for statement, want := range map[string]participant.Ending{xaCommit: participant.Committed, xaRollback: participant.RolledBack} {
+	for statement, want := range map[string]participant.BranchOutcome{xaCommit: participant.Committed, xaRollback: participant.RolledBack} {
 		for name, do := range verbs(r) {
 			for _, restart := range []bool{false, true} {
 				want := want
 				account := fmt.Sprintf("%s after %s, %v", name, statement, restart)
 				br := bank.prepared(t, "INSERT INTO account VALUES (?, 1)", account)
-				s, err := ParseSession(br.Session)
+				s, err := ParseSessionRef(br.SessionRef)
 				check(t, err)
-				bank.byHand(t, statement, br.XID, s)
+				bank.finishManually(t, statement, br.XID, s)
 				if restart {
 					crash(t)
 				}
-				br.Attempts, br.OwnPhaseTwo = 3, true // no proof of anything
+				br.Attempts, br.ClientCompletes = 3, true // no proof of anything
 				res, err := do(t.Context(), br)
 				if restart && want == participant.RolledBack && bank.balance(t, account) == 1 {
 					want = participant.Committed
 				}
-				if err != nil || res.Ending != want {
+				if err != nil || res.Outcome != want {
 					t.Errorf("%s after %s by hand (restart: %v): %v, %v", name, statement, restart, res, err)
 				}
 			}
@@ -60,22 +60,22 @@ func TestCommitOfABranchThatIsGone(t *testing.T) {
 	known := bank.prepared(t, "INSERT INTO account VALUES ('alice', 1)")
 	_, err := r.Rollback(t.Context(), known)
 	check(t, err)
-	noProof := strings.Split(known.Session, " table=")[0]
+	noProof := strings.Split(known.SessionRef, " table=")[0]
 	for _, c := range []struct {
 		name   string
-		r      *resource
+		r      *resourceManager
 		branch participant.Branch
-		want   participant.Ending
+		want   participant.BranchOutcome
 		detail string
 	}{
-		{"proved", r, participant.Branch{Session: known.Session}, participant.RolledBack, "no row in txmgr_branch"},
-		{"proved beats a lost answer", r, participant.Branch{Session: known.Session, Attempts: 3, OwnPhaseTwo: true}, participant.RolledBack, "no row in txmgr_branch"},
+		{"proved", r, participant.Branch{SessionRef: known.SessionRef}, participant.RolledBack, "no row in txmgr_branch"},
+		{"proved beats a lost answer", r, participant.Branch{SessionRef: known.SessionRef, Attempts: 3, ClientCompletes: true}, participant.RolledBack, "no row in txmgr_branch"},
 		{"no session", r, participant.Branch{}, participant.Unknown, "no session is on record"},
 		{"no session, an answer was lost", r, participant.Branch{Attempts: 1}, participant.Unknown, "an attempt whose answer was lost may have"},
-		{"no session, the application may have", r, participant.Branch{OwnPhaseTwo: true}, participant.Unknown, "the application may have"},
-		{"unreadable session", r, participant.Branch{Session: "conn=1"}, participant.Unknown, "no session is on record"},
-		{"session without proof", r, participant.Branch{Session: noProof}, participant.Unknown, "wrote no row of proof"},
-		{"proof is off", off, participant.Branch{Session: known.Session}, participant.Unknown, "proof=off"},
+		{"no session, the application may have", r, participant.Branch{ClientCompletes: true}, participant.Unknown, "the application may have"},
+		{"unreadable session", r, participant.Branch{SessionRef: "conn=1"}, participant.Unknown, "no session is on record"},
+		{"session without proof", r, participant.Branch{SessionRef: noProof}, participant.Unknown, "wrote no row of proof"},
+		{"proof is off", off, participant.Branch{SessionRef: known.SessionRef}, participant.Unknown, "proof=off"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.branch.XID = newName().XID
@@ -93,7 +93,7 @@ func TestCommitOfABranchThatIsGone(t *testing.T) {
 func TestRollbackWithoutProof(t *testing.T) {
 	bank := newBank(t)
 	off := bank.opened(t, map[string]string{"proof": "off"})
-	bank.db.Proof = "off"
+	bank.db.MarkerTable = "off"
 	br := bank.prepared(t, "INSERT INTO account VALUES ('alice', 1)")
 	res, err := off.Rollback(t.Context(), br)
 	wantEnd(t, res, err, participant.RolledBack)
@@ -106,9 +106,9 @@ func TestRollbackWithoutProof(t *testing.T) {
 	res, err = off.Rollback(t.Context(), br)
 	wantEnd(t, res, err, participant.RolledBack) // it never voted, and a late prepare is found
 	w := bank.work(t, br.XID, "INSERT INTO account VALUES ('bob', 1)")
-	br.Session = w.session.String()
-	if strings.Contains(br.Session, "table") {
-		t.Errorf("session %q", br.Session)
+	br.SessionRef = w.sessionRef.String()
+	if strings.Contains(br.SessionRef, "table") {
+		t.Errorf("session %q", br.SessionRef)
 	}
 	res, err = off.Rollback(t.Context(), br)
 	wantEnd(t, res, err, participant.RolledBack)
@@ -121,7 +121,7 @@ func TestRollbackWithoutProof(t *testing.T) {
 	if n := bank.balance(t, "bob"); n != 0 {
 		t.Errorf("bob has %d", n)
 	}
-	res, err = off.Settle(t.Context(), br)
+	res, err = off.ResolveOutcome(t.Context(), br)
 	wantEnd(t, res, err, participant.Unknown)
 }
 
@@ -213,7 +213,7 @@ func TestBackupDuringTheVote(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		w.Release()
-		br.Session = w.session.String()
+		br.SessionRef = w.sessionRef.String()
 		res, err := r.Rollback(t.Context(), br)
 		wantEnd(t, res, err, participant.RolledBack)
 	}
@@ -283,8 +283,8 @@ func phaseTwo(t *testing.T, bank *bank, p participant.Participant, n int, distur
 				br.Attempts++
 				return err
 			})
-			if res.Ending != participant.Committed {
-				ends <- fmt.Errorf("%s: %v (%s)", br.XID, res.Ending, res.Detail)
+			if res.Outcome != participant.Committed {
+				ends <- fmt.Errorf("%s: %v (%s)", br.XID, res.Outcome, res.Detail)
 			}
 		})
 	}
@@ -308,7 +308,7 @@ func TestRestartInEachState(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare    bool
 		commit     verb
-		wantCommit participant.Ending
+		wantCommit participant.BranchOutcome
 		want       int64
 	}{
 		"at work":  {false, nil, participant.RolledBack, 0},
@@ -319,7 +319,7 @@ func TestRestartInEachState(t *testing.T) {
 			p := bank.opened(t, nil)
 			br := newName()
 			w := bank.work(t, br.XID, "INSERT INTO account VALUES ('alice', 7)")
-			br.Session = w.session.String()
+			br.SessionRef = w.sessionRef.String()
 			if c.prepare {
 				vote, err := w.Prepare(t.Context())
 				check(t, err)
@@ -358,7 +358,7 @@ func TestCallsEndWhenTheParticipantIsClosed(t *testing.T) {
 		_, err := p.Rollback(context.Background(), br) // which session that is nobody has told it
 		ended <- err
 	}()
-	bank.waitUntilBlocked(t, p.(*resource))
+	bank.waitUntilBlocked(t, p.(*resourceManager))
 	check(t, p.Close())
 	select {
 	case err := <-ended:
@@ -372,7 +372,7 @@ func TestCallsEndWhenTheParticipantIsClosed(t *testing.T) {
 }
 
 // waitUntilBlocked returns when a participant has been at work.
-func (b *bank) waitUntilBlocked(t *testing.T, r *resource) {
+func (b *bank) waitUntilBlocked(t *testing.T, r *resourceManager) {
 	t.Helper()
 	eventually(t, func() error {
 		if r.db.Stats().OpenConnections == 0 {

@@ -26,7 +26,7 @@ const maxTransactions = 30_000
 // all while others read it; a copy is new when it has the very query that reads
 // it. So that coordinators, and participants that share a server, do not keep each
 // other from news for ever, they take turns.
-func (r *resource) transactions(ctx context.Context) (list []innodbTx, err error) {
+func (r *resourceManager) transactions(ctx context.Context) (list []innodbTx, err error) {
 	conn, err := r.db.Conn(ctx)
 	if err != nil {
 		return nil, err
@@ -36,14 +36,14 @@ func (r *resource) transactions(ctx context.Context) (list []innodbTx, err error
 			_, err = conn.ExecContext(ctx, "ROLLBACK") // it has only read
 		}
 		if err == nil {
-			_, err = conn.ExecContext(ctx, "DO RELEASE_LOCK("+turnLock+")")
+			_, err = conn.ExecContext(ctx, "DO RELEASE_LOCK("+innoDBReadLock+")")
 		}
 		if err != nil { // whose turn it is, is not left to the pool
 			_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 		}
 		_ = conn.Close()
 	}()
-	if err := turn(ctx, conn); err != nil {
+	if err := lockInnoDBReads(ctx, conn); err != nil {
 		return nil, err
 	}
 	// Only what has begun in InnoDB is listed there.
@@ -71,18 +71,18 @@ func (r *resource) transactions(ctx context.Context) (list []innodbTx, err error
 	}
 }
 
-// turnLock names the server's lock that whoever reads INNODB_TRX holds.
-const turnLock = "'txmgr reads INNODB_TRX'"
+// innoDBReadLock names the server's lock that whoever reads INNODB_TRX holds.
+const innoDBReadLock = "'txmgr reads INNODB_TRX'"
 
-// turnTime bounds the wait for a turn: two of them fit into the patience of a call.
-const turnTime = 3 * time.Second
+// innoDBReadLockTimeout bounds the wait for a turn: two of them fit into the patience of a call.
+const innoDBReadLockTimeout = 3 * time.Second
 
-// turn waits until nobody else of ours reads INNODB_TRX, or turnTime is over: the
+// lockInnoDBReads waits until nobody else of ours reads INNODB_TRX, or turnTime is over: the
 // lock may be that of a node that has lost its network, or of anybody who can log
 // in. To go without a turn is only slower, since what is old is told from what is
 // new all the same.
-func turn(ctx context.Context, conn *sql.Conn) error {
-	_, err := conn.ExecContext(ctx, fmt.Sprintf("DO GET_LOCK(%s, %d)", turnLock, int(turnTime/time.Second)))
+func lockInnoDBReads(ctx context.Context, conn *sql.Conn) error {
+	_, err := conn.ExecContext(ctx, fmt.Sprintf("DO GET_LOCK(%s, %d)", innoDBReadLock, int(innoDBReadLockTimeout/time.Second)))
 	return err
 }
 

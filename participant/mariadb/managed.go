@@ -9,18 +9,18 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// give gives the branch's connection as one that cannot begin or end transactions.
+// exposeConn gives the branch's connection as one that cannot begin or end transactions.
 // It is the same one every time, unless it was closed.
-func (b *branch) give(ctx context.Context) (*sql.Conn, error) {
+func (b *branch) exposeConn(ctx context.Context) (*sql.Conn, error) {
 	if b.managed == nil {
 		b.managed = sql.OpenDB(&managedConn{branch: b})
 	}
-	if b.given != nil && b.given.PingContext(ctx) == nil {
-		return b.given, nil
+	if b.exposedConn != nil && b.exposedConn.PingContext(ctx) == nil {
+		return b.exposedConn, nil
 	}
 	var err error
-	b.given, err = b.managed.Conn(ctx)
-	return b.given, err
+	b.exposedConn, err = b.managed.Conn(ctx)
+	return b.exposedConn, err
 }
 
 // managedConn is a branch's connection as its holder may use it. It is a
@@ -61,26 +61,26 @@ func (c *managedConn) Prepare(query string) (driver.Stmt, error) {
 // PrepareContext implements [driver.ConnPrepareContext].
 func (c *managedConn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
 	var s *managedStmt
-	err := c.branch.work(query, func(conn any) error {
+	err := c.branch.runStatement(query, func(conn any) error {
 		inner, ok := conn.(driver.ConnPrepareContext)
 		if !ok {
 			return fmt.Errorf("a connection of type %T cannot prepare", conn)
 		}
 		stmt, err := inner.PrepareContext(ctx, query)
 		if err == nil {
-			s = c.branch.keep(stmt)
+			s = c.branch.trackStmt(stmt)
 		}
 		return err
 	})
 	if err != nil {
-		return nil, c.branch.look(ctx, err)
+		return nil, c.branch.checkError(ctx, err)
 	}
 	return s, nil
 }
 
 // ExecContext implements [driver.ExecerContext].
 func (c *managedConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (res driver.Result, _ error) {
-	err := c.branch.work(query, func(conn any) (err error) {
+	err := c.branch.runStatement(query, func(conn any) (err error) {
 		inner, ok := conn.(driver.ExecerContext)
 		if !ok {
 			return driver.ErrSkip
@@ -88,18 +88,18 @@ func (c *managedConn) ExecContext(ctx context.Context, query string, args []driv
 		res, err = inner.ExecContext(ctx, query, args)
 		return err
 	})
-	return res, c.branch.look(ctx, err)
+	return res, c.branch.checkError(ctx, err)
 }
 
 // QueryContext implements [driver.QueryerContext].
 func (c *managedConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	var rows driver.Rows
-	err := c.branch.work(query, func(conn any) (err error) {
+	err := c.branch.runStatement(query, func(conn any) (err error) {
 		inner, ok := conn.(driver.QueryerContext)
 		if !ok {
 			return driver.ErrSkip
 		}
-		rows, err = inner.QueryContext(c.branch.bounded(ctx), query, args)
+		rows, err = inner.QueryContext(c.branch.boundContext(ctx), query, args)
 		return err
 	})
 	return c.branch.rows(ctx, rows, err)
@@ -107,7 +107,7 @@ func (c *managedConn) QueryContext(ctx context.Context, query string, args []dri
 
 // CheckNamedValue implements [driver.NamedValueChecker].
 func (c *managedConn) CheckNamedValue(v *driver.NamedValue) error {
-	if c.branch.over.Load() {
+	if c.branch.workEnded.Load() {
 		return nil // the statement is refused, and says why
 	}
 	return c.branch.raw(func(conn any) error {

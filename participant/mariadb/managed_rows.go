@@ -28,7 +28,7 @@ var (
 // rows gives the answer to a query.
 func (b *branch) rows(ctx context.Context, rows driver.Rows, err error) (driver.Rows, error) {
 	if err != nil {
-		return nil, b.look(ctx, err)
+		return nil, b.checkError(ctx, err)
 	}
 	return &managedRows{Rows: rows, branch: b, ctx: ctx}, nil
 }
@@ -36,14 +36,14 @@ func (b *branch) rows(ctx context.Context, rows driver.Rows, err error) (driver.
 // Next implements [driver.Rows].
 func (r *managedRows) Next(dest []driver.Value) error {
 	r.failed = r.branch.raw(func(any) error { return r.Rows.Next(dest) })
-	return managed(r.failed)
+	return managedError(r.failed)
 }
 
 // Close implements [driver.Rows].
 func (r *managedRows) Close() error {
 	err := r.branch.raw(func(any) error { return r.Rows.Close() })
 	for _, failed := range []error{r.failed, err} { // err is of the rows that were left unread
-		_ = r.branch.look(r.ctx, failed) // which may ask the server, not before the rows are closed
+		_ = r.branch.checkError(r.ctx, failed) // which may ask the server, not before the rows are closed
 	}
 	return err
 }
@@ -65,7 +65,7 @@ func (r *managedRows) NextResultSet() error {
 		return io.EOF
 	}
 	r.failed = r.branch.raw(func(any) error { return inner.NextResultSet() })
-	return managed(r.failed)
+	return managedError(r.failed)
 }
 
 // ColumnTypeDatabaseTypeName implements [driver.RowsColumnTypeDatabaseTypeName].

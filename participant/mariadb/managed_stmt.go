@@ -6,9 +6,9 @@ import (
 	"fmt"
 )
 
-// work is raw for a statement of the application. Whether it may be sent is looked
+// runStatement is raw for a statement of the application. Whether it may be sent is looked
 // at under the lock: nothing follows what ends the branch.
-func (b *branch) work(query string, f func(c any) error) error {
+func (b *branch) runStatement(query string, f func(c any) error) error {
 	return b.raw(func(c any) error {
 		if err := b.check(query); err != nil {
 			return err
@@ -31,8 +31,8 @@ var (
 	_ driver.NamedValueChecker = (*managedStmt)(nil)
 )
 
-// keep remembers a prepared statement until it is closed. The caller has the lock.
-func (b *branch) keep(inner driver.Stmt) *managedStmt {
+// trackStmt remembers a prepared statement until it is closed. The caller has the lock.
+func (b *branch) trackStmt(inner driver.Stmt) *managedStmt {
 	s := &managedStmt{branch: b, inner: inner}
 	if b.prepared == nil {
 		b.prepared = map[*managedStmt]bool{}
@@ -44,9 +44,9 @@ func (b *branch) keep(inner driver.Stmt) *managedStmt {
 // Close implements [driver.Stmt]. After the end of the branch there is nothing to
 // close.
 func (s *managedStmt) Close() error {
-	s.branch.wire.Lock()
+	s.branch.connMu.Lock()
 	released := s.branch.released
-	s.branch.wire.Unlock()
+	s.branch.connMu.Unlock()
 	if released {
 		return nil
 	}
@@ -67,7 +67,7 @@ func (s *managedStmt) Query([]driver.Value) (driver.Rows, error) { return nil, d
 
 // ExecContext implements [driver.StmtExecContext].
 func (s *managedStmt) ExecContext(ctx context.Context, args []driver.NamedValue) (res driver.Result, _ error) {
-	err := s.branch.work("", func(any) (err error) {
+	err := s.branch.runStatement("", func(any) (err error) {
 		inner, ok := s.inner.(driver.StmtExecContext)
 		if !ok {
 			return fmt.Errorf("a statement of type %T cannot execute", s.inner)
@@ -75,18 +75,18 @@ func (s *managedStmt) ExecContext(ctx context.Context, args []driver.NamedValue)
 		res, err = inner.ExecContext(ctx, args)
 		return err
 	})
-	return res, s.branch.look(ctx, err)
+	return res, s.branch.checkError(ctx, err)
 }
 
 // QueryContext implements [driver.StmtQueryContext].
 func (s *managedStmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
 	var rows driver.Rows
-	err := s.branch.work("", func(any) (err error) {
+	err := s.branch.runStatement("", func(any) (err error) {
 		inner, ok := s.inner.(driver.StmtQueryContext)
 		if !ok {
 			return fmt.Errorf("a statement of type %T cannot query", s.inner)
 		}
-		rows, err = inner.QueryContext(s.branch.bounded(ctx), args)
+		rows, err = inner.QueryContext(s.branch.boundContext(ctx), args)
 		return err
 	})
 	return s.branch.rows(ctx, rows, err)

@@ -54,11 +54,11 @@ func TestConformanceWithBinaryLog(t *testing.T) {
 
 func conformance(t *testing.T, s *testdb.MariaDB) {
 	bank := newBankOn(t, s)
-	sessions := map[string]Session{}
+	sessions := map[string]SessionRef{}
 	participanttest.Run(t, participanttest.Harness{
 		Cluster: "test",
 		Open:    func(t *testing.T) participant.Participant { return bank.open(t, nil) },
-		Work: func(t *testing.T, xid, key string, value int64) (txn.Session, string) {
+		Work: func(t *testing.T, xid, key string, value int64) (txn.Resource, string) {
 			b, err := bank.begin(t, bank.db, xid)
 			if errors.Is(err, txn.ErrNotActive) {
 				return refused{err}, "" // by the barrier, which is earlier than at the prepare
@@ -66,20 +66,20 @@ func conformance(t *testing.T, s *testdb.MariaDB) {
 			check(t, err)
 			_, err = b.exec(t.Context(), "REPLACE INTO account VALUES (?, ?)", key, value)
 			check(t, err)
-			sessions[xid] = b.session
-			return b, b.session.String()
+			sessions[xid] = b.sessionRef
+			return b, b.sessionRef.String()
 		},
 		Write: func(ctx context.Context, key string, value int64) error {
 			_, err := bank.pool.ExecContext(ctx, "REPLACE INTO account VALUES (?, ?)", key, value)
 			return err
 		},
 		Read: bank.balance,
-		FinishByHand: func(t *testing.T, xid string, commit bool) {
+		FinishManually: func(t *testing.T, xid string, commit bool) {
 			statement := xaRollback
 			if commit {
 				statement = xaCommit
 			}
-			bank.byHand(t, statement, xid, sessions[xid])
+			bank.finishManually(t, statement, xid, sessions[xid])
 		},
 		Restart: func(t *testing.T) {
 			check(t, s.Kill(t.Context()))
@@ -138,17 +138,17 @@ func (b *bank) open(t testing.TB, settings map[string]string) participant.Partic
 	for k, v := range settings {
 		all[k] = v
 	}
-	p, err := Opener(t.Context(), txn.Participant{Name: "bank", Kind: Kind, Settings: all}, "test")
+	p, err := Driver(t.Context(), txn.Participant{Name: "bank", Kind: Kind, Settings: all}, "test")
 	check(t, err)
 	return p
 }
 
 // opened is open for a test that does not close it itself.
-func (b *bank) opened(t testing.TB, settings map[string]string) *resource {
+func (b *bank) opened(t testing.TB, settings map[string]string) *resourceManager {
 	t.Helper()
 	p := b.open(t, settings)
 	t.Cleanup(func() { check(t, p.Close()) })
-	return p.(*resource)
+	return p.(*resourceManager)
 }
 
 // begin begins a branch.
@@ -183,7 +183,7 @@ func (b *bank) prepared(t testing.TB, query string, args ...any) participant.Bra
 	if vote != txn.VotePrepared {
 		t.Fatal(vote, err)
 	}
-	br.Vote, br.Session = vote, w.session.String()
+	br.Vote, br.SessionRef = vote, w.sessionRef.String()
 	return br
 }
 
@@ -193,9 +193,9 @@ func (b *bank) exec(t testing.TB, query string, args ...any) {
 	check(t, err)
 }
 
-// byHand finishes a branch as somebody would who knows MariaDB: when the
+// finishManually finishes a branch as somebody would who knows MariaDB: when the
 // connection that prepared it has gone.
-func (b *bank) byHand(t *testing.T, statement, xid string, s Session) {
+func (b *bank) finishManually(t *testing.T, statement, xid string, s SessionRef) {
 	t.Helper()
 	n, err := nameOf(xid)
 	check(t, err)
@@ -267,9 +267,9 @@ func eventually(t testing.TB, try func() error) {
 	}
 }
 
-func wantEnd(t *testing.T, r participant.Result, err error, want participant.Ending) {
+func wantEnd(t *testing.T, r participant.Result, err error, want participant.BranchOutcome) {
 	t.Helper()
-	if err != nil || r.Ending != want {
-		t.Errorf("ended as %v (%s), %v; want %v", r.Ending, r.Detail, err, want)
+	if err != nil || r.Outcome != want {
+		t.Errorf("ended as %v (%s), %v; want %v", r.Outcome, r.Detail, err, want)
 	}
 }

@@ -15,49 +15,49 @@ import (
 // Kind is the kind of participant under which a database is registered.
 const Kind = "mariadb"
 
-// Opener makes the coordinator's side of one database. It does not connect. It
-// implements [participant.Opener]. The settings, of which the first three exclude
+// Driver makes the coordinator's side of one database. It does not connect. It
+// implements [participant.Driver]. The settings, of which the first three exclude
 // each other:
 //
 //	dsn_file  a file on each node that holds the connection string; read at each connect
 //	dsn_env   an environment variable of each node that does
 //	dsn       the connection string itself, without a password
 //	fence     on or off: whether a rollback ends the application's session; defaults to on
-//	proof     the name of the table of proof, which is made when it is not there, or off; defaults to [ProofTable]
+//	proof     the name of the table of proof, which is made when it is not there, or off; defaults to [DefaultMarkerTable]
 //
 // A connection string is one of go-sql-driver, and names the database:
 // user:password@tcp(host:3306)/database.
-func Opener(_ context.Context, p txn.Participant, cluster string) (participant.Participant, error) {
+func Driver(_ context.Context, p txn.Participant, cluster string) (participant.Participant, error) {
 	s, err := readSettings(p)
 	if err != nil {
 		return nil, err
 	}
 	closing, closed := context.WithCancelCause(context.Background())
-	return &resource{
-		name: p.Name, prefix: txn.ClusterPrefix(cluster), fenced: s.fence, proof: s.proof,
+	return &resourceManager{
+		name: p.Name, prefix: txn.ClusterPrefix(cluster), fenced: s.fence, markers: s.markers,
 		db: s.pool(), closing: closing, closed: closed,
 	}, nil
 }
 
-// resource is the coordinator's side of one database.
-type resource struct {
-	name    string
-	prefix  string
-	fenced  bool
-	proof   table
-	db      *sql.DB
-	closing context.Context // ends with Close
-	closed  context.CancelCauseFunc
-	hasty   bool // finishes at once, bound or not: what a test has to find wrong
+// resourceManager is the coordinator's side of one database.
+type resourceManager struct {
+	name           string
+	prefix         string
+	fenced         bool
+	markers        markerTable
+	db             *sql.DB
+	closing        context.Context // ends with Close
+	closed         context.CancelCauseFunc
+	skipDisconnect bool // finishes at once, bound or not: what a test has to find wrong
 
-	mu       sync.Mutex // guards all below
-	next     *round     // nil: nobody waits for a census that has not begun
-	counting bool       // somebody takes one
+	mu              sync.Mutex       // guards all below
+	nextSnapshot    *snapshotRequest // nil: nobody waits for a census that has not begun
+	snapshotRunning bool             // somebody takes one
 }
 
 // call bounds a call by the life of the resource, and names the resource in its
 // error. fail has to be deferred with the address of the error.
-func (r *resource) call(ctx context.Context, what string) (_ context.Context, fail func(*error)) {
+func (r *resourceManager) call(ctx context.Context, what string) (_ context.Context, fail func(*error)) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(r.closing, func() { cancel(context.Cause(r.closing)) })
 	return ctx, func(err *error) {
@@ -77,7 +77,7 @@ func (r *resource) call(ctx context.Context, what string) (_ context.Context, fa
 }
 
 // own refuses branches of others.
-func (r *resource) own(b participant.Branch) (xaName, error) {
+func (r *resourceManager) own(b participant.Branch) (xaName, error) {
 	if !strings.HasPrefix(b.XID, r.prefix) {
 		return xaName{}, fmt.Errorf("%w: branch %q is not of this cluster", txn.ErrInvalid, clip(b.XID))
 	}
@@ -86,10 +86,10 @@ func (r *resource) own(b participant.Branch) (xaName, error) {
 
 // Prepared implements [participant.Participant]. A server has one list for all
 // its databases.
-func (r *resource) Prepared(ctx context.Context, prefix string) (list []participant.Prepared, err error) {
+func (r *resourceManager) Prepared(ctx context.Context, prefix string) (list []participant.Prepared, err error) {
 	ctx, fail := r.call(ctx, "list prepared branches")
 	defer fail(&err)
-	names, err := r.recovered(ctx)
+	names, err := r.xaRecover(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -98,11 +98,11 @@ func (r *resource) Prepared(ctx context.Context, prefix string) (list []particip
 			list = append(list, participant.Prepared{XID: text})
 		}
 	}
-	return list, r.date(ctx, list)
+	return list, r.addTimes(ctx, list)
 }
 
-// recovered asks the server for all that is prepared.
-func (r *resource) recovered(ctx context.Context) (names []xaName, err error) {
+// xaRecover asks the server for all that is prepared.
+func (r *resourceManager) xaRecover(ctx context.Context) (names []xaName, err error) {
 	rows, err := r.db.QueryContext(ctx, "XA RECOVER FORMAT='SQL'")
 	if err != nil {
 		return nil, err
@@ -124,9 +124,9 @@ func (r *resource) recovered(ctx context.Context) (names []xaName, err error) {
 	return names, rows.Err()
 }
 
-// listed reports whether a branch is prepared.
-func (r *resource) listed(ctx context.Context, n xaName) (bool, error) {
-	all, err := r.recovered(ctx)
+// isPrepared reports whether a branch is prepared.
+func (r *resourceManager) isPrepared(ctx context.Context, n xaName) (bool, error) {
+	all, err := r.xaRecover(ctx)
 	for _, other := range all {
 		if other.gtrid == n.gtrid && other.bqual == n.bqual {
 			return true, err // the format does not make it another one
@@ -136,7 +136,7 @@ func (r *resource) listed(ctx context.Context, n xaName) (bool, error) {
 }
 
 // Check implements [participant.Participant].
-func (r *resource) Check(ctx context.Context) (err error) {
+func (r *resourceManager) Check(ctx context.Context) (err error) {
 	ctx, fail := r.call(ctx, "check")
 	defer fail(&err)
 	var readOnly bool
@@ -146,17 +146,17 @@ func (r *resource) Check(ctx context.Context) (err error) {
 	if readOnly {
 		return errors.New("the server is read-only, as a replica is; connect to the primary, or run SET GLOBAL read_only = OFF")
 	}
-	if r.proof == "" {
+	if r.markers == "" {
 		return nil
 	}
-	if _, err = r.proof.ensure(ctx, r.db); err != nil {
+	if _, err = r.markers.ensure(ctx, r.db); err != nil {
 		return err
 	}
-	return r.proof.usable(ctx, r.db)
+	return r.markers.usable(ctx, r.db)
 }
 
 // Close implements [participant.Participant]. Calls in flight end with an error.
-func (r *resource) Close() error {
+func (r *resourceManager) Close() error {
 	r.closed(fmt.Errorf("mariadb %s: closed", r.name))
 	return r.db.Close()
 }

@@ -13,7 +13,7 @@ import (
 
 // prepareAndRecover prepares a branch, has its connection closed, and has it
 // committed by recovery at once.
-func (b *bank) prepareAndRecover(t *testing.T, r *resource, br *participant.Branch) error {
+func (b *bank) prepareAndRecover(t *testing.T, r *resourceManager, br *participant.Branch) error {
 	w, err := b.begin(t, b.db, br.XID)
 	if err != nil {
 		return err
@@ -22,14 +22,14 @@ func (b *bank) prepareAndRecover(t *testing.T, r *resource, br *participant.Bran
 	if err == nil {
 		br.Vote, err = w.Prepare(t.Context())
 	}
-	br.Session = w.session.String()
+	br.SessionRef = w.sessionRef.String()
 	w.Release()
 	if err != nil {
 		return err
 	}
 	res, err := r.Commit(t.Context(), *br)
-	if err == nil && res.Ending != participant.Committed {
-		err = fmt.Errorf("%s ended as %v (%s)", br.XID, res.Ending, res.Detail)
+	if err == nil && res.Outcome != participant.Committed {
+		err = fmt.Errorf("%s ended as %v (%s)", br.XID, res.Outcome, res.Detail)
 	}
 	return err
 }
@@ -44,7 +44,7 @@ func (f failed) String() string { return f.branch.XID + ": " + f.err.Error() }
 
 // race has n branches prepared and recovered by so many workers, and stops at the
 // first failure.
-func (b *bank) race(t *testing.T, r *resource, workers int, n int64) (all []failed, done int64) {
+func (b *bank) race(t *testing.T, r *resourceManager, workers int, n int64) (all []failed, done int64) {
 	var begun, ended atomic.Int64
 	failures := make(chan failed, workers)
 	ctx, stop := context.WithCancel(t.Context())
@@ -91,7 +91,7 @@ func TestCommitWithinAMillisecondOfThePreparersClose(t *testing.T) {
 }
 
 // wantNothingLeft fails when something of ours is prepared, or locked by nobody.
-func (b *bank) wantNothingLeft(t *testing.T, r *resource) {
+func (b *bank) wantNothingLeft(t *testing.T, r *resourceManager) {
 	t.Helper()
 	if left, err := r.Prepared(t.Context(), txn.ClusterPrefix("test")); err != nil || len(left) != 0 {
 		t.Errorf("left prepared: %v, %v", left, err)

@@ -64,7 +64,7 @@ func TestPromotedReplica(t *testing.T) {
 	defer func() { check(t, p.Close()) }()
 	for name, c := range map[string]struct {
 		end  func() (participant.Result, error)
-		want participant.Ending
+		want participant.BranchOutcome
 	}{
 		"prepared, to be committed":              {func() (participant.Result, error) { return p.Commit(t.Context(), promised) }, participant.Committed},
 		"prepared, to be rolled back":            {func() (participant.Result, error) { return p.Rollback(t.Context(), unwanted) }, participant.RolledBack},

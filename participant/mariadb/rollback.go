@@ -9,101 +9,101 @@ import (
 )
 
 // Rollback implements [participant.Participant].
-func (r *resource) Rollback(ctx context.Context, b participant.Branch) (_ participant.Result, err error) {
+func (r *resourceManager) Rollback(ctx context.Context, b participant.Branch) (_ participant.Result, err error) {
 	ctx, fail := r.call(ctx, "rollback "+clip(b.XID))
 	defer fail(&err)
 	t, err := r.task(b)
 	if err != nil {
 		return participant.Result{}, err
 	}
-	if t.s.proved() {
-		return t.until(ctx, t.exclude)
+	if t.s.hasMarker() {
+		return t.poll(ctx, t.rollbackByBarrier)
 	}
-	return t.until(ctx, t.rollback)
+	return t.poll(ctx, t.rollback)
 }
 
-// Settle implements [participant.Settler].
-func (r *resource) Settle(ctx context.Context, b participant.Branch) (_ participant.Result, err error) {
+// ResolveOutcome implements [participant.OutcomeResolver].
+func (r *resourceManager) ResolveOutcome(ctx context.Context, b participant.Branch) (_ participant.Result, err error) {
 	ctx, fail := r.call(ctx, "settle "+clip(b.XID))
 	defer fail(&err)
 	t, err := r.task(b)
 	if err != nil {
 		return participant.Result{}, err
 	}
-	if !t.s.proved() {
-		return participant.Result{Ending: participant.Unknown, Detail: t.noProof()}, nil
+	if !t.s.hasMarker() {
+		return participant.Result{Outcome: participant.Unknown, Detail: t.noMarkerReason()}, nil
 	}
-	t.settle = true
-	return t.until(ctx, t.exclude)
+	t.resolveOnly = true
+	return t.poll(ctx, t.rollbackByBarrier)
 }
 
-// exclude writes the barrier, and so finds out for sure whether the branch is
+// rollbackByBarrier writes the barrier, and so finds out for sure whether the branch is
 // still in somebody's hands. If it is, its session is ended, and what it has
 // prepared is rolled back.
-func (t *task) exclude(ctx context.Context) (result, error) {
-	row, err := t.r.row(ctx, t.b.XID)
-	if err == nil && row == rowNone {
-		err = t.r.sameTable(ctx, t.s)
+func (t *task) rollbackByBarrier(ctx context.Context) (result, error) {
+	row, err := t.r.marker(ctx, t.b.XID)
+	if err == nil && row == markerNone {
+		err = t.r.checkSameTable(ctx, t.s)
 	}
 	switch {
 	case err != nil:
 		return result{}, err
-	case row != rowNone:
-		return t.byRow(ctx, row)
+	case row != markerNone:
+		return t.byMarker(ctx, row)
 	}
-	held, res, err := t.barrier(ctx)
+	held, res, err := t.writeBarrier(ctx)
 	if err != nil || !held {
 		return res, err
 	}
 	// The row was locked, by none of us. If it cannot be read even now, the branch
 	// itself has it.
-	row, err = t.r.row(ctx, t.b.XID)
+	row, err = t.r.marker(ctx, t.b.XID)
 	switch {
 	case err != nil:
 		return result{}, err
-	case row != rowNone:
-		return t.byRow(ctx, row)
+	case row != markerNone:
+		return t.byMarker(ctx, row)
 	}
-	old, err := t.old(ctx)
+	old, err := t.serverRestarted(ctx)
 	switch {
 	case err != nil:
 		return result{}, err
-	case old && !t.settle:
-		return t.rolledBack(ctx, t.finish(ctx, xaRollback))
+	case old && !t.resolveOnly:
+		return t.checkRolledBack(ctx, t.finish(ctx, xaRollback))
 	case t.r.fenced && !t.fenced:
 		return t.fence(ctx)
 	}
-	c, err := t.r.census(ctx)
+	c, err := t.r.snapshot(ctx)
 	if err != nil {
 		return result{}, err
 	}
-	if c.has(t.n) {
+	if c.isPrepared(t.n) {
 		return t.rollbackPrepared(ctx, c)
 	}
 	switch {
-	case !c.holds(t.s):
-		return again(errGhost)
+	case !c.isBound(t.s):
+		return retry(errOrphaned)
 	case !t.r.fenced:
-		return ended(participant.RolledBack, "it is not prepared; its session is still open and not to be fenced off")
+		return finalResult(participant.RolledBack, "it is not prepared; its session is still open and not to be fenced off")
 	}
-	return again(fmt.Errorf("%w: connection %d has been told to end", errStillOpen, t.s.Conn))
+	return retry(fmt.Errorf("%w: connection %d has been told to end", errStillOpen, t.s.Conn))
 }
 
-// barrier writes the barrier. held is true when that has to wait; otherwise the
+// writeBarrier writes the barrier. held is true when that has to wait; otherwise the
 // result says what is next.
-func (t *task) barrier(ctx context.Context) (held bool, _ result, err error) {
-	written, held, err := t.r.barrier(ctx, t.b.XID)
+func (t *task) writeBarrier(ctx context.Context) (held bool, _ result, err error) {
+	written, held, err := t.r.writeBarrier(ctx, t.b.XID)
 	var res result
 	switch {
 	case errors.Is(err, errBusy):
-		res, err = again(err)
+		res, err = retry(err)
 	case err != nil || held:
 	case !written:
-		res, err = again(errors.New("its row has appeared")) // which the next look reads
-	case t.b.NeedsProof() && !t.s.proved():
-		res, err = ended(participant.Unknown, t.lost())
+		res, err = retry(errors.New("its row has appeared")) // which the next look reads
+	case t.b.MayBeCommitted() && !t.s.hasMarker():
+		res, err = finalResult(participant.Unknown, t.lostReason())
 	default:
-		res, err = ended(participant.RolledBack, "it is not prepared, and kept from beginning by a barrier in "+string(t.r.proof))
+		res, err = finalResult(participant.RolledBack, "it is not prepared, and kept from beginning by a barrier in "+string(t.r.markers))
 	}
 	return held, res, err
 }
@@ -112,81 +112,81 @@ func (t *task) barrier(ctx context.Context) (held bool, _ result, err error) {
 // the branch is not prepared: then it cannot be another one's.
 func (t *task) fence(ctx context.Context) (result, error) {
 	t.fenced = true
-	listed, err := t.r.listed(ctx, t.n)
+	listed, err := t.r.isPrepared(ctx, t.n)
 	if err != nil || listed {
-		return again2(errStillOpen, err)
+		return retryUnless(errStillOpen, err)
 	}
 	start, err := t.r.start(ctx)
 	if err == nil && start == t.s.Start {
-		err = t.r.end(ctx, t.s.Conn)
+		err = t.r.killConnection(ctx, t.s.Conn)
 	}
-	return again2(fmt.Errorf("%w: connection %d has been told to end", errStillOpen, t.s.Conn), err)
+	return retryUnless(fmt.Errorf("%w: connection %d has been told to end", errStillOpen, t.s.Conn), err)
 }
 
-// again2 is again, unless there is an error.
-func again2(why, err error) (result, error) {
+// retryUnless is again, unless there is an error.
+func retryUnless(why, err error) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	return again(why)
+	return retry(why)
 }
 
 // rollbackPrepared rolls back what is prepared, when nobody has it any more.
-func (t *task) rollbackPrepared(ctx context.Context, c *census) (result, error) {
-	if t.settle {
+func (t *task) rollbackPrepared(ctx context.Context, c *serverSnapshot) (result, error) {
+	if t.resolveOnly {
 		return result{}, errors.New("it is prepared, which a branch that is to be committed in one phase never is; somebody has to finish it by hand")
 	}
-	if why, err := t.release(ctx, c); why != nil || err != nil {
-		return again2(why, err)
+	if why, err := t.disconnect(ctx, c); why != nil || err != nil {
+		return retryUnless(why, err)
 	}
-	return t.rolledBack(ctx, t.finish(ctx, xaRollback))
+	return t.checkRolledBack(ctx, t.finish(ctx, xaRollback))
 }
 
-// rolledBack looks what an answer to XA ROLLBACK means.
-func (t *task) rolledBack(ctx context.Context, err error) (result, error) {
+// checkRolledBack looks what an answer to XA ROLLBACK means.
+func (t *task) checkRolledBack(ctx context.Context, err error) (result, error) {
 	switch {
 	case numberOf(err) == codeNOTA:
-		return again(errElsewhere) // the next look tells
+		return retry(errBoundElsewhere) // the next look tells
 	case err != nil && !rolledBackBy(err):
 		return result{}, err
-	case !t.s.proved():
-		return ended(participant.RolledBack, xaRollback)
+	case !t.s.hasMarker():
+		return finalResult(participant.RolledBack, xaRollback)
 	}
-	held, err := t.r.held(ctx, t.b.XID)
+	held, err := t.r.markerLocked(ctx, t.b.XID)
 	switch {
 	case err != nil:
 		return result{}, err
 	case held:
-		return result{}, fmt.Errorf("XA ROLLBACK was answered with success, but the branch is not rolled back: %w", errGhost)
+		return result{}, fmt.Errorf("XA ROLLBACK was answered with success, but the branch is not rolled back: %w", errOrphaned)
 	}
-	return ended(participant.RolledBack, xaRollback)
+	return finalResult(participant.RolledBack, xaRollback)
 }
 
 // rollback is for a branch of which no proof is on record.
 func (t *task) rollback(ctx context.Context) (result, error) {
-	c, err := t.r.census(ctx)
+	c, err := t.r.snapshot(ctx)
 	if err != nil {
 		return result{}, err
 	}
-	if c.has(t.n) {
+	if c.isPrepared(t.n) {
 		return t.rollbackPrepared(ctx, c)
 	}
-	row, err := t.r.row(ctx, t.b.XID)
+	row, err := t.r.marker(ctx, t.b.XID)
 	switch {
 	case err != nil:
 		return result{}, err
-	case row != rowNone:
-		return t.byRow(ctx, row)
-	case t.r.proof != "":
-		held, res, err := t.barrier(ctx)
+	case row != markerNone:
+		return t.byMarker(ctx, row)
+	case t.r.markers != "":
+		held, res, err := t.writeBarrier(ctx)
 		if held {
-			return again(fmt.Errorf("%w, and which one that is is not on record", errStillOpen))
+			return retry(fmt.Errorf("%w, and which one that is is not on record", errStillOpen))
 		}
 		return res, err
-	case t.b.NeedsProof():
-		return ended(participant.Unknown, t.lost())
-	case c.holds(t.s):
-		return ended(participant.RolledBack, "it is not prepared; whether its session still has its work cannot be told without proof")
+	case t.b.MayBeCommitted():
+		return finalResult(participant.Unknown, t.lostReason())
+	case c.isBound(t.s):
+		return finalResult(participant.RolledBack, "it is not prepared; whether its session still has its work cannot be told without proof")
 	}
-	return ended(participant.RolledBack, "it is not prepared")
+	return finalResult(participant.RolledBack, "it is not prepared")
 }

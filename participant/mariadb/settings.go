@@ -23,18 +23,18 @@ import (
 const (
 	maxConns       = 8
 	connectTimeout = 5 * time.Second
-	idleTime       = 5 * time.Minute
+	idleTimeout    = 5 * time.Minute
 )
 
 // settings is a registration, read.
 type settings struct {
-	reference participant.Reference
+	secretRef participant.SecretRef
 	fence     bool
-	proof     table
+	markers   markerTable
 }
 
 func readSettings(p txn.Participant) (s settings, err error) {
-	s = settings{fence: true, proof: ProofTable}
+	s = settings{fence: true, markers: DefaultMarkerTable}
 	for key, value := range p.Settings {
 		switch key {
 		case "dsn", "dsn_file", "dsn_env":
@@ -44,14 +44,14 @@ func readSettings(p txn.Participant) (s settings, err error) {
 			}
 			s.fence = value == "on"
 		case "proof":
-			if s.proof, err = newTable(value); err != nil {
+			if s.markers, err = newMarkerTable(value); err != nil {
 				return s, fmt.Errorf("mariadb %s: %w", p.Name, err)
 			}
 		default:
 			return s, fmt.Errorf("%w: mariadb %s: unknown setting %q: want one of dsn_file, dsn_env, dsn; and fence, proof", txn.ErrInvalid, p.Name, clip(key))
 		}
 	}
-	s.reference, err = participant.ReadReference(p, holdsPassword, isConnectionString)
+	s.secretRef, err = participant.ReadSecretRef(p, holdsPassword, isConnectionString)
 	return s, err
 }
 
@@ -105,16 +105,16 @@ func holdsPassword(dsn string) bool {
 // config reads the connection string anew. What is wrong with it is not shown:
 // the text that the parser complains of may hold the password.
 func (s settings) config() (*mysql.Config, error) {
-	dsn, err := s.reference.Read()
+	dsn, err := s.secretRef.Read()
 	if err != nil {
 		return nil, fmt.Errorf("connection string: %w", err)
 	}
 	c, err := parse(dsn)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the connection string in %s is malformed (it is not shown because it may hold a password); want one like user:password@tcp(host:3306)/database", txn.ErrInvalid, s.reference.Place)
+		return nil, fmt.Errorf("%w: the connection string in %s is malformed (it is not shown because it may hold a password); want one like user:password@tcp(host:3306)/database", txn.ErrInvalid, s.secretRef.Source)
 	}
 	if c.DBName == "" {
-		return nil, fmt.Errorf("%w: the connection string in %s names no database", txn.ErrInvalid, s.reference.Place)
+		return nil, fmt.Errorf("%w: the connection string in %s names no database", txn.ErrInvalid, s.secretRef.Source)
 	}
 	if c.Timeout == 0 || c.Timeout > connectTimeout {
 		c.Timeout = connectTimeout
@@ -146,7 +146,7 @@ func (s settings) pool() *sql.DB {
 	db := sql.OpenDB(connector{s})
 	db.SetMaxOpenConns(maxConns)
 	db.SetMaxIdleConns(maxConns)
-	db.SetConnMaxIdleTime(idleTime)
+	db.SetConnMaxIdleTime(idleTimeout)
 	return db
 }
 
@@ -158,13 +158,13 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 	inner, err := mysql.NewConnector(config)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the connection string in %s does not fit together (it is not shown because it may hold a password)", txn.ErrInvalid, c.reference.Place)
+		return nil, fmt.Errorf("%w: the connection string in %s does not fit together (it is not shown because it may hold a password)", txn.ErrInvalid, c.secretRef.Source)
 	}
 	conn, err := inner.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := fit(ctx, conn); err != nil {
+	if err := checkServer(ctx, conn); err != nil {
 		_ = conn.Close() // it is of no use
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 func open(settings map[string]string) (participant.Participant, error) {
-	return Opener(context.Background(), txn.Participant{Name: "bank", Kind: Kind, Settings: settings}, "test")
+	return Driver(context.Background(), txn.Participant{Name: "bank", Kind: Kind, Settings: settings}, "test")
 }
 
 func TestSettingsAreRefused(t *testing.T) {
@@ -79,8 +79,8 @@ func TestNoErrorShowsAPassword(t *testing.T) {
 						t.Errorf("%v: %s: %v", settings, call, err)
 					}
 				}
-				for _, d := range p.(participant.Examiner).Examine(t.Context()) {
-					if d.Level != participant.Failure || strings.Contains(d.Found+d.Fix, "s3cret") {
+				for _, d := range p.(participant.HealthChecker).CheckHealth(t.Context()) {
+					if d.Level != participant.Failure || strings.Contains(d.Message+d.Remedy, "s3cret") {
 						t.Errorf("%v: %v", settings, d)
 					}
 				}
@@ -111,7 +111,7 @@ func TestConnectionStringIsReadAnewAtEachConnect(t *testing.T) {
 	for _, password := range []string{"first", "second"} {
 		bank.exec(t, "ALTER USER changing@'127.0.0.1' IDENTIFIED BY '"+password+"'")
 		check(t, os.WriteFile(file, []byte(strings.Replace(bank.dsn, "root", "changing:"+password, 1)), 0o600))
-		p.(*resource).db.SetMaxIdleConns(0) // every call connects
+		p.(*resourceManager).db.SetMaxIdleConns(0) // every call connects
 		if err := p.Check(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -140,7 +140,7 @@ func TestParametersOfTheConnectionStringChangeNothing(t *testing.T) {
 	br := newName()
 	w := bank.work(t, br.XID, "INSERT INTO account VALUES ('bob', 1)")
 	defer w.Release()
-	br.Session = w.session.String()
+	br.SessionRef = w.sessionRef.String()
 	res, err = p.Rollback(t.Context(), br)
 	wantEnd(t, res, err, participant.RolledBack)
 	if n := bank.balance(t, "alice"); n != 1 {

@@ -24,8 +24,8 @@ func (b *bank) wantNo(t *testing.T, w *branch, br participant.Branch, why string
 		t.Errorf("rollback after a no: %v", err)
 	}
 	// The connection is fit for the pool.
-	if w.end != endNone {
-		t.Errorf("the session is in state %d", w.end)
+	if w.phase != phaseEnded {
+		t.Errorf("the session is in state %d", w.phase)
 	}
 	_, err = w.conn.ExecContext(t.Context(), "XA START 'fit'")
 	check(t, err)
@@ -35,7 +35,7 @@ func (b *bank) wantNo(t *testing.T, w *branch, br participant.Branch, why string
 	check(t, err)
 	w.Release()
 	r := b.opened(t, nil)
-	br.Session = w.session.String()
+	br.SessionRef = w.sessionRef.String()
 	res, err := r.Rollback(t.Context(), br)
 	wantEnd(t, res, err, participant.RolledBack)
 	b.wantNothingLeft(t, r)
@@ -145,7 +145,7 @@ func TestTransactionEndedByHandIsFoundOut(t *testing.T) {
 	r := bank.opened(t, nil)
 	for name, c := range map[string]struct {
 		statements []string
-		want       participant.Ending
+		want       participant.BranchOutcome
 		vote       txn.Vote
 	}{
 		"committed in one phase": {[]string{"XA END %", "XA COMMIT % ONE PHASE"}, participant.Committed, 0},
@@ -162,18 +162,18 @@ func TestTransactionEndedByHandIsFoundOut(t *testing.T) {
 				check(t, w.run(t.Context(), strings.Replace(statement, "%", w.name, 1)))
 			}
 			vote, err := w.Prepare(t.Context())
-			if vote != c.vote || err == nil || c.vote == 0 && !errors.Is(err, txn.ErrEndedByHand) {
+			if vote != c.vote || err == nil || c.vote == 0 && !errors.Is(err, txn.ErrEndedByApplication) {
 				t.Errorf("voted %v, %v", vote, err)
 			}
 			if err := w.Rollback(t.Context()); (err == nil) != (c.vote == txn.VoteNo) {
 				t.Errorf("rollback: %v", err)
 			}
 			w.Release()
-			br.Session = w.session.String()
+			br.SessionRef = w.sessionRef.String()
 			res, err := r.Rollback(t.Context(), br)
 			wantEnd(t, res, err, c.want) // committed is a hazard, as it should be
 			if c.vote == 0 {
-				bank.waitGone(t, w.session.Conn)
+				bank.waitGone(t, w.sessionRef.Conn)
 			}
 			bank.wantNothingLeft(t, r)
 		})
@@ -201,7 +201,7 @@ func TestConnClosedByTheApplication(t *testing.T) {
 	if _, err := bank.begin(t, bank.db, next.XID); err == nil || !strings.Contains(err.Error(), "somebody left with an open transaction") {
 		t.Errorf("begin: %v", err)
 	}
-	br.Session = w.session.String()
+	br.SessionRef = w.sessionRef.String()
 	res, err := r.Rollback(t.Context(), br)
 	wantEnd(t, res, err, participant.RolledBack)
 	w = bank.work(t, next.XID, "INSERT INTO account VALUES ('bob', 7)")
@@ -240,10 +240,10 @@ func TestPoisonedConnectionIsDiscarded(t *testing.T) {
 			w.Release()
 			var conn uint64
 			check(t, bank.pool.QueryRowContext(t.Context(), "SELECT CONNECTION_ID()").Scan(&conn))
-			if conn == w.session.Conn {
+			if conn == w.sessionRef.Conn {
 				t.Error("the connection went back to the pool")
 			}
-			br.Session = w.session.String()
+			br.SessionRef = w.sessionRef.String()
 			res, err := r.Rollback(t.Context(), br)
 			wantEnd(t, res, err, participant.RolledBack)
 		})
@@ -260,9 +260,9 @@ func TestEnlistedBeforeTheFirstStatement(t *testing.T) {
 	refused := errors.New("refused")
 	r := bank.opened(t, nil)
 	_, err := bank.db.begin(t.Context(), func(ctx context.Context, session string, _ []byte) (txn.Branch, error) {
-		s, err := ParseSession(session)
+		s, err := ParseSessionRef(session)
 		check(t, err)
-		if s.Conn != conn || !s.proved() {
+		if s.Conn != conn || !s.hasMarker() {
 			t.Errorf("session %v of connection %d", s, conn)
 		}
 		all, err := r.transactions(ctx)
@@ -308,7 +308,7 @@ func TestOnePhase(t *testing.T) {
 
 	bank.exec(t, "SET GLOBAL read_only = OFF")
 	w = bank.work(t, newName().XID, "UPDATE account SET balance = 4")
-	bank.exec(t, fmt.Sprintf("KILL %d", w.session.Conn))
+	bank.exec(t, fmt.Sprintf("KILL %d", w.sessionRef.Conn))
 	if state, err := w.CommitOnePhase(t.Context()); state != 0 || err == nil {
 		t.Errorf("on a connection that is gone: %v, %v", state, err)
 	}

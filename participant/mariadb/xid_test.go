@@ -81,7 +81,7 @@ func TestEveryNameIsListedAsItWasPrepared(t *testing.T) {
 				rt.Fatal(statement, want, err)
 			}
 		}
-		got, err := r.recovered(context.Background())
+		got, err := r.xaRecover(context.Background())
 		if err != nil || len(got) != 1 || got[0] != want {
 			rt.Errorf("listed as %v, %v; want %v", got, err, want)
 		}

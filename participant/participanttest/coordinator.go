@@ -19,66 +19,66 @@ type Coordinator struct {
 	participants map[string]participant.Participant
 
 	mu  sync.Mutex // guards all below
-	all map[txn.ID]*global
+	txs map[txn.ID]*globalTx
 }
 
-type global struct {
-	state    txn.State
-	cause    txn.Cause
-	byHand   bool
-	branches []participant.Branch
-	at       []string
-	ended    []txn.BranchState
+type globalTx struct {
+	state              txn.State
+	cause              txn.Cause
+	endedByApplication bool
+	branches           []participant.Branch
+	participants       []string
+	states             []txn.BranchState
 }
 
 // NewCoordinator gives a coordinator of a cluster's participants, by their names.
 func NewCoordinator(cluster string, participants map[string]participant.Participant) *Coordinator {
-	return &Coordinator{cluster: cluster, participants: participants, all: map[txn.ID]*global{}}
+	return &Coordinator{cluster: cluster, participants: participants, txs: map[txn.ID]*globalTx{}}
 }
 
 // Begin implements [txn.Manager].
-func (c *Coordinator) Begin(_ context.Context, o txn.Options) (txn.Begun, error) {
+func (c *Coordinator) Begin(_ context.Context, o txn.Options) (txn.BeginResult, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	id := txn.NewID(time.UnixMilli(int64(1500000000000+len(c.all))), [10]byte{2})
-	c.all[id] = &global{state: txn.Active}
+	id := txn.NewID(time.UnixMilli(int64(1500000000000+len(c.txs))), [10]byte{2})
+	c.txs[id] = &globalTx{state: txn.Active}
 	if o.Timeout == 0 {
 		o.Timeout = time.Minute
 	}
-	return txn.Begun{ID: id, Timeout: o.Timeout}, nil
+	return txn.BeginResult{ID: id, Timeout: o.Timeout}, nil
 }
 
 // Enlist implements [txn.Manager].
 func (c *Coordinator) Enlist(_ context.Context, id txn.ID, e txn.Enlistment) (txn.Branch, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	g := c.all[id]
+	g := c.txs[id]
 	if g.state != txn.Active {
 		return txn.Branch{}, &txn.Error{Op: "enlist", ID: id, Err: txn.ErrNotActive}
 	}
 	n := txn.BranchID(len(g.branches) + 1)
 	xid := txn.XID(c.cluster, id, n)
-	g.branches = append(g.branches, participant.Branch{TX: id, ID: n, XID: xid, Session: e.Session})
-	g.at, g.ended = append(g.at, e.Participant), append(g.ended, txn.BranchEnlisted)
+	g.branches = append(g.branches, participant.Branch{TX: id, ID: n, XID: xid, SessionRef: e.SessionRef})
+	g.participants, g.states = append(g.participants, e.Participant), append(g.states, txn.BranchEnlisted)
 	return txn.Branch{ID: n, Participant: e.Participant, XID: xid}, nil
 }
 
 // Commit implements [txn.Manager].
-func (c *Coordinator) Commit(_ context.Context, id txn.ID, m txn.Commitment) (txn.Outcome, error) {
+func (c *Coordinator) Commit(_ context.Context, id txn.ID, m txn.CommitRequest) (txn.Outcome, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	g := c.all[id]
+	g := c.txs[id]
 	if g.state == txn.RollingBack {
-		return txn.Outcome{}, g.refused("commit", id)
+		return txn.Outcome{}, g.rollbackError("commit", id)
 	}
 	if g.state == txn.Preparing {
 		return txn.Outcome{}, &txn.Error{Op: "commit", ID: id, State: g.state, Err: txn.ErrConflict} // delegated
 	}
 	for _, v := range m.Votes {
 		g.branches[v.Branch-1].Vote = v.Vote
-		g.branches[v.Branch-1].OwnPhaseTwo = m.OwnPhaseTwo
+		g.branches[v.Branch-1].ClientCompletes = m.ClientCompletes
 		if v.Vote == txn.VoteReadOnly {
-			g.ended[v.Branch-1] = txn.BranchCommitted
+			g.states[v.Branch-1] = txn.BranchCommitted
 		}
 	}
 	g.state = txn.Committing
@@ -86,33 +86,33 @@ func (c *Coordinator) Commit(_ context.Context, id txn.ID, m txn.Commitment) (tx
 }
 
 // Vote implements [txn.Manager].
-func (c *Coordinator) Vote(_ context.Context, id txn.ID, b txn.Ballot) (txn.Outcome, error) {
+func (c *Coordinator) Vote(_ context.Context, id txn.ID, b txn.Votes) (txn.Outcome, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	g := c.all[id]
+	g := c.txs[id]
 	for _, v := range b.Votes {
-		if v.Vote == txn.VoteEndedByHand {
-			g.byHand = true
+		if v.Vote == txn.VoteEndedByApplication {
+			g.endedByApplication = true
 			if g.branches[v.Branch-1].Vote == txn.VoteDelegated {
 				continue // its end still decides
 			}
 		}
 		g.branches[v.Branch-1].Vote = v.Vote
-		if (v.Vote == txn.VoteNo || v.Vote == txn.VoteEndedByHand) && !g.state.Decided() {
+		if (v.Vote == txn.VoteNo || v.Vote == txn.VoteEndedByApplication) && !g.state.Decided() {
 			g.state, g.cause = txn.RollingBack, txn.CauseVoteNo
 		}
 		if v.Vote == txn.VoteNo {
-			g.ended[v.Branch-1] = txn.BranchRolledBack
+			g.states[v.Branch-1] = txn.BranchRolledBack
 		}
 	}
-	return txn.Outcome{State: g.state, Cause: g.cause, EndedByHand: g.byHand}, nil
+	return txn.Outcome{State: g.state, Cause: g.cause, EndedByApplication: g.endedByApplication}, nil
 }
 
-// refused is the error of a call that meets a rollback.
-func (g *global) refused(op string, id txn.ID) error {
+// rollbackError is the error of a call that meets a rollback.
+func (g *globalTx) rollbackError(op string, id txn.ID) error {
 	e := &txn.Error{Op: op, ID: id, State: g.state, Cause: g.cause, Err: txn.ErrRolledBack}
-	if g.byHand {
-		e.Err = txn.ErrEndedByHand
+	if g.endedByApplication {
+		e.Err = txn.ErrEndedByApplication
 	}
 	return e
 }
@@ -121,10 +121,10 @@ func (g *global) refused(op string, id txn.ID) error {
 func (c *Coordinator) Delegate(_ context.Context, id txn.ID, b txn.BranchID) (txn.Outcome, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	g := c.all[id]
+	g := c.txs[id]
 	switch {
 	case g.state == txn.RollingBack:
-		return txn.Outcome{}, g.refused("delegate", id)
+		return txn.Outcome{}, g.rollbackError("delegate", id)
 	case g.state != txn.Active || len(g.branches) != 1 || b != 1:
 		return txn.Outcome{}, &txn.Error{Op: "delegate", ID: id, State: g.state, Err: txn.ErrConflict}
 	}
@@ -143,20 +143,20 @@ func (c *Coordinator) TimeOut(id txn.ID) { c.end(id, txn.CauseTimeout) }
 func (c *Coordinator) end(id txn.ID, cause txn.Cause) txn.Outcome {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	g := c.all[id]
+	g := c.txs[id]
 	if g.state == txn.Active {
 		g.state, g.cause = txn.RollingBack, cause
 	}
-	return txn.Outcome{State: g.state, Cause: g.cause, EndedByHand: g.byHand}
+	return txn.Outcome{State: g.state, Cause: g.cause, EndedByApplication: g.endedByApplication}
 }
 
-// Done implements [txn.Manager].
-func (c *Coordinator) Done(_ context.Context, id txn.ID, acks ...txn.Ack) error {
+// ReportCompletion implements [txn.Manager].
+func (c *Coordinator) ReportCompletion(_ context.Context, id txn.ID, acks ...txn.CompletionReport) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	g := c.all[id]
+	g := c.txs[id]
 	for _, a := range acks {
-		g.ended[a.Branch-1] = a.State
+		g.states[a.Branch-1] = a.State
 		if g.branches[a.Branch-1].Vote == txn.VoteDelegated {
 			g.state, g.cause = txn.Committing, 0
 			if a.State == txn.BranchRolledBack {
@@ -182,11 +182,11 @@ func (c *Coordinator) Wait(context.Context, txn.ID, txn.Goal) (txn.Info, error) 
 	return txn.Info{}, errors.ErrUnsupported
 }
 
-// Undone gives the branches that nobody has reported.
-func (c *Coordinator) Undone(id txn.ID) (left []txn.BranchID) {
+// Unreported gives the branches that nobody has reported.
+func (c *Coordinator) Unreported(id txn.ID) (left []txn.BranchID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i, state := range c.all[id].ended {
+	for i, state := range c.txs[id].states {
 		if !state.Finished() {
 			left = append(left, txn.BranchID(i+1))
 		}
@@ -198,31 +198,31 @@ func (c *Coordinator) Undone(id txn.ID) (left []txn.BranchID) {
 func (c *Coordinator) Branch(id txn.ID, n txn.BranchID) participant.Branch {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.all[id].branches[n-1]
+	return c.txs[id].branches[n-1]
 }
 
 // Recover drives what is left of a transaction to its decision, or finds out which
 // one a branch has made to which it was delegated. Branches that end otherwise than decided end as told.
-func (c *Coordinator) Recover(t *testing.T, id txn.ID, otherwise ...participant.Ending) {
+func (c *Coordinator) Recover(t *testing.T, id txn.ID, otherwise ...participant.BranchOutcome) {
 	t.Helper()
 	c.mu.Lock()
-	state, at := c.all[id].state, c.all[id].at
+	state, at := c.txs[id].state, c.txs[id].participants
 	c.mu.Unlock()
-	for _, n := range c.Undone(id) {
-		b := &bench{t: t, p: c.participants[at[n-1]]}
+	for _, n := range c.Unreported(id) {
+		b := &fixture{t: t, p: c.participants[at[n-1]]}
 		do, want, ack := b.p.Rollback, participant.RolledBack, txn.BranchRolledBack
 		switch {
 		case state == txn.Preparing: // the branch decided
-			want = b.drive(b.settler().Settle, c.Branch(id, n))
+			want = b.drive(b.resolver().ResolveOutcome, c.Branch(id, n))
 			if want == participant.Committed {
 				ack = txn.BranchCommitted
 			}
-			do = b.settler().Settle
+			do = b.resolver().ResolveOutcome
 		case state.Commits():
 			do, want, ack = b.p.Commit, participant.Committed, txn.BranchCommitted
 		}
 		b.want(do, c.Branch(id, n), append(otherwise, want)[0])
-		if err := c.Done(t.Context(), id, txn.Ack{Branch: n, State: ack}); err != nil {
+		if err := c.ReportCompletion(t.Context(), id, txn.CompletionReport{Branch: n, State: ack}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -232,7 +232,7 @@ func (c *Coordinator) Recover(t *testing.T, id txn.ID, otherwise ...participant.
 func (c *Coordinator) Last() (last txn.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for id := range c.all {
+	for id := range c.txs {
 		if id.Compare(last) > 0 {
 			last = id
 		}

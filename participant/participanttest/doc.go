@@ -21,9 +21,9 @@
 // And of those that can do more:
 //
 //  8. Asking changes nothing, and tells what is prepared, whose it is, and who
-//     waits for it ([participant.Inspector], [participant.Surveyor]).
+//     waits for it ([participant.Inspector], [participant.LockInspector]).
 //  9. A branch that is settled has ended as was said, for ever, whatever its
-//     session does then ([participant.Settler], [txn.OnePhaser]).
+//     session does then ([participant.OutcomeResolver], [txn.OnePhaseCommitter]).
 //
 // # Time
 //

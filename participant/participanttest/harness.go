@@ -24,21 +24,21 @@ type Harness struct {
 	Open func(t *testing.T) participant.Participant
 	// Work opens a session of the application, sets the key in it to the value
 	// and leaves it unprepared, to be prepared as xid. info is what the
-	// application would give as [txn.Enlistment.Session].
-	Work func(t *testing.T, xid, key string, value int64) (s txn.Session, info string)
+	// application would give as [txn.Enlistment.Resource].
+	Work func(t *testing.T, xid, key string, value int64) (s txn.Resource, info string)
 	// Write sets a key in a transaction of the resource alone. It fails when the
 	// key is locked until ctx ends, or at once.
 	Write func(ctx context.Context, key string, value int64) error
 	// Read gives the committed value of a key; zero when it was never set.
 	Read func(t *testing.T, key string) int64
-	// FinishByHand does what a person with the resource's own tools would do.
-	FinishByHand func(t *testing.T, xid string, commit bool)
+	// FinishManually does what a person with the resource's own tools would do.
+	FinishManually func(t *testing.T, xid string, commit bool)
 	// Restart crashes the resource and starts it again.
 	Restart func(t *testing.T)
 }
 
-// bench is one test at work.
-type bench struct {
+// fixture is one test at work.
+type fixture struct {
 	Harness
 	t *testing.T
 	p participant.Participant
@@ -46,15 +46,15 @@ type bench struct {
 
 var number atomic.Int64
 
-// chance makes ids that no other test of this process, and most likely none of
+// entropy makes ids that no other test of this process, and most likely none of
 // another, has.
-var chance = func() (b [10]byte) {
+var entropy = func() (b [10]byte) {
 	copy(b[:], fmt.Sprint(time.Now().UnixNano()%1e9))
 	return b
 }()
 
-func newBench(t *testing.T, h Harness) *bench {
-	b := &bench{Harness: h, t: t}
+func newFixture(t *testing.T, h Harness) *fixture {
+	b := &fixture{Harness: h, t: t}
 	b.p = b.open()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), Patience)
@@ -68,7 +68,7 @@ func newBench(t *testing.T, h Harness) *bench {
 	return b
 }
 
-func (b *bench) open() participant.Participant {
+func (b *fixture) open() participant.Participant {
 	b.t.Helper()
 	p := b.Open(b.t)
 	b.t.Cleanup(func() {
@@ -80,22 +80,22 @@ func (b *bench) open() participant.Participant {
 }
 
 // branch names a new branch of a new transaction, and a key of its own.
-func (b *bench) branch() (participant.Branch, string) {
+func (b *fixture) branch() (participant.Branch, string) {
 	n := number.Add(1)
-	id := txn.NewID(time.UnixMilli(1700000000000+n), chance)
+	id := txn.NewID(time.UnixMilli(1700000000000+n), entropy)
 	return participant.Branch{TX: id, ID: 1, XID: txn.XID(b.Cluster, id, 1)}, fmt.Sprintf("key%d", n)
 }
 
 // prepared is a branch that set its key to 7 and voted yes, whose session has
 // gone away.
-func (b *bench) prepared() (participant.Branch, string) {
+func (b *fixture) prepared() (participant.Branch, string) {
 	b.t.Helper()
 	br, key := b.branch()
 	b.prepare(&br, key)
 	return br, key
 }
 
-func (b *bench) prepare(br *participant.Branch, key string) {
+func (b *fixture) prepare(br *participant.Branch, key string) {
 	b.t.Helper()
 	s, info := b.Work(b.t, br.XID, key, 7)
 	defer s.Release()
@@ -103,14 +103,14 @@ func (b *bench) prepare(br *participant.Branch, key string) {
 	if vote != txn.VotePrepared || err != nil {
 		b.t.Fatalf("prepare: %v, %v", vote, err)
 	}
-	br.Vote, br.Session = vote, info
+	br.Vote, br.SessionRef = vote, info
 }
 
 // call is Commit or Rollback of a participant.
 type call func(context.Context, participant.Branch) (participant.Result, error)
 
 // drive repeats a call until it answers, as the coordinator does.
-func (b *bench) drive(do call, br participant.Branch) participant.Ending {
+func (b *fixture) drive(do call, br participant.Branch) participant.BranchOutcome {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), Patience)
 	defer cancel()
@@ -119,7 +119,7 @@ func (b *bench) drive(do call, br participant.Branch) participant.Ending {
 	for {
 		r, err := do(ctx, br)
 		if err == nil {
-			return r.Ending
+			return r.Outcome
 		}
 		if none := (*participant.NoEffectError)(nil); !errors.As(err, &none) {
 			br.Attempts++
@@ -133,7 +133,7 @@ func (b *bench) drive(do call, br participant.Branch) participant.Ending {
 	}
 }
 
-func (b *bench) want(do call, br participant.Branch, endings ...participant.Ending) {
+func (b *fixture) want(do call, br participant.Branch, endings ...participant.BranchOutcome) {
 	b.t.Helper()
 	got := b.drive(do, br)
 	for _, e := range endings {
@@ -144,14 +144,14 @@ func (b *bench) want(do call, br participant.Branch, endings ...participant.Endi
 	b.t.Errorf("ended as %v, want %v", got, endings)
 }
 
-func (b *bench) wantValue(key string, want int64) {
+func (b *fixture) wantValue(key string, want int64) {
 	b.t.Helper()
 	if got := b.Read(b.t, key); got != want {
 		b.t.Errorf("%s is %d, want %d", key, got, want)
 	}
 }
 
-func (b *bench) wantListed(prefix, xid string, want bool) {
+func (b *fixture) wantListed(prefix, xid string, want bool) {
 	b.t.Helper()
 	list, err := b.p.Prepared(b.t.Context(), prefix)
 	if err != nil {
@@ -167,7 +167,7 @@ func (b *bench) wantListed(prefix, xid string, want bool) {
 }
 
 // write tries an independent write.
-func (b *bench) write(key string, value int64, patience time.Duration) error {
+func (b *fixture) write(key string, value int64, patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
 	defer cancel()
 	return b.Write(ctx, key, value)

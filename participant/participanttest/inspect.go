@@ -12,7 +12,7 @@ import (
 // maxLines is what a list for people may have.
 const maxLines = 20
 
-func (b *bench) inspect(br participant.Branch) participant.Testimony {
+func (b *fixture) inspect(br participant.Branch) participant.BranchReport {
 	b.t.Helper()
 	t, err := b.p.(participant.Inspector).Inspect(b.t.Context(), br)
 	if err != nil {
@@ -26,18 +26,18 @@ func (b *bench) inspect(br participant.Branch) participant.Testimony {
 	return t
 }
 
-func (b *bench) wantLines(lines []string) {
+func (b *fixture) wantLines(lines []string) {
 	b.t.Helper()
 	if len(lines) > maxLines {
 		b.t.Errorf("%d lines", len(lines))
 	}
 }
 
-func (b *bench) wantInspected(br participant.Branch, endings ...participant.Ending) {
+func (b *fixture) wantInspected(br participant.Branch, endings ...participant.BranchOutcome) {
 	b.t.Helper()
 	t := b.inspect(br)
 	for _, e := range endings {
-		if t.Ending == e && !t.Prepared {
+		if t.Outcome == e && !t.Prepared {
 			return
 		}
 	}
@@ -45,13 +45,13 @@ func (b *bench) wantInspected(br participant.Branch, endings ...participant.Endi
 }
 
 // open is no ending: prepared, or still at work.
-const open participant.Ending = 0
+const open participant.BranchOutcome = 0
 
-func inspectPrepared(b *bench) {
+func inspectPrepared(b *fixture) {
 	br, key := b.prepared()
 	for range 2 {
 		t := b.inspect(br)
-		if !t.Prepared || t.Ending != open || len(t.Locks) == 0 || t.Since.IsZero() || time.Since(t.Since).Abs() > time.Hour {
+		if !t.Prepared || t.Outcome != open || len(t.Locks) == 0 || t.Since.IsZero() || time.Since(t.Since).Abs() > time.Hour {
 			b.t.Errorf("%+v", t)
 		}
 	}
@@ -61,14 +61,14 @@ func inspectPrepared(b *bench) {
 	b.wantValue(key, 7)
 }
 
-func inspectEnded(b *bench) {
+func inspectEnded(b *fixture) {
 	for _, commit := range []bool{true, false} {
 		end := rolledBack
 		if commit {
 			end = committed
 		}
 		br, _ := b.prepared()
-		b.FinishByHand(b.t, br.XID, commit)
+		b.FinishManually(b.t, br.XID, commit)
 		b.wantInspected(br, end, unknown)
 	}
 	br, _ := b.prepared()
@@ -77,12 +77,12 @@ func inspectEnded(b *bench) {
 }
 
 // inspectOpen: the session is not hindered.
-func inspectOpen(b *bench) {
+func inspectOpen(b *fixture) {
 	br, key := b.branch()
 	b.wantInspected(br, open, rolledBack, unknown) // nobody has begun it
 	s, info := b.Work(b.t, br.XID, key, 7)
 	defer s.Release()
-	br.Session = info
+	br.SessionRef = info
 	b.wantInspected(br, open, unknown)
 	vote, err := s.Prepare(b.t.Context())
 	if vote != txn.VotePrepared {
@@ -95,13 +95,13 @@ func inspectOpen(b *bench) {
 	b.wantValue(key, 7)
 }
 
-func (b *bench) survey() map[string]participant.Held {
+func (b *fixture) inspectLocks() map[string]participant.PreparedDetails {
 	b.t.Helper()
-	list, err := b.p.(participant.Surveyor).Survey(b.t.Context())
+	list, err := b.p.(participant.LockInspector).InspectLocks(b.t.Context())
 	if err != nil {
 		b.t.Fatalf("survey: %v", err)
 	}
-	all := map[string]participant.Held{}
+	all := map[string]participant.PreparedDetails{}
 	for _, h := range list {
 		if _, twice := all[h.XID]; twice {
 			b.t.Errorf("%s is listed twice", h.XID)
@@ -113,8 +113,8 @@ func (b *bench) survey() map[string]participant.Held {
 	return all
 }
 
-// survey lists what others have prepared too, and touches nothing.
-func survey(b *bench) {
+// inspectAllLocks lists what others have prepared too, and touches nothing.
+func inspectAllLocks(b *fixture) {
 	own, _ := b.prepared()
 	other, key := b.branch()
 	other.XID = txn.XID(b.Cluster+"x", other.TX, other.ID)
@@ -123,26 +123,26 @@ func survey(b *bench) {
 	strange.XID = fmt.Sprintf("somebody's own %d", number.Load())
 	b.prepare(&strange, key)
 	for range 2 {
-		all := b.survey()
+		all := b.inspectLocks()
 		for _, br := range []participant.Branch{own, other, strange} {
 			h, listed := all[br.XID]
-			if !listed || h.Ghost || len(h.Locks) == 0 || h.Since.IsZero() && h.Owner == "" {
+			if !listed || h.Orphaned || len(h.Locks) == 0 || h.Since.IsZero() && h.Owner == "" {
 				b.t.Errorf("%s: listed %v: %+v", br.XID, listed, h)
 			}
 		}
 	}
 	b.want(b.p.Commit, own, committed)
-	b.FinishByHand(b.t, other.XID, false)
-	b.FinishByHand(b.t, strange.XID, false)
-	for xid := range b.survey() {
+	b.FinishManually(b.t, other.XID, false)
+	b.FinishManually(b.t, strange.XID, false)
+	for xid := range b.inspectLocks() {
 		if xid == own.XID || xid == other.XID || xid == strange.XID {
 			b.t.Errorf("%s is listed after its end", xid)
 		}
 	}
 }
 
-// surveyWaiters: who waits for a prepared branch is told, where anybody can.
-func surveyWaiters(b *bench) {
+// inspectWaiters: who waits for a prepared branch is told, where anybody can.
+func inspectWaiters(b *fixture) {
 	br, key := b.prepared()
 	other, _ := b.prepared()
 	ctx, cancel := context.WithTimeout(b.t.Context(), Patience)
@@ -160,7 +160,7 @@ func surveyWaiters(b *bench) {
 				b.t.Errorf("somebody waited for %v, and was not told of", Patience)
 			}
 		case <-again.C:
-			all := b.survey()
+			all := b.inspectLocks()
 			if len(all[other.XID].Waiters) > 0 {
 				b.t.Errorf("somebody waits for the wrong branch: %v", all[other.XID].Waiters)
 			}

@@ -9,30 +9,30 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// settler is the participant under test, if branches of it can be committed in
+// resolver is the participant under test, if branches of it can be committed in
 // one phase.
-func (b *bench) settler() participant.Settler { return b.p.(participant.Settler) }
+func (b *fixture) resolver() participant.OutcomeResolver { return b.p.(participant.OutcomeResolver) }
 
-// alone is a session at work that can commit in one phase.
-func (b *bench) alone() (participant.Branch, string, txn.Session, txn.OnePhaser) {
+// onePhaseBranch is a session at work that can commit in one phase.
+func (b *fixture) onePhaseBranch() (participant.Branch, string, txn.Resource, txn.OnePhaseCommitter) {
 	b.t.Helper()
 	br, key := b.branch()
 	s, info := b.Work(b.t, br.XID, key, 7)
-	br.Session = info
-	one, ok := s.(txn.OnePhaser)
+	br.SessionRef = info
+	one, ok := s.(txn.OnePhaseCommitter)
 	if !ok || !one.OnePhase() {
 		b.t.Fatalf("a %T cannot commit in one phase, although the participant can settle it", s)
 	}
 	return br, key, s, one
 }
 
-func (b *bench) wantSettled(br participant.Branch, endings ...participant.Ending) {
+func (b *fixture) wantResolved(br participant.Branch, endings ...participant.BranchOutcome) {
 	b.t.Helper()
-	b.want(b.settler().Settle, br, endings...)
+	b.want(b.resolver().ResolveOutcome, br, endings...)
 }
 
-func commitOnePhase(b *bench) {
-	br, key, s, one := b.alone()
+func commitOnePhase(b *fixture) {
+	br, key, s, one := b.onePhaseBranch()
 	b.wantValue(key, 0)
 	state, err := one.CommitOnePhase(b.t.Context())
 	s.Release()
@@ -41,47 +41,47 @@ func commitOnePhase(b *bench) {
 	}
 	b.wantValue(key, 7)
 	b.wantListed("", br.XID, false)
-	b.wantSettled(br, committed)
-	b.wantSettled(br, committed)
+	b.wantResolved(br, committed)
+	b.wantResolved(br, committed)
 	other := b.open()
-	b.want(other.(participant.Settler).Settle, br, committed)
+	b.want(other.(participant.OutcomeResolver).ResolveOutcome, br, committed)
 	if err := b.write(key, 8, Patience); err != nil {
 		b.t.Errorf("still locked: %v", err)
 	}
 	b.wantValue(key, 8)
 }
 
-func settleHanging(b *bench) {
-	br, key, s, one := b.alone()
+func resolveHanging(b *fixture) {
+	br, key, s, one := b.onePhaseBranch()
 	defer s.Release()
-	b.wantSettled(br, rolledBack)
+	b.wantResolved(br, rolledBack)
 	if err := b.write(key, 8, Patience); err != nil {
 		b.t.Errorf("the session still has its locks: %v", err)
 	}
 	if state, err := one.CommitOnePhase(b.t.Context()); state == txn.BranchCommitted || err == nil {
 		b.t.Errorf("committed after it was settled: %v, %v", state, err)
 	}
-	b.wantSettled(br, rolledBack)
+	b.wantResolved(br, rolledBack)
 	b.wantValue(key, 8)
 }
 
-func settleNever(b *bench) {
+func resolveNeverBegun(b *fixture) {
 	br, _ := b.branch()
-	b.wantSettled(br, rolledBack, unknown)
-	br.Session = "nonsense"
-	b.wantSettled(br, rolledBack, unknown)
+	b.wantResolved(br, rolledBack, unknown)
+	br.SessionRef = "nonsense"
+	b.wantResolved(br, rolledBack, unknown)
 	br.XID = txn.XID(b.Cluster+"x", br.TX, br.ID)
-	if r, err := b.settler().Settle(b.t.Context(), br); !errors.Is(err, txn.ErrInvalid) {
+	if r, err := b.resolver().ResolveOutcome(b.t.Context(), br); !errors.Is(err, txn.ErrInvalid) {
 		b.t.Errorf("another cluster's branch: %v, %v", r, err)
 	}
 }
 
-// settlePrepared: what is prepared has not ended, and is not driven anywhere.
-func settlePrepared(b *bench) {
+// resolvePrepared: what is prepared has not ended, and is not driven anywhere.
+func resolvePrepared(b *fixture) {
 	br, key := b.prepared()
 	ctx, cancel := context.WithTimeout(b.t.Context(), time.Second)
 	defer cancel()
-	if r, err := b.settler().Settle(ctx, br); err == nil && r.Ending != unknown {
+	if r, err := b.resolver().ResolveOutcome(ctx, br); err == nil && r.Outcome != unknown {
 		b.t.Errorf("a prepared branch is said to be %v", r)
 	}
 	b.wantListed("", br.XID, true)
@@ -92,14 +92,14 @@ func settlePrepared(b *bench) {
 // races is how often a commit races with its settling.
 const races = 200
 
-func settleRaces(b *bench) {
+func resolveRaces(b *fixture) {
 	var ends [3]int
 	for n := range races {
-		br, key, s, one := b.alone()
+		br, key, s, one := b.onePhaseBranch()
 		var state txn.BranchState
 		var err error
-		settled := make(chan participant.Ending, 1)
-		settle := func() { settled <- b.drive(b.settler().Settle, br) }
+		settled := make(chan participant.BranchOutcome, 1)
+		settle := func() { settled <- b.drive(b.resolver().ResolveOutcome, br) }
 		commit := func() { state, err = one.CommitOnePhase(b.t.Context()) }
 		switch n % 10 {
 		case 0:
@@ -128,7 +128,7 @@ func settleRaces(b *bench) {
 			want = 7
 		}
 		b.wantValue(key, want)
-		b.wantSettled(br, end)
+		b.wantResolved(br, end)
 		ends[end]++
 	}
 	if ends[committed] == 0 || ends[rolledBack] == 0 {
@@ -136,22 +136,22 @@ func settleRaces(b *bench) {
 	}
 }
 
-// settleAfterRestart: a crash may cost the proof, and never makes a wrong one.
-func settleAfterRestart(b *bench) {
-	done, key, s, one := b.alone()
+// resolveAfterRestart: a crash may cost the proof, and never makes a wrong one.
+func resolveAfterRestart(b *fixture) {
+	done, key, s, one := b.onePhaseBranch()
 	if state, err := one.CommitOnePhase(b.t.Context()); state != txn.BranchCommitted {
 		b.t.Fatal(state, err)
 	}
 	s.Release()
-	open, other, s, one := b.alone()
+	open, other, s, one := b.onePhaseBranch()
 	defer s.Release()
 	b.Restart(b.t)
-	b.wantSettled(done, committed, unknown)
-	b.wantSettled(open, rolledBack, unknown)
+	b.wantResolved(done, committed, unknown)
+	b.wantResolved(open, rolledBack, unknown)
 	if state, err := one.CommitOnePhase(b.t.Context()); state == txn.BranchCommitted || err == nil {
 		b.t.Errorf("committed after it was settled: %v, %v", state, err)
 	}
-	b.wantSettled(open, rolledBack, unknown)
+	b.wantResolved(open, rolledBack, unknown)
 	b.wantValue(key, 7)
 	b.wantValue(other, 0)
 }

@@ -20,18 +20,18 @@ const (
 // Run holds a participant to the suite.
 func Run(t *testing.T, h Harness) {
 	for _, c := range tests(t, h) {
-		t.Run(c.name, func(t *testing.T) { c.try(newBench(t, h)) })
+		t.Run(c.name, func(t *testing.T) { c.try(newFixture(t, h)) })
 	}
 }
 
-type test struct {
+type testCase struct {
 	name string
-	try  func(*bench)
+	try  func(*fixture)
 }
 
 // tests gives those for what the participant can do.
-func tests(t *testing.T, h Harness) []test {
-	all := []test{
+func tests(t *testing.T, h Harness) []testCase {
+	all := []testCase{
 		{"Check", check},
 		{"PrepareThenCommit", prepareThenCommit},
 		{"PrepareThenRollback", prepareThenRollback},
@@ -40,7 +40,7 @@ func tests(t *testing.T, h Harness) []test {
 		{"NeverPrepared", neverPrepared},
 		{"UnpreparedSessionIsNotCommitted", commitUnprepared},
 		{"RollbackTakesTheLocksOfAHangingSession", rollbackHanging},
-		{"FinishedByHand", finishedByHand},
+		{"FinishedByHand", finishedManually},
 		{"OnlyOwnPrefixIsListed", prefix},
 		{"ForeignBranchIsRefused", foreign},
 		{"EndedContext", endedContext},
@@ -55,30 +55,30 @@ func tests(t *testing.T, h Harness) []test {
 		}
 	}()
 	if _, ok := p.(participant.Inspector); ok {
-		all = append(all, test{"InspectPrepared", inspectPrepared}, test{"InspectEnded", inspectEnded}, test{"InspectOpen", inspectOpen})
+		all = append(all, testCase{"InspectPrepared", inspectPrepared}, testCase{"InspectEnded", inspectEnded}, testCase{"InspectOpen", inspectOpen})
 	}
-	if _, ok := p.(participant.Surveyor); ok {
-		all = append(all, test{"Survey", survey}, test{"SurveyWaiters", surveyWaiters})
+	if _, ok := p.(participant.LockInspector); ok {
+		all = append(all, testCase{"Survey", inspectAllLocks}, testCase{"SurveyWaiters", inspectWaiters})
 	}
-	if _, ok := p.(participant.Settler); ok {
+	if _, ok := p.(participant.OutcomeResolver); ok {
 		all = append(all,
-			test{"CommitOnePhase", commitOnePhase},
-			test{"SettleEndsAHangingSession", settleHanging},
-			test{"SettleWhatNeverWas", settleNever},
-			test{"SettleDrivesNothing", settlePrepared},
-			test{"SettleRacesWithCommit", settleRaces},
-			test{"SettleAfterRestart", settleAfterRestart})
+			testCase{"CommitOnePhase", commitOnePhase},
+			testCase{"SettleEndsAHangingSession", resolveHanging},
+			testCase{"SettleWhatNeverWas", resolveNeverBegun},
+			testCase{"SettleDrivesNothing", resolvePrepared},
+			testCase{"SettleRacesWithCommit", resolveRaces},
+			testCase{"SettleAfterRestart", resolveAfterRestart})
 	}
 	return all
 }
 
-func check(b *bench) {
+func check(b *fixture) {
 	if err := b.p.Check(b.t.Context()); err != nil {
 		b.t.Error(err)
 	}
 }
 
-func prepareThenCommit(b *bench) {
+func prepareThenCommit(b *fixture) {
 	br, key := b.prepared()
 	b.wantValue(key, 0)
 	b.wantListed(txn.ClusterPrefix(b.Cluster), br.XID, true)
@@ -87,14 +87,14 @@ func prepareThenCommit(b *bench) {
 	b.wantListed(txn.ClusterPrefix(b.Cluster), br.XID, false)
 }
 
-func prepareThenRollback(b *bench) {
+func prepareThenRollback(b *fixture) {
 	br, key := b.prepared()
 	b.want(b.p.Rollback, br, rolledBack)
 	b.wantValue(key, 0)
 	b.wantListed(txn.ClusterPrefix(b.Cluster), br.XID, false)
 }
 
-func finishAgain(b *bench) {
+func finishAgain(b *fixture) {
 	br, key := b.prepared()
 	b.want(b.p.Commit, br, committed)
 	br.Attempts++
@@ -111,8 +111,8 @@ func finishAgain(b *bench) {
 	b.wantValue(key, 0)
 }
 
-func manyWorkers(b *bench) {
-	for _, end := range []participant.Ending{committed, rolledBack} {
+func manyWorkers(b *fixture) {
+	for _, end := range []participant.BranchOutcome{committed, rolledBack} {
 		br, key := b.prepared()
 		var wg sync.WaitGroup
 		for range 4 {
@@ -134,7 +134,7 @@ func manyWorkers(b *bench) {
 	}
 }
 
-func neverPrepared(b *bench) {
+func neverPrepared(b *fixture) {
 	br, _ := b.branch()
 	b.want(b.p.Commit, br, rolledBack, unknown)
 	b.want(b.p.Rollback, br, rolledBack)
@@ -143,16 +143,16 @@ func neverPrepared(b *bench) {
 	b.want(b.p.Commit, br, rolledBack, unknown)
 	// That somebody may have committed it is no proof that somebody did.
 	br, _ = b.branch()
-	br.Vote, br.Attempts, br.OwnPhaseTwo = txn.VotePrepared, 3, true
+	br.Vote, br.Attempts, br.ClientCompletes = txn.VotePrepared, 3, true
 	b.want(b.p.Commit, br, rolledBack, unknown)
 }
 
-func commitUnprepared(b *bench) {
+func commitUnprepared(b *fixture) {
 	br, key := b.branch()
 	s, info := b.Work(b.t, br.XID, key, 7)
 	defer s.Release()
-	br.Session = info
-	if r, err := b.p.Commit(b.t.Context(), br); err == nil && r.Ending == committed {
+	br.SessionRef = info
+	if r, err := b.p.Commit(b.t.Context(), br); err == nil && r.Outcome == committed {
 		b.t.Errorf("an unprepared branch is said to be committed: %v", r)
 	}
 	if err := s.Rollback(b.t.Context()); err != nil {
@@ -162,11 +162,11 @@ func commitUnprepared(b *bench) {
 	b.wantValue(key, 0)
 }
 
-func rollbackHanging(b *bench) {
+func rollbackHanging(b *fixture) {
 	br, key := b.branch()
 	s, info := b.Work(b.t, br.XID, key, 7)
 	defer s.Release()
-	br.Session = info
+	br.SessionRef = info
 	b.want(b.p.Rollback, br, rolledBack)
 	if err := b.write(key, 8, Patience); err != nil {
 		b.t.Errorf("the session still has its locks: %v", err)
@@ -177,22 +177,22 @@ func rollbackHanging(b *bench) {
 	b.wantValue(key, 8)
 }
 
-func finishedByHand(b *bench) {
+func finishedManually(b *fixture) {
 	br, key := b.prepared()
-	b.FinishByHand(b.t, br.XID, true)
+	b.FinishManually(b.t, br.XID, true)
 	b.want(b.p.Rollback, br, committed, unknown)
 	b.want(b.p.Commit, br, committed, unknown)
 	b.wantValue(key, 7)
 
 	br, key = b.prepared()
-	b.FinishByHand(b.t, br.XID, false)
+	b.FinishManually(b.t, br.XID, false)
 	b.want(b.p.Commit, br, rolledBack, unknown)
 	b.want(b.p.Rollback, br, rolledBack)
 	b.wantValue(key, 0)
 }
 
 // prefix prepares names that a careless search would take for the cluster's.
-func prefix(b *bench) {
+func prefix(b *fixture) {
 	own, _ := b.prepared()
 	mine := txn.ClusterPrefix(b.Cluster)
 	var others []string
@@ -217,11 +217,11 @@ func prefix(b *bench) {
 	b.want(b.p.Rollback, own, rolledBack)
 	for _, name := range others {
 		b.wantListed("", name, true)
-		b.FinishByHand(b.t, name, false)
+		b.FinishManually(b.t, name, false)
 	}
 }
 
-func foreign(b *bench) {
+func foreign(b *fixture) {
 	br, key := b.branch()
 	br.XID = txn.XID(b.Cluster+"x", br.TX, br.ID)
 	b.prepare(&br, key)
@@ -231,10 +231,10 @@ func foreign(b *bench) {
 		}
 	}
 	b.wantListed("", br.XID, true)
-	b.FinishByHand(b.t, br.XID, false)
+	b.FinishManually(b.t, br.XID, false)
 }
 
-func endedContext(b *bench) {
+func endedContext(b *fixture) {
 	br, key := b.prepared()
 	ctx, cancel := context.WithCancel(b.t.Context())
 	cancel()
@@ -250,7 +250,7 @@ func endedContext(b *bench) {
 	b.wantValue(key, 7)
 }
 
-func restart(b *bench) {
+func restart(b *fixture) {
 	toCommit, key := b.prepared()
 	toRollback, other := b.prepared()
 	b.Restart(b.t)
@@ -264,7 +264,7 @@ func restart(b *bench) {
 	b.want(b.p.Rollback, toRollback, rolledBack)
 }
 
-func locks(b *bench) {
+func locks(b *fixture) {
 	for _, do := range []call{b.p.Commit, b.p.Rollback} {
 		br, key := b.prepared()
 		if err := b.write(key, 8, 200*time.Millisecond); err == nil {
@@ -278,7 +278,7 @@ func locks(b *bench) {
 	}
 }
 
-func latePrepare(b *bench) {
+func latePrepare(b *fixture) {
 	br, key := b.branch()
 	b.want(b.p.Rollback, br, rolledBack) // before the session even began
 	s, info := b.Work(b.t, br.XID, key, 7)
@@ -288,7 +288,7 @@ func latePrepare(b *bench) {
 	if vote != txn.VotePrepared && err == nil {
 		b.t.Error("refused without a reason")
 	}
-	br.Session = info
+	br.SessionRef = info
 	b.want(b.p.Rollback, br, rolledBack)
 	b.wantValue(key, 0)
 }

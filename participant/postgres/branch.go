@@ -13,36 +13,36 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// branch is the application's side of one branch. It implements [txn.Session].
+// branch is the application's side of one branch. It implements [txn.SessionRef].
 //
 // It keeps its connection until Release, although the server needs it no more
 // after PREPARE TRANSACTION: a commit that had to queue for a connection would
 // hold its row locks meanwhile, against those that have the connections and wait
 // for the rows.
 type branch struct {
-	name     string
-	conn     *pgxpool.Conn
-	guard    *guard
-	session  Session
-	xid      string
-	readOnly bool
-	onePhase bool        // wanted; see [DB.OnePhase]
-	over     atomic.Bool // no more work
-	end      branchEnd
-	mark     string      // of a transaction that only reads; see [markSetting]
-	lent     atomic.Bool // the application was given the connection itself
-	byHand   atomic.Bool // the application's own statements have ended it, or may have
-	told     error       // how, as the server said
+	name        string
+	conn        *pgxpool.Conn
+	tx          *managedTx
+	sessionRef  SessionRef
+	xid         string
+	readOnly    bool
+	onePhase    bool        // wanted; see [DB.OnePhase]
+	workEnded   atomic.Bool // no more work
+	phase       branchPhase
+	mark        string      // of a transaction that only reads; see [markSetting]
+	connExposed atomic.Bool // the application was given the connection itself
+	appEnded    atomic.Bool // the application's own statements have ended it, or may have
+	endedErr    error       // how, as the server said
 }
 
-// branchEnd is what Prepare left.
-type branchEnd uint8
+// branchPhase is what Prepare left.
+type branchPhase uint8
 
 const (
-	endOpen     branchEnd = iota // not asked yet
-	endPrepared                  // voted yes
-	endNone                      // there is nothing left of it
-	endUnknown                   // only the coordinator can find out
+	phaseOpen     branchPhase = iota // not asked yet
+	phasePrepared                    // voted yes
+	phaseEnded                       // there is nothing left of it
+	phaseUnknown                     // only the coordinator can find out
 )
 
 // The states of a connection, as pgconn gives them.
@@ -51,14 +51,14 @@ const (
 	statusFailed = 'E'
 )
 
-// Prepare implements [txn.Session].
+// Prepare implements [txn.SessionRef].
 func (b *branch) Prepare(ctx context.Context) (txn.Vote, error) {
-	b.over.Store(true)
-	byHand := b.endedByHand()
-	b.end = endUnknown
+	b.workEnded.Store(true)
+	byHand := b.endedByApplication()
+	b.phase = phaseUnknown
 	switch {
 	case byHand:
-		return 0, b.tellByHand(ctx)
+		return 0, b.endedByApplicationError(ctx)
 	case b.conn.Conn().PgConn().TxStatus() == statusFailed:
 		if err := b.Rollback(ctx); err != nil {
 			return 0, err
@@ -75,36 +75,36 @@ func (b *branch) Prepare(ctx context.Context) (txn.Vote, error) {
 	// One round trip: which transaction is this, and prepare it.
 	results, err := b.conn.Conn().PgConn().Exec(ctx, b.identity()+"; PREPARE TRANSACTION "+name).ReadAll()
 	if err != nil {
-		return b.refused(ctx, results, err)
+		return b.prepareError(ctx, results, err)
 	}
-	return b.prepared(ctx, results)
+	return b.checkPrepared(ctx, results)
 }
 
-// prepared looks at what PREPARE TRANSACTION really did.
-func (b *branch) prepared(ctx context.Context, results []*pgconn.Result) (txn.Vote, error) {
+// checkPrepared looks at what PREPARE TRANSACTION really did.
+func (b *branch) checkPrepared(ctx context.Context, results []*pgconn.Result) (txn.Vote, error) {
 	if len(results) != 2 || results[1].CommandTag.String() != "PREPARE TRANSACTION" {
-		b.end = endNone
+		b.phase = phaseEnded
 		return txn.VoteNo, errors.New("the transaction had failed, and was rolled back")
 	}
-	if single(results[0]) != fmt.Sprint(b.session.XID) {
+	if single(results[0]) != fmt.Sprint(b.sessionRef.XID) {
 		err := finishPrepared(ctx, b.conn, rollbackPrepared, b.xid)
-		return 0, errors.Join(b.replaced(ctx), err)
+		return 0, errors.Join(b.txReplacedError(ctx), err)
 	}
-	b.end = endPrepared
+	b.phase = phasePrepared
 	return txn.VotePrepared, nil
 }
 
-// refused says what an error of PREPARE TRANSACTION means. An answer means that
+// prepareError says what an error of PREPARE TRANSACTION means. An answer means that
 // the transaction has been rolled back already: the branch's, if the query before it
 // says so.
-func (b *branch) refused(ctx context.Context, results []*pgconn.Result, err error) (txn.Vote, error) {
+func (b *branch) prepareError(ctx context.Context, results []*pgconn.Result, err error) (txn.Vote, error) {
 	switch {
-	case !answered(err) || b.conn.Conn().PgConn().TxStatus() != statusIdle:
-		return 0, b.unproved(fmt.Errorf("prepare: %w", err))
-	case len(results) == 0 || single(results[0]) != fmt.Sprint(b.session.XID):
-		return 0, fmt.Errorf("%w (%w)", b.replaced(ctx), err)
+	case !isStatementError(err) || b.conn.Conn().PgConn().TxStatus() != statusIdle:
+		return 0, b.unprovenError(fmt.Errorf("prepare: %w", err))
+	case len(results) == 0 || single(results[0]) != fmt.Sprint(b.sessionRef.XID):
+		return 0, fmt.Errorf("%w (%w)", b.txReplacedError(ctx), err)
 	}
-	b.end = endNone
+	b.phase = phaseEnded
 	switch stateOf(err) {
 	case stateFull:
 		return txn.VoteNo, fmt.Errorf("prepare: no room for another prepared transaction; raise max_prepared_transactions and restart the server: %w", err)
@@ -120,10 +120,10 @@ func (b *branch) commitReadOnly(ctx context.Context) (txn.Vote, error) {
 	var number, mark *string
 	err := b.conn.QueryRow(ctx, "SELECT pg_current_xact_id_if_assigned()::text, current_setting('"+markSetting+"', true)", pgx.QueryExecModeSimpleProtocol).Scan(&number, &mark)
 	if err != nil {
-		return 0, b.unproved(fmt.Errorf("ask whether the transaction wrote: %w", err))
+		return 0, b.unprovenError(fmt.Errorf("ask whether the transaction wrote: %w", err))
 	}
 	if mark == nil || *mark != b.mark {
-		return 0, b.tell(errMarkGone)
+		return 0, b.setEndedErr(errMarkLost)
 	}
 	if number != nil {
 		if err := b.Rollback(ctx); err != nil {
@@ -133,36 +133,36 @@ func (b *branch) commitReadOnly(ctx context.Context) (txn.Vote, error) {
 	}
 	tag, err := b.conn.Exec(ctx, "COMMIT", pgx.QueryExecModeSimpleProtocol)
 	switch {
-	case err != nil && !answered(err):
+	case err != nil && !isStatementError(err):
 		return 0, fmt.Errorf("commit: %w", err)
 	case err != nil:
-		b.end = endNone
+		b.phase = phaseEnded
 		return txn.VoteNo, fmt.Errorf("commit: %w", err)
 	case tag.String() != "COMMIT":
-		b.end = endNone
+		b.phase = phaseEnded
 		return txn.VoteNo, fmt.Errorf("the transaction had failed: COMMIT was answered by %s", tag)
 	}
-	b.end = endNone
+	b.phase = phaseEnded
 	return txn.VoteReadOnly, nil
 }
 
-// Commit implements [txn.Session].
+// Commit implements [txn.SessionRef].
 func (b *branch) Commit(ctx context.Context) error {
 	return b.finish(ctx, commitPrepared)
 }
 
-// Rollback implements [txn.Session]. A session that was lost is no success: its
+// Rollback implements [txn.SessionRef]. A session that was lost is no success: its
 // process may be at a long statement, and keep its locks until the coordinator
 // ends it.
 func (b *branch) Rollback(ctx context.Context) error {
-	b.over.Store(true)
+	b.workEnded.Store(true)
 	switch {
-	case b.end == endPrepared:
+	case b.phase == phasePrepared:
 		return b.finish(ctx, rollbackPrepared)
-	case b.end == endNone:
+	case b.phase == phaseEnded:
 		return nil
-	case b.endedByHand():
-		return fmt.Errorf("postgres %s: %w", b.name, b.tellByHand(ctx))
+	case b.endedByApplication():
+		return fmt.Errorf("postgres %s: %w", b.name, b.endedByApplicationError(ctx))
 	case b.conn.Conn().PgConn().TxStatus() == statusIdle:
 		return fmt.Errorf("postgres %s: there is no transaction to roll back", b.name)
 	}
@@ -173,10 +173,10 @@ func (b *branch) finish(ctx context.Context, statement string) error {
 	if err := finishPrepared(ctx, b.conn, statement, b.xid); err != nil {
 		return fmt.Errorf("postgres %s: finish branch %s: %w", b.name, b.xid, err)
 	}
-	b.end = endNone
+	b.phase = phaseEnded
 	return nil
 }
 
-// Release implements [txn.Session]. The pool closes a connection that is not
+// Release implements [txn.SessionRef]. The pool closes a connection that is not
 // idle.
 func (b *branch) Release() { b.conn.Release() }

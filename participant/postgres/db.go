@@ -47,7 +47,7 @@ func (db *DB) Exec(ctx context.Context, tx *txn.Tx, sql string, args ...any) (pg
 	if err != nil {
 		return pgconn.CommandTag{}, err
 	}
-	return db.named(b).Exec(ctx, sql, args...)
+	return db.namedTx(b).Exec(ctx, sql, args...)
 }
 
 // Query runs a query in the transaction. The rows have to be closed before the
@@ -57,7 +57,7 @@ func (db *DB) Query(ctx context.Context, tx *txn.Tx, sql string, args ...any) (p
 	if err != nil {
 		return nil, err
 	}
-	return db.named(b).Query(ctx, sql, args...)
+	return db.namedTx(b).Query(ctx, sql, args...)
 }
 
 // QueryRow runs a query of which only the first row matters. Errors come with
@@ -65,15 +65,15 @@ func (db *DB) Query(ctx context.Context, tx *txn.Tx, sql string, args ...any) (p
 func (db *DB) QueryRow(ctx context.Context, tx *txn.Tx, sql string, args ...any) pgx.Row {
 	b, err := db.branch(ctx, tx)
 	if err != nil {
-		return failed{err}
+		return failedRow{err}
 	}
-	return db.named(b).QueryRow(ctx, sql, args...)
+	return db.namedTx(b).QueryRow(ctx, sql, args...)
 }
 
 // Tx gives the transaction's own [pgx.Tx], for libraries that want one. Its
 // Commit and Rollback answer [txn.ErrManaged], and so does a statement that would
 // end the transaction; those of a nested one (Begin) work. Its Conn is not watched: a
-// transaction that is ended there is [txn.ErrEndedByHand] afterwards, and so is, once
+// transaction that is ended there is [txn.ErrEndedByApplication] afterwards, and so is, once
 // Conn was called, one that has failed or whose connection is lost, since it cannot be
 // proved to be the branch's own. A nested one that is rolled back keeps the proof. Nothing may be done with it, nor with its Conn, after the end of the global
 // transaction.
@@ -82,7 +82,7 @@ func (db *DB) Tx(ctx context.Context, tx *txn.Tx) (pgx.Tx, error) {
 	if err != nil {
 		return nil, err
 	}
-	return db.named(b), nil
+	return db.namedTx(b), nil
 }
 
 func (db *DB) branch(ctx context.Context, tx *txn.Tx) (*branch, error) {
@@ -91,10 +91,10 @@ func (db *DB) branch(ctx context.Context, tx *txn.Tx) (*branch, error) {
 
 // begin opens the session of a branch and enlists it, before anything is done
 // in it.
-func (db *DB) begin(ctx context.Context, enlist txn.Enlister) (_ *branch, err error) {
+func (db *DB) begin(ctx context.Context, enlist txn.EnlistFunc) (_ *branch, err error) {
 	conn, err := db.pool.Acquire(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("postgres %s: take a connection: %w", db.name, unsaid(err))
+		return nil, fmt.Errorf("postgres %s: take a connection: %w", db.name, redactError(err))
 	}
 	b := &branch{name: db.name, conn: conn, readOnly: db.TxOptions.AccessMode == pgx.ReadOnly, onePhase: db.OnePhase}
 	defer func() {
@@ -111,13 +111,13 @@ func (db *DB) begin(ctx context.Context, enlist txn.Enlister) (_ *branch, err er
 	if err != nil {
 		return nil, fmt.Errorf("postgres %s: begin: %w", db.name, err)
 	}
-	b.guard = &guard{inner: inner, branch: b, top: true}
+	b.tx = &managedTx{inner: inner, branch: b, topLevel: true}
 	session := ""
 	if !b.readOnly {
-		if b.session, err = identify(ctx, inner); err != nil {
+		if b.sessionRef, err = identify(ctx, inner); err != nil {
 			return nil, fmt.Errorf("postgres %s: identify the session: %w", db.name, err)
 		}
-		session = b.session.String()
+		session = b.sessionRef.String()
 	}
 	enlisted, err := enlist(ctx, session, nil)
 	if err != nil {
@@ -151,17 +151,17 @@ const sessionKey = "txmgr.session"
 // its number. All but the number stays the same as long as the backend lives, and
 // comes from files and from the list of all sessions, so a backend is asked for it
 // once. Another one, behind a pooler that shares out connections, is asked anew.
-func identify(ctx context.Context, tx pgx.Tx) (Session, error) {
+func identify(ctx context.Context, tx pgx.Tx) (SessionRef, error) {
 	kept := tx.Conn().PgConn().CustomData()
-	if s, known := kept[sessionKey].(Session); known {
+	if s, known := kept[sessionKey].(SessionRef); known {
 		var pid int32
 		var xid string
 		var written *string
-		if err := tx.QueryRow(ctx, "SELECT pg_backend_pid(), "+numbered).Scan(&pid, &xid, &written); err != nil {
-			return Session{}, err
+		if err := tx.QueryRow(ctx, "SELECT pg_backend_pid(), "+xidQuery).Scan(&pid, &xid, &written); err != nil {
+			return SessionRef{}, err
 		}
 		if s.PID == uint32(pid) {
-			return s.at(xid, written)
+			return s.withXID(xid, written)
 		}
 	}
 	s, err := identifyBackend(ctx, tx)
@@ -171,16 +171,16 @@ func identify(ctx context.Context, tx pgx.Tx) (Session, error) {
 	return s, err
 }
 
-// numbered asks for the transaction's number, and writes a record of the write-ahead
+// xidQuery asks for the transaction's number, and writes a record of the write-ahead
 // log that has it, without waiting for the disk: by its place (LSN) it can be told
 // after a failover whether the new primary had received a branch that was prepared. Where changes are decoded
 // logically the record would be seen by those who decode them, so there is none.
-const numbered = `pg_current_xact_id()::text, CASE WHEN current_setting('wal_level') <> 'logical'
+const xidQuery = `pg_current_xact_id()::text, CASE WHEN current_setting('wal_level') <> 'logical'
 	THEN pg_logical_emit_message(false, 'txmgr', pg_current_xact_id()::text)::text END`
 
 // identifyBackend asks for everything. The view of the archiver would leave a lock
 // on itself in the branch; the function does not.
-func identifyBackend(ctx context.Context, tx pgx.Tx) (s Session, err error) {
+func identifyBackend(ctx context.Context, tx pgx.Tx) (s SessionRef, err error) {
 	var pid int32
 	var xid, system, file string
 	var recovered *time.Time
@@ -188,38 +188,38 @@ func identifyBackend(ctx context.Context, tx pgx.Tx) (s Session, err error) {
 	err = tx.QueryRow(ctx, `
 		SELECT pid, backend_start, (SELECT system_identifier::text FROM pg_control_system()),
 			(SELECT stats_reset FROM pg_stat_get_archiver()), pg_walfile_name(pg_current_wal_lsn()),
-			pg_postmaster_start_time(), pg_last_wal_replay_lsn()::text, `+numbered+`
+			pg_postmaster_start_time(), pg_last_wal_replay_lsn()::text, `+xidQuery+`
 		FROM pg_stat_get_activity(pg_backend_pid())`).Scan(&pid, &s.Start, &system, &recovered, &file, &s.Started, &replayed, &xid, &written)
 	if err != nil {
-		return Session{}, err
+		return SessionRef{}, err
 	}
 	s.PID = uint32(pid)
 	if recovered != nil {
 		s.Recovered = *recovered
 	}
 	if s.System, err = strconv.ParseUint(system, 10, 64); err != nil {
-		return Session{}, err
+		return SessionRef{}, err
 	}
 	if s.Timeline, err = parseTimeline(file); err != nil {
-		return Session{}, err
+		return SessionRef{}, err
 	}
-	if s.Replayed, err = place(replayed); err != nil {
-		return Session{}, err
+	if s.Replayed, err = parseOptionalLSN(replayed); err != nil {
+		return SessionRef{}, err
 	}
-	return s.at(xid, written)
+	return s.withXID(xid, written)
 }
 
-// at is the session at work on another transaction.
-func (s Session) at(xid string, written *string) (_ Session, err error) {
-	if s.Written, err = place(written); err != nil {
-		return Session{}, err
+// withXID is the session at work on another transaction.
+func (s SessionRef) withXID(xid string, written *string) (_ SessionRef, err error) {
+	if s.Written, err = parseOptionalLSN(written); err != nil {
+		return SessionRef{}, err
 	}
 	s.XID, err = strconv.ParseUint(xid, 10, 64)
 	return s, err
 }
 
-// place reads a place in the write-ahead log, zero if there is none.
-func place(text *string) (uint64, error) {
+// parseOptionalLSN reads a place in the write-ahead log, zero if there is none.
+func parseOptionalLSN(text *string) (uint64, error) {
 	if text == nil {
 		return 0, nil
 	}
@@ -227,8 +227,8 @@ func place(text *string) (uint64, error) {
 	return uint64(at), err
 }
 
-// failed is a row that could not be asked for.
-type failed struct{ err error }
+// failedRow is a row that could not be asked for.
+type failedRow struct{ err error }
 
 // Scan implements [pgx.Row].
-func (f failed) Scan(...any) error { return f.err }
+func (f failedRow) Scan(...any) error { return f.err }

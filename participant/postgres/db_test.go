@@ -61,7 +61,7 @@ func TestTwoDatabasesCommitTogether(t *testing.T) {
 	err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error { return s.move(ctx, tx, 30) })
 	check(t, err)
 	s.want(t, 70, 130)
-	if left := s.Undone(s.Last()); len(left) != 0 {
+	if left := s.Unreported(s.Last()); len(left) != 0 {
 		t.Errorf("the application did not report %v", left)
 	}
 }
@@ -100,7 +100,7 @@ func TestTwoDatabasesRollBackTogether(t *testing.T) {
 				}
 			}
 			s.want(t, 100, 100)
-			if left := s.Undone(s.Last()); len(left) != 0 {
+			if left := s.Unreported(s.Last()); len(left) != 0 {
 				t.Errorf("the application did not report %v", left)
 			}
 		})
@@ -152,7 +152,7 @@ func TestServerDiesUnderTheApplication(t *testing.T) {
 	m := &killer{shops: s, t: t}
 	err := txn.Run(t.Context(), m, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error { return s.move(ctx, tx, 30) })
 	check(t, err) // decided
-	if left := s.Undone(s.Last()); len(left) != 2 {
+	if left := s.Unreported(s.Last()); len(left) != 2 {
 		t.Errorf("the application says that it finished on a dead server: left is %v", left)
 	}
 	s.Recover(t, s.Last())
@@ -166,7 +166,7 @@ type killer struct {
 	t *testing.T
 }
 
-func (k *killer) Commit(ctx context.Context, id txn.ID, c txn.Commitment) (txn.Outcome, error) {
+func (k *killer) Commit(ctx context.Context, id txn.ID, c txn.CommitRequest) (txn.Outcome, error) {
 	out, err := k.shops.Commit(ctx, id, c)
 	crash(k.t)
 	return out, err
@@ -306,7 +306,7 @@ func TestReadOnlyDatabaseVotesReadOnly(t *testing.T) {
 		return errors.Join(err, s.shopDB.QueryRow(ctx, tx, "SELECT balance FROM account").Scan(&balance))
 	})
 	check(t, err)
-	if b := s.Branch(s.Last(), 2); balance != 100 || b.Vote != txn.VoteReadOnly || b.Session != "" {
+	if b := s.Branch(s.Last(), 2); balance != 100 || b.Vote != txn.VoteReadOnly || b.SessionRef != "" {
 		t.Errorf("read %d, branch %v", balance, b)
 	}
 	s.want(t, 1, 100)
@@ -348,7 +348,7 @@ func TestReadOnlyIsHeldTo(t *testing.T) {
 				t.Error("a branch that votes read-only has committed a write")
 			}
 			s.want(t, 100, 100)
-			if left := s.Undone(s.Last()); len(left) != 0 {
+			if left := s.Unreported(s.Last()); len(left) != 0 {
 				t.Errorf("the application did not report %v", left)
 			}
 		})

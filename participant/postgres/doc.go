@@ -4,25 +4,25 @@
 //
 // The application works through [DB]: one branch for each transaction and
 // database, on one connection of its own pool. The coordinator's side is made by
-// [Opener] from the settings of the registration; see there.
+// [Driver] from the settings of the registration; see there.
 //
 // # How a branch ends, for sure
 //
 // A branch that is not there any more says nothing by itself: it may have been
 // committed by an attempt whose answer was lost, or by somebody's hand, or never
 // prepared. So the application's session is recorded at enlist, before its first
-// statement: see [Session]. By the transaction number PostgreSQL itself says how
+// statement: see [SessionRef]. By the transaction number PostgreSQL itself says how
 // the branch ended (pg_xact_status). That is proof, with two limits that are
 // looked at: it must be the same server; and a number that was given out but
 // never reached the disk is given out again after a crash, so "committed" says
 // nothing of a branch that never prepared when the server has recovered since:
-// see [Session.Recovered] and [Session.Replayed].
+// see [SessionRef.Recovered] and [SessionRef.Replayed].
 //
 // A standby that had not received the branch gives its number to another
 // transaction, when it is promoted; so does a server that was restored to an
 // earlier time. Both begin another timeline, which is on record, with the place in
-// the write-ahead log of a record that has the number: see [Session.Timeline] and
-// [Session.Written]. On another timeline "committed" is surely not the branch's if that
+// the write-ahead log of a record that has the number: see [SessionRef.Timeline] and
+// [SessionRef.Written]. On another timeline "committed" is surely not the branch's if that
 // place is not in the server's history (pg_wal/*.history), and unknown if the
 // coordinator's user may not read the history. If the place is in it, "committed" is
 // proof of a branch that voted yes. Of any other it is unknown: the record is not waited
@@ -102,7 +102,7 @@
 //
 // Past the guard, on the Conn of [DB.Tx] or of rows, it does not tell whether a
 // transaction that has failed is the branch's own, nor which one was open when the
-// connection was lost. Once the connection was given out both are [txn.ErrEndedByHand],
+// connection was lost. Once the connection was given out both are [txn.ErrEndedByApplication],
 // which may be wrong, and never [txn.ErrRolledBack]. A tracer, a [pgx.RowScanner] and
 // the functions of a [pgx.Batch] come by the connection without being noticed.
 package postgres

@@ -94,10 +94,10 @@ func said(t *testing.T, p participant.Participant, b participant.Branch) map[str
 	t.Helper()
 	all := map[string]participant.Result{}
 	for name, ask := range map[string]func(context.Context, participant.Branch) (participant.Result, error){
-		"commit": p.Commit, "rollback": p.Rollback, "settle": p.(participant.Settler).Settle,
+		"commit": p.Commit, "rollback": p.Rollback, "settle": p.(participant.OutcomeResolver).ResolveOutcome,
 		"inspect": func(ctx context.Context, b participant.Branch) (participant.Result, error) {
 			t, err := p.(participant.Inspector).Inspect(ctx, b)
-			return participant.Result{Ending: t.Ending, Detail: t.Detail}, err
+			return participant.Result{Outcome: t.Outcome, Detail: t.Detail}, err
 		},
 	} {
 		r, err := ask(t.Context(), b)
@@ -109,30 +109,30 @@ func said(t *testing.T, p participant.Participant, b participant.Branch) map[str
 	return all
 }
 
-func wantSaid(t *testing.T, p participant.Participant, b participant.Branch, want participant.Ending, text string) {
+func wantSaid(t *testing.T, p participant.Participant, b participant.Branch, want participant.BranchOutcome, text string) {
 	t.Helper()
 	for name, r := range said(t, p, b) {
-		if r.Ending != want || !strings.Contains(r.Detail, text) {
-			t.Errorf("%s: %v (%s); want %v and %q", name, r.Ending, r.Detail, want, text)
+		if r.Outcome != want || !strings.Contains(r.Detail, text) {
+			t.Errorf("%s: %v (%s); want %v and %q", name, r.Outcome, r.Detail, want, text)
 		}
 	}
 }
 
 // forget takes from a branch's session what it recorded.
-func forget(t *testing.T, b participant.Branch, what ...func(*Session)) participant.Branch {
+func forget(t *testing.T, b participant.Branch, what ...func(*SessionRef)) participant.Branch {
 	t.Helper()
-	s, err := ParseSession(b.Session)
+	s, err := ParseSessionRef(b.SessionRef)
 	check(t, err)
 	for _, f := range what {
 		f(&s)
 	}
-	b.Session = s.String()
+	b.SessionRef = s.String()
 	return b
 }
 
-func noPlace(s *Session)     { s.Written = 0 }
-func noTimeline(s *Session)  { s.Timeline, s.Written = 0, 0 }
-func noRecovered(s *Session) { s.Recovered, s.Started, s.Replayed = time.Time{}, time.Time{}, 0 }
+func noPlace(s *SessionRef)     { s.Written = 0 }
+func noTimeline(s *SessionRef)  { s.Timeline, s.Written = 0, 0 }
+func noRecovered(s *SessionRef) { s.Recovered, s.Started, s.Replayed = time.Time{}, time.Time{}, 0 }
 
 // TestAnotherTransactionHasTheNumberAfterAFailover: a standby that had not received
 // the prepare gives the number to another transaction, whose end is not the branch's.
@@ -141,7 +141,7 @@ func TestAnotherTransactionHasTheNumberAfterAFailover(t *testing.T) {
 	c.exec(t, "CREATE ROLE teller LOGIN")
 	c.part(t)
 	br := c.prepared(t, "INSERT INTO account VALUES ('alice', 1)")
-	s, err := ParseSession(br.Session)
+	s, err := ParseSessionRef(br.SessionRef)
 	check(t, err)
 	if s.Timeline != 1 || s.Written == 0 {
 		t.Fatalf("the session is %v", s)
@@ -185,7 +185,7 @@ func TestNumberAfterAFailoverThatIsNotCommitted(t *testing.T) {
 	check(t, err)
 	var number uint64
 	check(t, tx.QueryRow(t.Context(), "SELECT pg_current_xact_id()::text::bigint").Scan(&number))
-	if s, err := ParseSession(br.Session); err != nil || s.XID != number {
+	if s, err := ParseSessionRef(br.SessionRef); err != nil || s.XID != number {
 		t.Fatal(s, number, err)
 	}
 	wantSaid(t, super, br, participant.RolledBack, "the branch came later")
@@ -212,14 +212,14 @@ func TestNothingIsLostWithASynchronousStandby(t *testing.T) {
 	check(t, finishPrepared(t.Context(), c.pool, rollbackPrepared, undone.XID))
 	single, open := newBranch(), newBranch()
 	w := c.work(t, single.XID, "INSERT INTO account VALUES ('single', 1)")
-	single.Session = w.session.String()
+	single.SessionRef = w.sessionRef.String()
 	if state, err := w.CommitOnePhase(t.Context()); state != txn.BranchCommitted {
 		t.Fatal(state, err)
 	}
 	w.Release()
 	w = c.work(t, open.XID, "INSERT INTO account VALUES ('open', 1)")
 	defer w.Release()
-	open.Session = w.session.String()
+	open.SessionRef = w.sessionRef.String()
 	c.failOver(t)
 
 	super, teller := c.as(t, "postgres"), c.as(t, "teller")
@@ -247,7 +247,7 @@ func TestNothingIsLostWithASynchronousStandby(t *testing.T) {
 
 	// The new timeline is proof of its own.
 	br := c.promoted.prepared(t, "INSERT INTO account VALUES ('new', 1)")
-	if s, err := ParseSession(br.Session); err != nil || s.Timeline != 2 {
+	if s, err := ParseSessionRef(br.SessionRef); err != nil || s.Timeline != 2 {
 		t.Errorf("%v, %v", s, err)
 	}
 	check(t, finishPrepared(t.Context(), c.promoted.pool, commitPrepared, br.XID))
@@ -260,8 +260,8 @@ func TestNothingIsLostWithASynchronousStandby(t *testing.T) {
 func wantUnknown(t *testing.T, p participant.Participant, b participant.Branch, text string) {
 	t.Helper()
 	for name, r := range said(t, p, b) {
-		if name != "commit" && (r.Ending != participant.Unknown || !strings.Contains(r.Detail, text)) { // what is committed has voted
-			t.Errorf("%s: %v (%s); want unknown and %q", name, r.Ending, r.Detail, text)
+		if name != "commit" && (r.Outcome != participant.Unknown || !strings.Contains(r.Detail, text)) { // what is committed has voted
+			t.Errorf("%s: %v (%s); want unknown and %q", name, r.Outcome, r.Detail, text)
 		}
 	}
 }
@@ -283,7 +283,7 @@ func TestCrashBeforeAFailover(t *testing.T) {
 		check(t, c.primary.Kill(t.Context()))
 		check(t, c.primary.Start(t.Context()))
 		b.Release()
-		if c.again(t, b.session.XID) {
+		if c.again(t, b.sessionRef.XID) {
 			break
 		}
 	}
@@ -318,7 +318,7 @@ func TestPointInTimeRecovery(t *testing.T) {
 	check(t, primary.Stop(t.Context()))
 	check(t, c.standby.Recover(t.Context(), primary, "here"))
 	c.promoted = (&bank{name: c.name, dsn: c.standby.DSN(c.name)}).through(t, c.standby.DSN(c.name))
-	s, err := ParseSession(after.Session)
+	s, err := ParseSessionRef(after.SessionRef)
 	check(t, err)
 	if !c.promoted.again(t, s.XID) {
 		t.Fatal("the number was not given out again")
@@ -350,7 +350,7 @@ func TestServerThatLostItsLog(t *testing.T) {
 	c.promoted = (&bank{name: c.name, dsn: c.standby.DSN(c.name)}).through(t, c.standby.DSN(c.name))
 	p := c.as(t, "postgres")
 	for _, br := range []participant.Branch{near, far} {
-		s, err := ParseSession(br.Session)
+		s, err := ParseSessionRef(br.SessionRef)
 		check(t, err)
 		if s.Timeline != 1 || !c.promoted.again(t, s.XID) {
 			t.Fatalf("the number of %v was not given out again", s)
@@ -395,7 +395,7 @@ func TestTwoServersOnOneTimeline(t *testing.T) {
 	check(t, other.Promote(t.Context()))
 	c.standby = other
 	c.promoted = (&bank{name: c.name, dsn: other.DSN(c.name)}).through(t, other.DSN(c.name))
-	s, err := ParseSession(br.Session)
+	s, err := ParseSessionRef(br.SessionRef)
 	check(t, err)
 	if s.Timeline != 2 || !c.promoted.again(t, s.XID) {
 		t.Fatalf("the number of %v was not given out again", s)
@@ -416,8 +416,8 @@ func TestNoRecordForLogicalDecoding(t *testing.T) {
 	for range 2 { // the second time, the backend is known
 		br := newBranch()
 		w := bank.work(t, br.XID, "INSERT INTO account VALUES (gen_random_uuid()::text, 1)")
-		if w.session.Timeline != 1 || w.session.Written != 0 {
-			t.Errorf("session %v", w.session)
+		if w.sessionRef.Timeline != 1 || w.sessionRef.Written != 0 {
+			t.Errorf("session %v", w.sessionRef)
 		}
 		if vote, err := w.Prepare(t.Context()); vote != txn.VotePrepared {
 			t.Fatal(vote, err)
@@ -440,24 +440,24 @@ func TestExamineOfStandbys(t *testing.T) {
 	c.exec(t, "CREATE ROLE teller LOGIN")
 	super, teller := c.opened(t, nil), c.opened(t, map[string]string{"dsn": c.primary.DSNAs("teller", c.name)})
 	asynchronous := "1 standbys, all asynchronous: a failover may lose branches"
-	wantDiagnosis(t, diagnosis(t, super, subject), participant.Warning, asynchronous, "ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 (*)'; SELECT pg_reload_conf();")
-	wantDiagnosis(t, diagnosis(t, teller, subject), participant.Warning, asynchronous, "synchronous_standby_names")
-	wantDiagnosis(t, diagnosis(t, teller, subject), participant.Warning, "GRANT EXECUTE ON FUNCTION pg_read_file(text) TO teller;", "synchronous_standby_names")
+	wantHealthCheck(t, healthCheck(t, super, subject), participant.Warning, asynchronous, "ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 (*)'; SELECT pg_reload_conf();")
+	wantHealthCheck(t, healthCheck(t, teller, subject), participant.Warning, asynchronous, "synchronous_standby_names")
+	wantHealthCheck(t, healthCheck(t, teller, subject), participant.Warning, "GRANT EXECUTE ON FUNCTION pg_read_file(text) TO teller;", "synchronous_standby_names")
 
 	check(t, c.primary.Synchronize(t.Context(), "s1"))
-	d := diagnosis(t, super, subject)
-	wantDiagnosis(t, d, participant.Fine, "synchronous standbys: s1", "")
-	if strings.Contains(d.Found, "pg_read_file") {
-		t.Errorf("a superuser is told %q", d.Found)
+	d := healthCheck(t, super, subject)
+	wantHealthCheck(t, d, participant.OK, "synchronous standbys: s1", "")
+	if strings.Contains(d.Message, "pg_read_file") {
+		t.Errorf("a superuser is told %q", d.Message)
 	}
-	wantDiagnosis(t, diagnosis(t, teller, subject), participant.Fine, "user teller may not read which log", "")
+	wantHealthCheck(t, healthCheck(t, teller, subject), participant.OK, "user teller may not read which log", "")
 
 	check(t, c.standby.Stop(t.Context()))
 	eventually(t, func() error {
-		if d := diagnosis(t, super, subject); d.Level != participant.Warning || !strings.Contains(d.Found, "no synchronous standby is connected (s1; 0 others)") {
-			return errors.New(d.Found)
+		if d := healthCheck(t, super, subject); d.Level != participant.Warning || !strings.Contains(d.Message, "no synchronous standby is connected (s1; 0 others)") {
+			return errors.New(d.Message)
 		}
 		return nil
 	})
-	wantDiagnosis(t, diagnosis(t, teller, subject), participant.Warning, "no synchronous standby is connected", "start the standby")
+	wantHealthCheck(t, healthCheck(t, teller, subject), participant.Warning, "no synchronous standby is connected", "start the standby")
 }

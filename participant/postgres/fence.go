@@ -8,15 +8,15 @@ import (
 
 // Why a transaction is in progress that its session does not hold.
 var (
-	errPrepared  = errors.New("its work is prepared")
-	errElsewhere = errors.New("its session does not run it")
+	errPrepared     = errors.New("its work is prepared")
+	errNotInSession = errors.New("its session does not run it")
 )
 
 // fence terminates the session if it is still at the branch's work: the same
 // process, started at the same instant, with the same transaction number. why
 // says what stands in the way when the work is still there later: [errStillOpen],
 // or one of the above.
-func (r *resource) fence(ctx context.Context, s Session) (why, err error) {
+func (r *resourceManager) fence(ctx context.Context, s SessionRef) (why, err error) {
 	var found, hidden bool
 	var user, otherName string
 	err = r.pool.QueryRow(ctx, `
@@ -43,24 +43,24 @@ func (r *resource) fence(ctx context.Context, s Session) (why, err error) {
 		// Or it has prepared just now, under its own name, which the next look finds.
 		return fmt.Errorf("%w under the name %q", errPrepared, clip(otherName)), nil
 	case !found:
-		return fmt.Errorf("%w: transaction %d is in progress, but not in process %d", errElsewhere, s.XID, s.PID), nil
+		return fmt.Errorf("%w: transaction %d is in progress, but not in process %d", errNotInSession, s.XID, s.PID), nil
 	case !r.fenced:
 		return fmt.Errorf("%w: process %d has to end it by itself, because of fence=off", errStillOpen, s.PID), nil
 	}
 	return fmt.Errorf("%w: process %d was told to terminate", errStillOpen, s.PID), nil
 }
 
-// endOpen ends the session of a transaction that was in progress a moment ago, or
+// terminateSession ends the session of a transaction that was in progress a moment ago, or
 // finds out that it is another's, to which the server gave the number again.
 // stillOpen says what to wait for.
-func (r *resource) endOpen(ctx context.Context, s Session, e evidence) (anothers bool, stillOpen, err error) {
+func (r *resourceManager) terminateSession(ctx context.Context, s SessionRef, e xactStatus) (anothers bool, stillOpen, err error) {
 	stillOpen, err = r.fence(ctx, s)
-	if err != nil || !e.renewed || !errors.Is(stillOpen, errElsewhere) {
+	if err != nil || !e.crashRecovered || !errors.Is(stillOpen, errNotInSession) {
 		return false, stillOpen, err
 	}
 	// It may have ended between the two looks. Only if it has not, the session did
 	// not run it when it was looked at, and so never did.
-	now, err := r.evidence(ctx, s)
+	now, err := r.xactStatus(ctx, s)
 	if err != nil {
 		return false, stillOpen, err
 	}

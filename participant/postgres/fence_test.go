@@ -25,10 +25,10 @@ func TestHangingSessionLosesItsRowLocks(t *testing.T) {
 			bank.exec(t, "INSERT INTO account VALUES ('alice', 100)")
 			br := newBranch()
 			b := bank.work(t, br.XID, "UPDATE account SET balance = 0 WHERE id = 'alice'")
-			br.Session = b.session.String()
+			br.SessionRef = b.sessionRef.String()
 			hung := make(chan error, 1)
 			go func() {
-				_, err := b.guard.Exec(context.WithoutCancel(t.Context()), "SELECT 1;"+hang, pgx.QueryExecModeSimpleProtocol)
+				_, err := b.tx.Exec(context.WithoutCancel(t.Context()), "SELECT 1;"+hang, pgx.QueryExecModeSimpleProtocol)
 				hung <- err
 			}()
 			if hang == "" {
@@ -69,7 +69,7 @@ func TestFenceOffLeavesTheSessionAlone(t *testing.T) {
 	br := newBranch()
 	b := bank.work(t, br.XID, "INSERT INTO account VALUES ('alice', 1)")
 	defer b.Release()
-	br.Session = b.session.String()
+	br.SessionRef = b.sessionRef.String()
 	r, err := bank.opened(t, map[string]string{"fence": "off"}).Rollback(t.Context(), br)
 	wantEnd(t, r, err, participant.RolledBack)
 	if vote, err := b.Prepare(t.Context()); vote != txn.VotePrepared {
@@ -88,13 +88,13 @@ func TestPooledSessionAtOtherWorkIsNotKilled(t *testing.T) {
 	two := bank.work(t, newBranch().XID, "INSERT INTO account VALUES ('two', 1)")
 	defer one.Release()
 	defer two.Release()
-	otherXID, otherStart, otherPID := one.session, one.session, one.session
-	otherXID.XID = two.session.XID
+	otherXID, otherStart, otherPID := one.sessionRef, one.sessionRef, one.sessionRef
+	otherXID.XID = two.sessionRef.XID
 	otherStart.Start = otherStart.Start.Add(-time.Microsecond)
-	otherPID.PID = two.session.PID
-	for name, s := range map[string]Session{"other transaction": otherXID, "other start": otherStart, "other process": otherPID} {
+	otherPID.PID = two.sessionRef.PID
+	for name, s := range map[string]SessionRef{"other transaction": otherXID, "other start": otherStart, "other process": otherPID} {
 		br := newBranch()
-		br.Session = s.String()
+		br.SessionRef = s.String()
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		r, err := p.Rollback(ctx, br)
 		cancel()
@@ -116,15 +116,15 @@ func TestPooledSessionAtOtherWorkIsNotKilled(t *testing.T) {
 	defer pool.Close()
 	br := newBranch()
 	b := workIn(t, New("bank", pool), br.XID, "INSERT INTO account VALUES ('three', 1)")
-	br.Session = b.session.String()
+	br.SessionRef = b.sessionRef.String()
 	check(t, b.Rollback(t.Context()))
 	b.Release()
 	tx, err := pool.Begin(t.Context())
 	check(t, err)
 	var pid uint32
 	check(t, tx.QueryRow(t.Context(), "INSERT INTO account VALUES ('four', 1) RETURNING pg_backend_pid()").Scan(&pid))
-	if pid != b.session.PID {
-		t.Fatalf("the pool has another session: %d, not %d", pid, b.session.PID)
+	if pid != b.sessionRef.PID {
+		t.Fatalf("the pool has another session: %d, not %d", pid, b.sessionRef.PID)
 	}
 	r, err := p.Rollback(t.Context(), br)
 	wantEnd(t, r, err, participant.RolledBack)
@@ -146,10 +146,10 @@ func TestTransactionNumberGivenOutAgainAfterACrash(t *testing.T) {
 			for range 5 { // the server may happen to write the number to disk
 				br := newBranch()
 				b := bank.work(t, br.XID, "SELECT 1") // it has its number and wrote nothing
-				br.Session = b.session.String()
+				br.SessionRef = b.sessionRef.String()
 				crashBy(t, b)
 				b.Release()
-				if !bank.again(t, b.session.XID) {
+				if !bank.again(t, b.sessionRef.XID) {
 					continue
 				}
 				var r participant.Result
@@ -177,7 +177,7 @@ func killBackend(t *testing.T, b *branch) {
 	defer pool.Close()
 	var before time.Time
 	check(t, pool.QueryRow(t.Context(), "SELECT now()").Scan(&before))
-	check(t, syscall.Kill(int(b.session.PID), syscall.SIGKILL))
+	check(t, syscall.Kill(int(b.sessionRef.PID), syscall.SIGKILL))
 	eventually(t, func() error {
 		var recovered bool
 		err := pool.QueryRow(t.Context(), "SELECT stats_reset > $1 FROM pg_stat_archiver", before).Scan(&recovered)
@@ -229,7 +229,7 @@ func TestWorkPreparedUnderAnotherNameIsSaid(t *testing.T) {
 	if vote, err := b.Prepare(t.Context()); vote != txn.VotePrepared {
 		t.Fatal(vote, err)
 	}
-	br.Session = b.session.String()
+	br.SessionRef = b.sessionRef.String()
 	inTime(t, `under the name "somebody's"`, func(ctx context.Context) error {
 		_, err := p.Rollback(ctx, br)
 		return err
@@ -266,7 +266,7 @@ func TestCoordinatorOfAnotherUser(t *testing.T) {
 	check(t, p.Check(t.Context()))
 	br := newBranch()
 	b := workIn(t, New("bank", pool), br.XID, "INSERT INTO account VALUES ('alice', 1)")
-	br.Session = b.session.String()
+	br.SessionRef = b.sessionRef.String()
 	_, err = p.Rollback(t.Context(), br)
 	says(err, "run GRANT pg_read_all_stats, pg_signal_backend TO "+other)
 
@@ -284,7 +284,7 @@ func TestCoordinatorOfAnotherUser(t *testing.T) {
 	bank.exec(t, "GRANT pg_read_all_stats TO "+other)
 	br = newBranch()
 	b = workIn(t, New("bank", pool), br.XID, "INSERT INTO account VALUES ('bob', 1)")
-	br.Session = b.session.String()
+	br.SessionRef = b.sessionRef.String()
 	_, err = p.Rollback(t.Context(), br)
 	says(err, "GRANT pg_signal_backend")
 	bank.exec(t, "GRANT pg_signal_backend TO "+other)

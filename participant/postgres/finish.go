@@ -14,7 +14,7 @@ import (
 )
 
 // Commit implements [participant.Participant].
-func (r *resource) Commit(ctx context.Context, b participant.Branch) (_ participant.Result, err error) {
+func (r *resourceManager) Commit(ctx context.Context, b participant.Branch) (_ participant.Result, err error) {
 	ctx, fail := r.call(ctx, "commit "+clip(b.XID))
 	defer fail(&err)
 	found, err := r.finish(ctx, commitPrepared, b)
@@ -22,41 +22,41 @@ func (r *resource) Commit(ctx context.Context, b participant.Branch) (_ particip
 		return participant.Result{}, err
 	}
 	if found {
-		return participant.Result{Ending: participant.Committed, Detail: commitPrepared}, nil
+		return participant.Result{Outcome: participant.Committed, Detail: commitPrepared}, nil
 	}
-	result, err := r.commitGone(ctx, b)
+	result, err := r.commitNotPrepared(ctx, b)
 	if err != nil {
 		return participant.Result{}, &participant.NoEffectError{Err: err} // it only asked
 	}
 	return result, nil
 }
 
-// commitGone finds out how a branch ended that is not prepared. That somebody may
+// commitNotPrepared finds out how a branch ended that is not prepared. That somebody may
 // have committed it is no proof: somebody else may have rolled it back.
-func (r *resource) commitGone(ctx context.Context, b participant.Branch) (participant.Result, error) {
+func (r *resourceManager) commitNotPrepared(ctx context.Context, b participant.Branch) (participant.Result, error) {
 	why := "no session is on record"
-	if s, err := ParseSession(b.Session); err == nil {
+	if s, err := ParseSessionRef(b.SessionRef); err == nil {
 		// A branch that voted yes was on disk with its number: restarts matter not.
-		e, err := r.evidence(ctx, s)
+		e, err := r.xactStatus(ctx, s)
 		if err != nil {
 			return participant.Result{}, err
 		}
-		switch ending, how := e.ending(true); ending {
+		switch ending, how := e.outcome(true); ending {
 		case 0:
-			return participant.Result{}, e.inProgress()
+			return participant.Result{}, e.inProgressError()
 		case participant.Unknown:
 			why = how
 		default:
-			return participant.Result{Ending: ending, Detail: how}, nil
+			return participant.Result{Outcome: ending, Detail: how}, nil
 		}
 	}
 	switch {
 	case b.Attempts > 0:
 		why += "; an attempt whose answer was lost may have committed it"
-	case b.OwnPhaseTwo:
+	case b.ClientCompletes:
 		why += "; the application may have committed it"
 	}
-	return participant.Result{Ending: participant.Unknown, Detail: "it is not prepared; " + why}, nil
+	return participant.Result{Outcome: participant.Unknown, Detail: "it is not prepared; " + why}, nil
 }
 
 // The statements that finish a branch, which are also their command tags.
@@ -68,7 +68,7 @@ const (
 // finish runs one of the statements. found is false when the branch is not
 // prepared; an error means that it may or may not have been finished, unless it
 // is a [participant.NoEffectError].
-func (r *resource) finish(ctx context.Context, statement string, b participant.Branch) (found bool, err error) {
+func (r *resourceManager) finish(ctx context.Context, statement string, b participant.Branch) (found bool, err error) {
 	if err := r.own(b); err != nil {
 		return false, &participant.NoEffectError{Err: err}
 	}
@@ -85,7 +85,7 @@ func (r *resource) finish(ctx context.Context, statement string, b participant.B
 	switch stateOf(err) {
 	case stateNotFound:
 		return false, nil
-	case stateElsewhere:
+	case stateOtherDatabase:
 		err = fmt.Errorf("it is prepared in another database of the server; register that database: %w", err)
 	case stateNotAllowed:
 		err = fmt.Errorf("connect as the user that prepared it, or as a superuser: %w", err)
@@ -115,28 +115,28 @@ func finishPrepared(ctx context.Context, on execer, statement, xid string) error
 	return err
 }
 
-// fencePatience bounds one call's wait for a session to end, and lookAgain is
+// fenceTimeout bounds one call's wait for a session to end, and lookAgain is
 // how often it looks.
 const (
-	fencePatience = 10 * time.Second
-	lookAgain     = 5 * time.Millisecond
+	fenceTimeout = 10 * time.Second
+	pollInterval = 5 * time.Millisecond
 )
 
 // errStillOpen is why a branch is not over when the patience is.
 var errStillOpen = errors.New("its session still holds its work")
 
 // Rollback implements [participant.Participant].
-func (r *resource) Rollback(ctx context.Context, b participant.Branch) (_ participant.Result, err error) {
+func (r *resourceManager) Rollback(ctx context.Context, b participant.Branch) (_ participant.Result, err error) {
 	ctx, fail := r.call(ctx, "rollback "+clip(b.XID))
 	defer fail(&err)
-	return untilOver(ctx, func(ctx context.Context) (participant.Result, error, error) { return r.rollback(ctx, b) })
+	return pollUntilEnded(ctx, func(ctx context.Context) (participant.Result, error, error) { return r.rollbackOnce(ctx, b) })
 }
 
-// untilOver looks until the session of a branch has ended, within limits.
-func untilOver(ctx context.Context, look func(context.Context) (_ participant.Result, stillOpen, err error)) (participant.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, fencePatience)
+// pollUntilEnded looks until the session of a branch has ended, within limits.
+func pollUntilEnded(ctx context.Context, look func(context.Context) (_ participant.Result, stillOpen, err error)) (participant.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, fenceTimeout)
 	defer cancel()
-	again := time.NewTicker(lookAgain)
+	again := time.NewTicker(pollInterval)
 	defer again.Stop()
 	var why error
 	for {
@@ -157,8 +157,8 @@ func untilOver(ctx context.Context, look func(context.Context) (_ participant.Re
 	}
 }
 
-// rollback looks once. stillOpen says why it has to look again.
-func (r *resource) rollback(ctx context.Context, b participant.Branch) (_ participant.Result, stillOpen, err error) {
+// rollbackOnce looks once. stillOpen says why it has to look again.
+func (r *resourceManager) rollbackOnce(ctx context.Context, b participant.Branch) (_ participant.Result, stillOpen, err error) {
 	// This comes first each time: the session may have prepared meanwhile. A branch that did not vote yes is looked for
 	// before, since a statement that does not find it is an ERROR in the server's log.
 	if err := r.own(b); err != nil {
@@ -177,52 +177,52 @@ func (r *resource) rollback(ctx context.Context, b participant.Branch) (_ partic
 		return participant.Result{}, nil, err
 	}
 	if found {
-		return participant.Result{Ending: participant.RolledBack, Detail: rollbackPrepared}, nil, nil
+		return participant.Result{Outcome: participant.RolledBack, Detail: rollbackPrepared}, nil, nil
 	}
-	return r.rollbackGone(ctx, b)
+	return r.rollbackNotPrepared(ctx, b)
 }
 
 // isPrepared reports whether a branch is prepared in any database of the server.
-func (r *resource) isPrepared(ctx context.Context, xid string) (found bool, err error) {
+func (r *resourceManager) isPrepared(ctx context.Context, xid string) (found bool, err error) {
 	err = r.pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_prepared_xacts WHERE gid = $1)", xid).Scan(&found)
 	return found, err
 }
 
-// rollbackGone finds out how a branch ended that is not prepared, and ends its
+// rollbackNotPrepared finds out how a branch ended that is not prepared, and ends its
 // session when that still has it.
-func (r *resource) rollbackGone(ctx context.Context, b participant.Branch) (_ participant.Result, stillOpen, err error) {
-	never := participant.Result{Ending: participant.RolledBack, Detail: "it is not prepared; no session is on record"}
-	if b.NeedsProof() {
-		never.Ending = participant.Unknown // somebody has ended it, one way or the other
+func (r *resourceManager) rollbackNotPrepared(ctx context.Context, b participant.Branch) (_ participant.Result, stillOpen, err error) {
+	never := participant.Result{Outcome: participant.RolledBack, Detail: "it is not prepared; no session is on record"}
+	if b.MayBeCommitted() {
+		never.Outcome = participant.Unknown // somebody has ended it, one way or the other
 	}
-	s, err := ParseSession(b.Session)
+	s, err := ParseSessionRef(b.SessionRef)
 	if err != nil {
 		return never, nil, nil
 	}
-	e, err := r.evidence(ctx, s)
+	e, err := r.xactStatus(ctx, s)
 	switch {
 	case err != nil:
 		return participant.Result{}, nil, err
-	case e.line == without, e.status == xactAborted, e.status == xactCommitted && e.line == inherited,
-		e.status == xactFuture && e.line == otherTimeline:
-		ending, how := e.ending(b.Vote == txn.VotePrepared)
-		return participant.Result{Ending: ending, Detail: how}, nil, nil
+	case e.lineage == notInHistory, e.status == xactAborted, e.status == xactCommitted && e.lineage == inHistory,
+		e.status == xactNotAssigned && e.lineage == unknownHistory:
+		ending, how := e.outcome(b.Vote == txn.VotePrepared)
+		return participant.Result{Outcome: ending, Detail: how}, nil, nil
 	case e.status == xactInProgress && r.fenced:
 		// Also when the server seems to have begun a new life: if the session is
 		// there, it has not.
-		anothers, stillOpen, err := r.endOpen(ctx, s, e)
+		anothers, stillOpen, err := r.terminateSession(ctx, s, e)
 		if err != nil || !anothers || b.Vote == txn.VotePrepared {
 			return participant.Result{}, stillOpen, err
 		}
-		never.Detail = renewedDetail
-	case e.renewed && !b.NeedsProof() && (e.surely && !e.reached || e.status != xactCommitted):
+		never.Detail = recoveredDetail
+	case e.crashRecovered && !b.MayBeCommitted() && (e.certain && !e.received || e.status != xactCommitted):
 		// Its session is gone with the server's earlier life; its number may be another's now.
 		// One that the server had received is another's only if a recovery before the latest
 		// lost it: more likely the application committed the branch past the SDK.
-		never.Detail = renewedDetail
+		never.Detail = recoveredDetail
 	case e.status == xactCommitted:
-		ending, how := e.ending(b.Vote == txn.VotePrepared || !e.renewed)
-		return participant.Result{Ending: ending, Detail: how}, nil, nil
+		ending, how := e.outcome(b.Vote == txn.VotePrepared || !e.crashRecovered)
+		return participant.Result{Outcome: ending, Detail: how}, nil, nil
 	case e.status == xactInProgress:
 		never.Detail = "it is not prepared; its session is still open and not to be fenced off"
 	default:
@@ -231,4 +231,4 @@ func (r *resource) rollbackGone(ctx context.Context, b participant.Branch) (_ pa
 	return never, nil, nil
 }
 
-const renewedDetail = "it is not prepared; the server has restarted, failed over or been restored since its session began"
+const recoveredDetail = "it is not prepared; the server has restarted, failed over or been restored since its session began"

@@ -22,7 +22,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-func literalXID(s Session) string { return strconv.FormatUint(s.XID, 10) }
+func literalXID(s SessionRef) string { return strconv.FormatUint(s.XID, 10) }
 
 // prepared is a branch that did a statement and voted yes.
 func (b *bank) prepared(t testing.TB, sql string, args ...any) participant.Branch {
@@ -34,7 +34,7 @@ func (b *bank) prepared(t testing.TB, sql string, args ...any) participant.Branc
 	if vote != txn.VotePrepared {
 		t.Fatal(vote, err)
 	}
-	br.Vote, br.Session = vote, w.session.String()
+	br.Vote, br.SessionRef = vote, w.sessionRef.String()
 	return br
 }
 
@@ -56,7 +56,7 @@ func TestTwoDatabasesInOneCluster(t *testing.T) {
 	if err != nil || len(list) != 1 || list[0].XID != br.XID || list[0].Owner != "user postgres, database "+right.name || list[0].Since.IsZero() || list[0].Age <= 0 || list[0].Age > time.Hour {
 		t.Errorf("got %v, %v", list, err)
 	}
-	all, err := atWrong.(participant.Surveyor).Survey(t.Context())
+	all, err := atWrong.(participant.LockInspector).InspectLocks(t.Context())
 	if err != nil || len(all) != 1 || all[0].XID != br.XID || all[0].Owner != list[0].Owner {
 		t.Errorf("the survey of the server has %v, %v", all, err)
 	}
@@ -64,8 +64,8 @@ func TestTwoDatabasesInOneCluster(t *testing.T) {
 	if err != nil || !told.Prepared || !strings.Contains(told.Detail, "register that database") {
 		t.Errorf("got %v, %v", told, err)
 	}
-	d := diagnosis(t, atWrong, "databases")
-	if d.Level != participant.Fine || !strings.Contains(d.Found, "1 in "+right.name) {
+	d := healthCheck(t, atWrong, "databases")
+	if d.Level != participant.OK || !strings.Contains(d.Message, "1 in "+right.name) {
 		t.Errorf("got %+v", d)
 	}
 	r, err := atRight.Commit(t.Context(), br)
@@ -80,11 +80,11 @@ func TestSessionOfAnotherServerProvesNothing(t *testing.T) {
 	done := bank.prepared(t, "INSERT INTO account VALUES ('alice', 1)")
 	_, err := p.Commit(t.Context(), done)
 	check(t, err)
-	s, err := ParseSession(done.Session)
+	s, err := ParseSessionRef(done.SessionRef)
 	check(t, err)
 	s.System++
 	br := newBranch()
-	br.Session = s.String()
+	br.SessionRef = s.String()
 	for name, do := range map[string]func(context.Context, participant.Branch) (participant.Result, error){"commit": p.Commit, "rollback": p.Rollback} {
 		if r, err := do(t.Context(), br); err == nil || !strings.Contains(err.Error(), "was on another server") {
 			t.Errorf("%s: %v, %v", name, r, err)
@@ -100,24 +100,24 @@ func TestCommitOfABranchThatIsGone(t *testing.T) {
 	check(t, finishPrepared(t.Context(), bank.pool, commitPrepared, committed.XID))
 	aborted := bank.prepared(t, "INSERT INTO account VALUES ('bob', 1)")
 	check(t, finishPrepared(t.Context(), bank.pool, rollbackPrepared, aborted.XID))
-	future, err := ParseSession(committed.Session)
+	future, err := ParseSessionRef(committed.SessionRef)
 	check(t, err)
 	future.XID += 1 << 40
 	for _, c := range []struct {
 		name   string
 		branch participant.Branch
-		want   participant.Ending
+		want   participant.BranchOutcome
 		detail string
 	}{
-		{"proved committed", participant.Branch{Session: committed.Session}, participant.Committed, "pg_xact_status"},
-		{"proved aborted", participant.Branch{Session: aborted.Session}, participant.RolledBack, "pg_xact_status"},
-		{"proved aborted beats a lost answer", participant.Branch{Session: aborted.Session, Attempts: 3, OwnPhaseTwo: true}, participant.RolledBack, "pg_xact_status"},
+		{"proved committed", participant.Branch{SessionRef: committed.SessionRef}, participant.Committed, "pg_xact_status"},
+		{"proved aborted", participant.Branch{SessionRef: aborted.SessionRef}, participant.RolledBack, "pg_xact_status"},
+		{"proved aborted beats a lost answer", participant.Branch{SessionRef: aborted.SessionRef, Attempts: 3, ClientCompletes: true}, participant.RolledBack, "pg_xact_status"},
 		{"no session, first attempt", participant.Branch{}, participant.Unknown, "no session is on record"},
 		{"no session, an answer was lost", participant.Branch{Attempts: 1}, participant.Unknown, "an attempt whose answer was lost may have"},
-		{"no session, the application may have", participant.Branch{OwnPhaseTwo: true}, participant.Unknown, "the application may have"},
-		{"unreadable session", participant.Branch{Session: "pid=1"}, participant.Unknown, "no session is on record"},
-		{"number of the future", participant.Branch{Session: future.String()}, participant.Unknown, "not given out"},
-		{"number of the future, an answer was lost", participant.Branch{Session: future.String(), Attempts: 1}, participant.Unknown, "not given out"},
+		{"no session, the application may have", participant.Branch{ClientCompletes: true}, participant.Unknown, "the application may have"},
+		{"unreadable session", participant.Branch{SessionRef: "pid=1"}, participant.Unknown, "no session is on record"},
+		{"number of the future", participant.Branch{SessionRef: future.String()}, participant.Unknown, "not given out"},
+		{"number of the future, an answer was lost", participant.Branch{SessionRef: future.String(), Attempts: 1}, participant.Unknown, "not given out"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.branch.XID = newBranch().XID
@@ -171,8 +171,8 @@ func TestErrorsSayWhetherTheAttemptCounts(t *testing.T) {
 	}
 	eventually(t, func() error {
 		r, err := p.Commit(t.Context(), br)
-		if err == nil && r.Ending != participant.Committed {
-			t.Errorf("ended as %v (%s)", r.Ending, r.Detail)
+		if err == nil && r.Outcome != participant.Committed {
+			t.Errorf("ended as %v (%s)", r.Outcome, r.Detail)
 		}
 		return err
 	})
@@ -300,8 +300,8 @@ func phaseTwo(t *testing.T, bank *bank, p participant.Participant, n int, distur
 				br.Attempts++
 				return err
 			})
-			if r.Ending != participant.Committed {
-				ends <- fmt.Errorf("%s: %v (%s)", br.XID, r.Ending, r.Detail)
+			if r.Outcome != participant.Committed {
+				ends <- fmt.Errorf("%s: %v (%s)", br.XID, r.Outcome, r.Detail)
 			}
 		})
 	}
@@ -333,7 +333,7 @@ func TestCallsEndWhenTheParticipantIsClosed(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- p.Check(context.Background()) }()
 	eventually(t, func() error {
-		if p.(*resource).pool.Stat().AcquiredConns() != 1 {
+		if p.(*resourceManager).pool.Stat().AcquiredConns() != 1 {
 			return errors.New("it does not wait yet")
 		}
 		return nil
@@ -401,18 +401,18 @@ func TestRollbackOfABranchThatIsGone(t *testing.T) {
 	p := bank.opened(t, nil)
 	done := bank.prepared(t, "INSERT INTO account VALUES ('alice', 1)")
 	check(t, finishPrepared(t.Context(), bank.pool, commitPrepared, done.XID))
-	future, err := ParseSession(done.Session)
+	future, err := ParseSessionRef(done.SessionRef)
 	check(t, err)
 	future.XID += 1 << 40
 	for name, c := range map[string]struct {
 		branch participant.Branch
-		want   participant.Ending
+		want   participant.BranchOutcome
 	}{
-		"voted yes, with its session":       {participant.Branch{Vote: txn.VotePrepared, Session: done.Session}, participant.Committed},
+		"voted yes, with its session":       {participant.Branch{Vote: txn.VotePrepared, SessionRef: done.SessionRef}, participant.Committed},
 		"voted yes, no session":             {participant.Branch{Vote: txn.VotePrepared}, participant.Unknown},
-		"voted yes, number of the future":   {participant.Branch{Vote: txn.VotePrepared, Session: future.String()}, participant.Unknown},
+		"voted yes, number of the future":   {participant.Branch{Vote: txn.VotePrepared, SessionRef: future.String()}, participant.Unknown},
 		"never voted, no session":           {participant.Branch{}, participant.RolledBack},
-		"never voted, number of the future": {participant.Branch{Session: future.String()}, participant.RolledBack},
+		"never voted, number of the future": {participant.Branch{SessionRef: future.String()}, participant.RolledBack},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.branch.XID = newBranch().XID
@@ -430,11 +430,11 @@ func TestRollbackOfABranchThatNeverPrepared(t *testing.T) {
 	br := newBranch()
 	w := bank.work(t, br.XID, "INSERT INTO account VALUES ('alice', 1)")
 	defer w.Release()
-	br.Session = w.session.String()
+	br.SessionRef = w.sessionRef.String()
 	for _, b := range []participant.Branch{br, newBranch()} {
 		r, err := p.Rollback(t.Context(), b)
 		wantEnd(t, r, err, participant.RolledBack)
-		if said := server.Said(); strings.Contains(said, b.XID) {
+		if said := server.LogTail(); strings.Contains(said, b.XID) {
 			t.Errorf("the rollback of a branch that is not prepared is in the server's log: %s", said)
 		}
 	}

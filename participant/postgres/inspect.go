@@ -12,30 +12,30 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-var _ participant.Inspector = (*resource)(nil)
+var _ participant.Inspector = (*resourceManager)(nil)
 
 // Inspect implements [participant.Inspector].
-func (r *resource) Inspect(ctx context.Context, b participant.Branch) (_ participant.Testimony, err error) {
+func (r *resourceManager) Inspect(ctx context.Context, b participant.Branch) (_ participant.BranchReport, err error) {
 	ctx, fail := r.call(ctx, "inspect "+clip(b.XID))
 	defer fail(&err)
 	if err := r.own(b); err != nil {
-		return participant.Testimony{}, err
+		return participant.BranchReport{}, err
 	}
 	t, found, err := r.inspectPrepared(ctx, b)
 	if err != nil || found {
 		return t, err
 	}
 	t.Detail = "it is not prepared; no session is on record"
-	s, err := ParseSession(b.Session)
+	s, err := ParseSessionRef(b.SessionRef)
 	if err != nil {
-		t.Ending = participant.Unknown
+		t.Outcome = participant.Unknown
 		return t, nil
 	}
-	e, err := r.evidence(ctx, s)
+	e, err := r.xactStatus(ctx, s)
 	if err != nil {
 		return t, err
 	}
-	if t.Ending, t.Detail = e.ending(b.Vote == txn.VotePrepared); t.Ending == 0 {
+	if t.Outcome, t.Detail = e.outcome(b.Vote == txn.VotePrepared); t.Outcome == 0 {
 		return r.inspectOpen(ctx, s)
 	}
 	t.Detail = "it is not prepared; " + t.Detail
@@ -43,26 +43,26 @@ func (r *resource) Inspect(ctx context.Context, b participant.Branch) (_ partici
 }
 
 // inspectPrepared tells about a branch that is prepared.
-func (r *resource) inspectPrepared(ctx context.Context, b participant.Branch) (t participant.Testimony, found bool, err error) {
+func (r *resourceManager) inspectPrepared(ctx context.Context, b participant.Branch) (t participant.BranchReport, found bool, err error) {
 	all, err := r.preparedAs(ctx, b.XID)
 	if err != nil || len(all) == 0 {
 		return t, false, err
 	}
 	p := all[0]
-	t = participant.Testimony{Prepared: true, Since: p.Since, Detail: "prepared by " + p.Owner}
-	if !p.here {
+	t = participant.BranchReport{Prepared: true, Since: p.Since, Detail: "prepared by " + p.Owner}
+	if !p.inThisDatabase {
 		t.Detail += ", which is not the registered one: register that database"
 	}
 	l, err := r.locks(ctx)
 	if err != nil {
 		return t, false, err
 	}
-	t.Locks, t.Waiters = l.of(p.holder), l.waiters(p.holder)
+	t.Locks, t.Waiters = l.heldBy(p.holder), l.waitersFor(p.holder)
 	return t, true, nil
 }
 
 // inspectOpen tells about a branch whose transaction is in progress.
-func (r *resource) inspectOpen(ctx context.Context, s Session) (t participant.Testimony, err error) {
+func (r *resourceManager) inspectOpen(ctx context.Context, s SessionRef) (t participant.BranchReport, err error) {
 	var state, query, user, application string
 	var since *time.Time
 	err = r.pool.QueryRow(ctx, `
@@ -71,7 +71,7 @@ func (r *resource) inspectOpen(ctx context.Context, s Session) (t participant.Te
 		WHERE pid = $1 AND (backend_start IS NULL OR backend_start = $2 AND backend_xid = ($3::text::xid8)::xid)`,
 		s.PID, s.Start, fmt.Sprint(s.XID)).Scan(&state, &since, &query, &user, &application)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return r.inspectElsewhere(ctx, s)
+		return r.inspectNotInSession(ctx, s)
 	}
 	if err != nil {
 		return t, err
@@ -82,36 +82,36 @@ func (r *resource) inspectOpen(ctx context.Context, s Session) (t participant.Te
 	}
 	t.Detail += ", " + state
 	if since != nil {
-		t.Detail += " since " + moment(*since)
+		t.Detail += " since " + formatTime(*since)
 	}
-	t.Detail += ": " + gist(query)
+	t.Detail += ": " + summarizeStatement(query)
 	l, err := r.locks(ctx)
 	if err != nil {
 		return t, err
 	}
 	holder := fmt.Sprint(s.PID)
-	t.Locks, t.Waiters = l.of(holder), l.waiters(holder)
+	t.Locks, t.Waiters = l.heldBy(holder), l.waitersFor(holder)
 	return t, nil
 }
 
-// inspectElsewhere tells about a transaction that was in progress, and is not in
+// inspectNotInSession tells about a transaction that was in progress, and is not in
 // its session.
-func (r *resource) inspectElsewhere(ctx context.Context, s Session) (t participant.Testimony, err error) {
+func (r *resourceManager) inspectNotInSession(ctx context.Context, s SessionRef) (t participant.BranchReport, err error) {
 	var name string
 	err = r.pool.QueryRow(ctx, `SELECT coalesce(min(gid), '') FROM pg_prepared_xacts WHERE transaction = ($1::text::xid8)::xid`, fmt.Sprint(s.XID)).Scan(&name)
 	if err != nil {
 		return t, err
 	}
-	e, err := r.evidence(ctx, s) // it may have ended meanwhile
+	e, err := r.xactStatus(ctx, s) // it may have ended meanwhile
 	switch {
 	case err != nil:
 		return t, err
 	case e.status != xactInProgress:
-		t.Ending, t.Detail = e.ending(false)
+		t.Outcome, t.Detail = e.outcome(false)
 	case name != "":
 		t.Detail = fmt.Sprintf("transaction %d is prepared under the name %q", s.XID, clip(name))
-	case e.renewed:
-		t.Ending, t.Detail = participant.RolledBack, e.anothers()
+	case e.crashRecovered:
+		t.Outcome, t.Detail = participant.RolledBack, e.reusedXIDDetail()
 	default:
 		t.Detail = fmt.Sprintf("transaction %d is in progress, but not in process %d", s.XID, s.PID)
 	}

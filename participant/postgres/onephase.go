@@ -10,23 +10,23 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-var _ txn.OnePhaser = (*branch)(nil)
+var _ txn.OnePhaseCommitter = (*branch)(nil)
 
-// OnePhase implements [txn.OnePhaser]. What only reads has nothing to prove, and
-// without [Session.Recovered] a number proves nothing that was not prepared.
+// OnePhase implements [txn.OnePhaseCommitter]. What only reads has nothing to prove, and
+// without [SessionRef.Recovered] a number proves nothing that was not prepared.
 func (b *branch) OnePhase() bool {
-	return b.onePhase && !b.readOnly && b.end == endOpen && !b.endedByHand() && b.session.XID != 0 && !b.session.Recovered.IsZero()
+	return b.onePhase && !b.readOnly && b.phase == phaseOpen && !b.endedByApplication() && b.sessionRef.XID != 0 && !b.sessionRef.Recovered.IsZero()
 }
 
-// CommitOnePhase implements [txn.OnePhaser].
+// CommitOnePhase implements [txn.OnePhaseCommitter].
 func (b *branch) CommitOnePhase(ctx context.Context) (txn.BranchState, error) {
-	b.over.Store(true)
-	byHand := b.endedByHand()
-	b.end = endUnknown
+	b.workEnded.Store(true)
+	byHand := b.endedByApplication()
+	b.phase = phaseUnknown
 	conn := b.conn.Conn().PgConn()
 	switch {
 	case byHand:
-		return 0, b.tellByHand(ctx)
+		return 0, b.endedByApplicationError(ctx)
 	case conn.TxStatus() == statusFailed:
 		if err := b.Rollback(ctx); err != nil {
 			return 0, err
@@ -39,38 +39,38 @@ func (b *branch) CommitOnePhase(ctx context.Context) (txn.BranchState, error) {
 	results, err := conn.Exec(ctx, fmt.Sprintf(`
 		SELECT 1 / (pg_current_xact_id_if_assigned()::text IS NOT DISTINCT FROM '%d')::int,
 			set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'), true);
-		COMMIT`, b.session.XID)).ReadAll()
-	return b.ended(ctx, results, err)
+		COMMIT`, b.sessionRef.XID)).ReadAll()
+	return b.checkCommitted(ctx, results, err)
 }
 
 var errFailedEarlier = errors.New("an earlier statement failed, and the transaction with it")
 
-// ended looks at what COMMIT really did. An answer that it failed means that the
+// checkCommitted looks at what COMMIT really did. An answer that it failed means that the
 // transaction has been rolled back: PostgreSQL does not fail after the commit.
-func (b *branch) ended(ctx context.Context, results []*pgconn.Result, err error) (txn.BranchState, error) {
+func (b *branch) checkCommitted(ctx context.Context, results []*pgconn.Result, err error) (txn.BranchState, error) {
 	last := len(results) - 1
 	switch {
-	case err != nil && (!answered(err) || b.conn.Conn().PgConn().TxStatus() == 0 || goingAway(stateOf(err))):
-		return 0, b.unproved(fmt.Errorf("commit: %w", err))
+	case err != nil && (!isStatementError(err) || b.conn.Conn().PgConn().TxStatus() == 0 || connectionLost(stateOf(err))):
+		return 0, b.unprovenError(fmt.Errorf("commit: %w", err))
 	case err != nil && (last < 0 || results[0].Err != nil) && stateOf(err) == stateByZero:
-		return 0, b.undo(ctx, err)
+		return 0, b.rollbackReplaced(ctx, err)
 	case err != nil && b.conn.Conn().PgConn().TxStatus() != statusIdle:
-		return 0, b.unproved(fmt.Errorf("commit: %w", err))
+		return 0, b.unprovenError(fmt.Errorf("commit: %w", err))
 	case err != nil:
-		b.end = endNone
+		b.phase = phaseEnded
 		return txn.BranchRolledBack, fmt.Errorf("commit: %w", err)
 	case last >= 0 && results[last].CommandTag.String() == "COMMIT":
-		b.end = endNone
+		b.phase = phaseEnded
 		return txn.BranchCommitted, nil
 	case last >= 0 && results[last].CommandTag.String() == "ROLLBACK":
-		b.end = endNone
+		b.phase = phaseEnded
 		return txn.BranchRolledBack, errFailedEarlier
 	}
 	return 0, fmt.Errorf("COMMIT was answered by %d results", len(results))
 }
 
-// undo rolls back what is not the branch's work any more.
-func (b *branch) undo(ctx context.Context, why error) error {
+// rollbackReplaced rolls back what is not the branch's work any more.
+func (b *branch) rollbackReplaced(ctx context.Context, why error) error {
 	_, err := b.conn.Conn().PgConn().Exec(ctx, "ROLLBACK").ReadAll()
-	return errors.Join(fmt.Errorf("%w (%w)", b.replaced(ctx), why), err)
+	return errors.Join(fmt.Errorf("%w (%w)", b.txReplacedError(ctx), why), err)
 }

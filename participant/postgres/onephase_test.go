@@ -22,24 +22,24 @@ func (b *bank) alone(t testing.TB, sql string, args ...any) (*branch, participan
 	t.Helper()
 	br := newBranch()
 	w := b.work(t, br.XID, sql, args...)
-	br.Session = w.session.String()
+	br.SessionRef = w.sessionRef.String()
 	return w, br
 }
 
-func settle(t *testing.T, p participant.Participant, br participant.Branch) participant.Result {
+func resolve(t *testing.T, p participant.Participant, br participant.Branch) participant.Result {
 	t.Helper()
 	var r participant.Result
 	eventually(t, func() (err error) {
-		r, err = p.(participant.Settler).Settle(t.Context(), br)
+		r, err = p.(participant.OutcomeResolver).ResolveOutcome(t.Context(), br)
 		return err
 	})
 	return r
 }
 
-func wantSettled(t *testing.T, p participant.Participant, br participant.Branch, want participant.Ending, detail string) {
+func wantResolved(t *testing.T, p participant.Participant, br participant.Branch, want participant.BranchOutcome, detail string) {
 	t.Helper()
-	if r := settle(t, p, br); r.Ending != want || !strings.Contains(r.Detail, detail) {
-		t.Errorf("settled as %v (%s); want %v, %s", r.Ending, r.Detail, want, detail)
+	if r := resolve(t, p, br); r.Outcome != want || !strings.Contains(r.Detail, detail) {
+		t.Errorf("settled as %v (%s); want %v, %s", r.Outcome, r.Detail, want, detail)
 	}
 }
 
@@ -59,17 +59,17 @@ func TestOnePhaseCommitThatFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b, br := bank.alone(t, "INSERT INTO account VALUES ($1, 1)", name)
 			defer b.Release()
-			_, err := b.guard.Exec(t.Context(), c.sql)
+			_, err := b.tx.Exec(t.Context(), c.sql)
 			check(t, err)
 			if c.also != "" {
-				_, _ = b.guard.Exec(t.Context(), c.also)
+				_, _ = b.tx.Exec(t.Context(), c.also)
 			}
 			state, err := b.CommitOnePhase(t.Context())
 			if c.why == "" {
 				if state != txn.BranchCommitted || err != nil {
 					t.Errorf("%v, %v", state, err)
 				}
-				wantSettled(t, p, br, participant.Committed, "committed")
+				wantResolved(t, p, br, participant.Committed, "committed")
 				return
 			}
 			if state != txn.BranchRolledBack || err == nil || !strings.Contains(err.Error(), c.why) {
@@ -78,7 +78,7 @@ func TestOnePhaseCommitThatFails(t *testing.T) {
 			if status := b.conn.Conn().PgConn().TxStatus(); status != statusIdle {
 				t.Errorf("the session is in state %c", status)
 			}
-			wantSettled(t, p, br, participant.RolledBack, "aborted")
+			wantResolved(t, p, br, participant.RolledBack, "aborted")
 			if bank.balance(t, name) != 0 {
 				t.Error("it is committed")
 			}
@@ -93,7 +93,7 @@ func TestOnePhaseCommitIsOfTheRecordedTransaction(t *testing.T) {
 	p := bank.opened(t, nil)
 	for name, c := range map[string]struct {
 		sql  string
-		want participant.Ending
+		want participant.BranchOutcome
 	}{
 		"commit":                     {"COMMIT", participant.Committed},
 		"commit, other work":         {"COMMIT; BEGIN; INSERT INTO account VALUES ('other', 1)", participant.Committed},
@@ -112,7 +112,7 @@ func TestOnePhaseCommitIsOfTheRecordedTransaction(t *testing.T) {
 			if state != 0 || err == nil || !strings.Contains(err.Error(), "of the application's own") {
 				t.Errorf("%v, %v", state, err)
 			}
-			wantSettled(t, p, br, c.want, "pg_xact_status")
+			wantResolved(t, p, br, c.want, "pg_xact_status")
 			if bank.balance(t, "other") != 0 {
 				t.Error("other work was committed")
 			}
@@ -126,12 +126,12 @@ func TestOnePhaseOnlyWhereItCanBeProved(t *testing.T) {
 	if !b.OnePhase() {
 		t.Error("a session with all that is needed cannot")
 	}
-	recovered := b.session.Recovered
-	b.session.Recovered = time.Time{}
+	recovered := b.sessionRef.Recovered
+	b.sessionRef.Recovered = time.Time{}
 	if b.OnePhase() {
 		t.Error("without the life of the server it can")
 	}
-	b.session.Recovered = recovered
+	b.sessionRef.Recovered = recovered
 	if vote, err := b.Prepare(t.Context()); vote != txn.VotePrepared {
 		t.Fatal(vote, err)
 	}
@@ -168,8 +168,8 @@ func TestOnePhaseCommitIsDurable(t *testing.T) {
 		}
 		// The number is on disk; but that cannot be told from one that was given again.
 		p := lazy.opened(t, nil)
-		wantSettled(t, p, br, participant.Unknown, "may have given the number to another")
-		if told, err := p.(participant.Inspector).Inspect(t.Context(), br); err != nil || told.Ending != participant.Unknown {
+		wantResolved(t, p, br, participant.Unknown, "may have given the number to another")
+		if told, err := p.(participant.Inspector).Inspect(t.Context(), br); err != nil || told.Outcome != participant.Unknown {
 			t.Errorf("%v, %v", told, err)
 		}
 	}
@@ -225,8 +225,8 @@ func TestOrderlyRestartKeepsTheProof(t *testing.T) {
 	check(t, server.Start(t.Context()))
 	b.Release()
 	bank.pool.Reset()
-	wantSettled(t, p, done, participant.Committed, "committed")
-	wantSettled(t, p, cut, participant.RolledBack, "aborted")
+	wantResolved(t, p, done, participant.Committed, "committed")
+	wantResolved(t, p, cut, participant.RolledBack, "aborted")
 	// The same goes for what somebody committed by hand before.
 	done.Vote = 0
 	r, err := p.Rollback(t.Context(), done)
@@ -243,11 +243,11 @@ func TestSettleAfterACrash(t *testing.T) {
 		crash(t)
 		b.Release()
 		bank.pool.Reset()
-		wantSettled(t, p, br, participant.RolledBack, "not given out")
-		if !bank.again(t, b.session.XID) {
+		wantResolved(t, p, br, participant.RolledBack, "not given out")
+		if !bank.again(t, b.sessionRef.XID) {
 			continue
 		}
-		wantSettled(t, p, br, participant.Unknown, "may have given the number to another")
+		wantResolved(t, p, br, participant.Unknown, "may have given the number to another")
 		return
 	}
 	t.Error("no number was given out again")
@@ -264,14 +264,14 @@ func TestSettleWhileAnotherHasTheNumber(t *testing.T) {
 		b.Release()
 		bank.pool.Reset()
 		other, _ := bank.alone(t, "INSERT INTO account VALUES ('other', 1)")
-		if other.session.XID != b.session.XID {
+		if other.sessionRef.XID != b.sessionRef.XID {
 			check(t, other.Rollback(t.Context()))
 			other.Release()
 			continue
 		}
-		wantSettled(t, p, br, participant.RolledBack, "another has transaction number")
+		wantResolved(t, p, br, participant.RolledBack, "another has transaction number")
 		told, err := p.(participant.Inspector).Inspect(t.Context(), br)
-		if err != nil || told.Ending != participant.RolledBack {
+		if err != nil || told.Outcome != participant.RolledBack {
 			t.Errorf("%v, %v", told, err)
 		}
 		if state, err := other.CommitOnePhase(t.Context()); state != txn.BranchCommitted {
@@ -292,7 +292,7 @@ func TestStatisticsResetByHandCostsNothing(t *testing.T) {
 	c, done := bank.alone(t, "INSERT INTO account VALUES ('bob', 1)")
 	d, other := bank.alone(t, "INSERT INTO account VALUES ('carol', 1)")
 	bank.exec(t, "SELECT pg_stat_reset_shared('archiver')")
-	wantSettled(t, p, open, participant.RolledBack, "aborted")
+	wantResolved(t, p, open, participant.RolledBack, "aborted")
 	if state, err := b.CommitOnePhase(t.Context()); state == txn.BranchCommitted || err == nil {
 		t.Errorf("%v, %v", state, err)
 	}
@@ -301,7 +301,7 @@ func TestStatisticsResetByHandCostsNothing(t *testing.T) {
 		t.Errorf("%v, %v", state, err)
 	}
 	c.Release()
-	wantSettled(t, p, done, participant.Committed, "committed")
+	wantResolved(t, p, done, participant.Committed, "committed")
 	r, err := p.Rollback(t.Context(), other)
 	wantEnd(t, r, err, participant.RolledBack)
 	if vote, err := d.Prepare(t.Context()); vote == txn.VotePrepared {
@@ -316,7 +316,7 @@ func TestSettleWithFenceOffWaits(t *testing.T) {
 	p := bank.opened(t, map[string]string{"fence": "off"})
 	b, br := bank.alone(t, "INSERT INTO account VALUES ('alice', 1)")
 	err := inTime(t, "fence=off", func(ctx context.Context) error {
-		_, err := p.(participant.Settler).Settle(ctx, br)
+		_, err := p.(participant.OutcomeResolver).ResolveOutcome(ctx, br)
 		return err
 	})
 	if !errors.Is(err, errStillOpen) {
@@ -324,7 +324,7 @@ func TestSettleWithFenceOffWaits(t *testing.T) {
 	}
 	settled := make(chan participant.Result, 1)
 	go func() {
-		r, err := p.(participant.Settler).Settle(context.WithoutCancel(t.Context()), br)
+		r, err := p.(participant.OutcomeResolver).ResolveOutcome(context.WithoutCancel(t.Context()), br)
 		if err != nil {
 			t.Error(err)
 		}
@@ -334,7 +334,7 @@ func TestSettleWithFenceOffWaits(t *testing.T) {
 		t.Errorf("%v, %v", state, err)
 	}
 	b.Release()
-	if r := <-settled; r.Ending != participant.Committed {
+	if r := <-settled; r.Outcome != participant.Committed {
 		t.Errorf("settled as %v", r)
 	}
 }
@@ -345,7 +345,7 @@ func TestLostAnswerOfAOnePhaseCommit(t *testing.T) {
 	bank := newBank(t)
 	p := bank.opened(t, nil)
 	b, br := bank.alone(t, "INSERT INTO account VALUES ('alice', 1)")
-	pid := int(b.session.PID)
+	pid := int(b.sessionRef.PID)
 	check(t, syscall.Kill(pid, syscall.SIGSTOP))
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
@@ -355,13 +355,13 @@ func TestLostAnswerOfAOnePhaseCommit(t *testing.T) {
 	if state != 0 || err == nil {
 		t.Errorf("%v, %v", state, err)
 	}
-	r := settle(t, p, br)
+	r := resolve(t, p, br)
 	want := int64(0)
-	if r.Ending == participant.Committed {
+	if r.Outcome == participant.Committed {
 		want = 1
 	}
-	if got := bank.balance(t, "alice"); got != want || r.Ending != participant.Committed && r.Ending != participant.RolledBack {
-		t.Errorf("settled as %v (%s), and alice has %d", r.Ending, r.Detail, got)
+	if got := bank.balance(t, "alice"); got != want || r.Outcome != participant.Committed && r.Outcome != participant.RolledBack {
+		t.Errorf("settled as %v (%s), and alice has %d", r.Outcome, r.Detail, got)
 	}
 }
 
@@ -380,8 +380,8 @@ func TestOneDatabaseNeedsNoPrepare(t *testing.T) {
 		})
 	}
 	check(t, insert("alice"))
-	if n := bank.balance(t, "alice"); n != 1 || len(c.Undone(c.Last())) != 0 {
-		t.Errorf("alice has %d; left: %v", n, c.Undone(c.Last()))
+	if n := bank.balance(t, "alice"); n != 1 || len(c.Unreported(c.Last())) != 0 {
+		t.Errorf("alice has %d; left: %v", n, c.Unreported(c.Last()))
 	}
 	if err := insert("alice"); !errors.Is(err, txn.ErrRolledBack) {
 		t.Errorf("got %v", err)
@@ -402,8 +402,8 @@ func TestOneDatabaseNeedsNoPrepare(t *testing.T) {
 		}
 		c.Recover(t, tx.ID()) // the application says nothing any more
 		b.Release()
-		if n := bank.balance(t, name); (n == 1) != commits || len(c.Undone(tx.ID())) != 0 {
-			t.Errorf("%s has %d; left: %v", name, n, c.Undone(tx.ID()))
+		if n := bank.balance(t, name); (n == 1) != commits || len(c.Unreported(tx.ID())) != 0 {
+			t.Errorf("%s has %d; left: %v", name, n, c.Unreported(tx.ID()))
 		}
 	}
 }

@@ -16,19 +16,19 @@ import (
 // Kind is the kind of participant under which a database is registered.
 const Kind = "postgres"
 
-// oldest is the first server_version_num that has pg_current_xact_id.
-const oldest = 130000
+// minVersion is the first server_version_num that has pg_current_xact_id.
+const minVersion = 130000
 
-// Opener makes the coordinator's side of one database. It does not connect. Each
+// Driver makes the coordinator's side of one database. It does not connect. Each
 // database of a server is registered by itself. It implements
-// [participant.Opener]. The settings, of which the first three exclude each
+// [participant.Driver]. The settings, of which the first three exclude each
 // other:
 //
 //	dsn_file  a file on each node that holds the connection string; read at each connect
 //	dsn_env   an environment variable of each node that does
 //	dsn       the connection string itself, without a password
 //	fence     on or off: whether a rollback terminates the application's session; defaults to on
-func Opener(_ context.Context, p txn.Participant, cluster string) (participant.Participant, error) {
+func Driver(_ context.Context, p txn.Participant, cluster string) (participant.Participant, error) {
 	s, err := readSettings(p)
 	if err != nil {
 		return nil, err
@@ -39,14 +39,14 @@ func Opener(_ context.Context, p txn.Participant, cluster string) (participant.P
 		return nil, fmt.Errorf("postgres %s: %w", p.Name, err)
 	}
 	closing, closed := context.WithCancelCause(context.Background())
-	return &resource{
+	return &resourceManager{
 		name: p.Name, prefix: txn.ClusterPrefix(cluster), fenced: s.fence, settings: s,
 		pool: pool, closing: closing, closed: closed,
 	}, nil
 }
 
-// resource is the coordinator's side of one database.
-type resource struct {
+// resourceManager is the coordinator's side of one database.
+type resourceManager struct {
 	name     string
 	prefix   string
 	fenced   bool
@@ -58,12 +58,12 @@ type resource struct {
 
 // call bounds a call by the life of the resource, and names the resource in its
 // error. fail has to be deferred with the address of the error.
-func (r *resource) call(ctx context.Context, what string) (_ context.Context, fail func(*error)) {
+func (r *resourceManager) call(ctx context.Context, what string) (_ context.Context, fail func(*error)) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(r.closing, func() { cancel(context.Cause(r.closing)) })
 	return ctx, func(err *error) {
 		if *err != nil {
-			*err = fmt.Errorf("postgres %s: %s: %w", r.name, what, unsaid(*err))
+			*err = fmt.Errorf("postgres %s: %s: %w", r.name, what, redactError(*err))
 			if cause := context.Cause(ctx); cause != nil && !errors.Is(*err, cause) {
 				*err = fmt.Errorf("%w: %w", *err, cause)
 			}
@@ -74,7 +74,7 @@ func (r *resource) call(ctx context.Context, what string) (_ context.Context, fa
 }
 
 // own refuses branches of others.
-func (r *resource) own(b participant.Branch) error {
+func (r *resourceManager) own(b participant.Branch) error {
 	if !strings.HasPrefix(b.XID, r.prefix) {
 		return fmt.Errorf("%w: branch %q is not of this cluster", txn.ErrInvalid, clip(b.XID))
 	}
@@ -82,7 +82,7 @@ func (r *resource) own(b participant.Branch) error {
 }
 
 // Prepared implements [participant.Participant].
-func (r *resource) Prepared(ctx context.Context, prefix string) (list []participant.Prepared, err error) {
+func (r *resourceManager) Prepared(ctx context.Context, prefix string) (list []participant.Prepared, err error) {
 	ctx, fail := r.call(ctx, "list prepared transactions")
 	defer fail(&err)
 	rows, err := r.pool.Query(ctx, `
@@ -100,7 +100,7 @@ func (r *resource) Prepared(ctx context.Context, prefix string) (list []particip
 }
 
 // Check implements [participant.Participant].
-func (r *resource) Check(ctx context.Context) (err error) {
+func (r *resourceManager) Check(ctx context.Context) (err error) {
 	ctx, fail := r.call(ctx, "check")
 	defer fail(&err)
 	var (
@@ -117,7 +117,7 @@ func (r *resource) Check(ctx context.Context) (err error) {
 	switch {
 	case err != nil:
 		return err
-	case version < oldest:
+	case version < minVersion:
 		return fmt.Errorf("the server is PostgreSQL %d; 13 or later is needed", version/10000)
 	case standby:
 		return errors.New("the server is a standby, which cannot finish transactions; connect to the primary, for example with target_session_attrs=read-write")
@@ -130,7 +130,7 @@ func (r *resource) Check(ctx context.Context) (err error) {
 }
 
 // Close implements [participant.Participant]. Calls in flight end with an error.
-func (r *resource) Close() error {
+func (r *resourceManager) Close() error {
 	r.closed(fmt.Errorf("postgres %s: closed", r.name))
 	r.pool.Close()
 	return nil

@@ -17,30 +17,30 @@ type poolMode uint8
 const (
 	poolNone        poolMode = iota + 1 // there is none
 	poolTransaction                     // for each transaction or statement
-	poolUnseen                          // for each session, as far as could be seen
+	poolSession                         // for each session, as far as could be seen
 )
 
 // poolProbes is how many sessions try to get the server's process of another.
 const poolProbes = 3
 
-func (r *resource) examinePooler(ctx context.Context) participant.Diagnosis {
+func (r *resourceManager) checkPooler(ctx context.Context) participant.Check {
 	const subject = "pooler"
 	ctx, fail := r.call(ctx, "look for a pooler")
 	mode, err := r.poolMode(ctx)
 	fail(&err)
-	d := participant.Diagnosis{Level: participant.Warning, Subject: subject}
+	d := participant.Check{Level: participant.Warning, Subject: subject}
 	switch {
 	case err != nil:
-		d.Found = fmt.Sprintf("whether a pooler stands between cannot be looked at: %v", err)
+		d.Message = fmt.Sprintf("whether a pooler stands between cannot be looked at: %v", err)
 	case mode == poolNone:
-		return fine(subject, "none between the coordinator and the server; what the application goes through cannot be seen from here: it needs a session of its own for each branch (pgbouncer: pool_mode=session)")
+		return okCheck(subject, "none between the coordinator and the server; what the application goes through cannot be seen from here: it needs a session of its own for each branch (pgbouncer: pool_mode=session)")
 	case mode == poolTransaction:
 		d.Level = participant.Failure
-		d.Found = "a pooler gives out the server's connections by the transaction: branches can be committed and rolled back through it, but have to queue for that behind sessions that wait for their locks; when those have all connections, nothing moves until they give up. Named prepared statements, which pgx uses by default, fail at random"
-		d.Fix = "connect to the server itself; or set pool_mode=session for this database in the pooler"
+		d.Message = "a pooler gives out the server's connections by the transaction: branches can be committed and rolled back through it, but have to queue for that behind sessions that wait for their locks; when those have all connections, nothing moves until they give up. Named prepared statements, which pgx uses by default, fail at random"
+		d.Remedy = "connect to the server itself; or set pool_mode=session for this database in the pooler"
 	default:
-		d.Found = "a pooler stands between, in session mode as far as could be seen: when all its connections are taken by sessions that wait for locks, the coordinator cannot end the session that holds them"
-		d.Fix = "connect to the server itself, or see that the coordinator has a pool of its own there"
+		d.Message = "a pooler stands between, in session mode as far as could be seen: when all its connections are taken by sessions that wait for locks, the coordinator cannot end the session that holds them"
+		d.Remedy = "connect to the server itself, or see that the coordinator has a pool of its own there"
 	}
 	return d
 }
@@ -49,7 +49,7 @@ func (r *resource) examinePooler(ctx context.Context) participant.Diagnosis {
 // cancelling of statements is the backend's own; a pooler gives its own number.
 // And when a session comes to another backend between two statements, while its
 // own is taken by somebody else, its connection was given away.
-func (r *resource) poolMode(ctx context.Context) (mode poolMode, err error) {
+func (r *resourceManager) poolMode(ctx context.Context) (mode poolMode, err error) {
 	var all []*pgx.Conn
 	defer func() {
 		for _, conn := range all {
@@ -98,7 +98,7 @@ func (r *resource) poolMode(ctx context.Context) (mode poolMode, err error) {
 			return poolTransaction, nil
 		}
 	}
-	return poolUnseen, nil
+	return poolSession, nil
 }
 
 // backend gives the server's process that serves a connection now.

@@ -28,9 +28,9 @@ func pooled(t *testing.T, mode string, size int, words string) (direct, through 
 // TestPoolerIsNoticed, with its mode.
 func TestPoolerIsNoticed(t *testing.T) {
 	const subject = "pooler"
-	wantDiagnosis(t, diagnosis(t, newBank(t).opened(t, nil), subject), participant.Fine, "none between the coordinator and the server", "")
+	wantHealthCheck(t, healthCheck(t, newBank(t).opened(t, nil), subject), participant.OK, "none between the coordinator and the server", "")
 	for mode, c := range map[string]struct {
-		level participant.Level
+		level participant.HealthLevel
 		found string
 	}{
 		"transaction": {participant.Failure, "gives out the server's connections by the transaction"},
@@ -38,7 +38,7 @@ func TestPoolerIsNoticed(t *testing.T) {
 		"session":     {participant.Warning, "in session mode as far as could be seen"},
 	} {
 		_, _, p := pooled(t, mode, 20, "")
-		wantDiagnosis(t, diagnosis(t, p, subject), c.level, c.found, "connect to the server itself")
+		wantHealthCheck(t, healthCheck(t, p, subject), c.level, c.found, "connect to the server itself")
 	}
 }
 
@@ -67,7 +67,7 @@ func TestBranchesThroughATransactionPooler(t *testing.T) {
 	}
 
 	b, br := through.alone(t, "INSERT INTO account VALUES ('hangs', 1)")
-	wantSettled(t, p, br, participant.RolledBack, "aborted")
+	wantResolved(t, p, br, participant.RolledBack, "aborted")
 	direct.exec(t, "INSERT INTO account VALUES ('hangs', 2)")
 	if state, err := b.CommitOnePhase(t.Context()); state == txn.BranchCommitted || err == nil {
 		t.Errorf("%v, %v", state, err)
@@ -78,7 +78,7 @@ func TestBranchesThroughATransactionPooler(t *testing.T) {
 		t.Errorf("%v, %v", state, err)
 	}
 	b.Release()
-	wantSettled(t, p, br, participant.Committed, "committed")
+	wantResolved(t, p, br, participant.Committed, "committed")
 }
 
 // TestNamedStatementsThroughATransactionPooler: what pgx does by default fails as
@@ -91,7 +91,7 @@ func TestNamedStatementsThroughATransactionPooler(t *testing.T) {
 			return err
 		}
 		defer b.Release()
-		_, err = b.guard.Exec(t.Context(), "INSERT INTO account VALUES ($1, 1)", newBranch().XID)
+		_, err = b.tx.Exec(t.Context(), "INSERT INTO account VALUES ($1, 1)", newBranch().XID)
 		return errors.Join(err, b.Rollback(t.Context()))
 	}
 	check(t, work())
@@ -122,7 +122,7 @@ func TestPhaseTwoBehindItsOwnWaiters(t *testing.T) {
 			if vote, err := b.Prepare(t.Context()); vote != txn.VotePrepared {
 				t.Fatal(vote, err)
 			}
-			br.Session = b.session.String()
+			br.SessionRef = b.sessionRef.String()
 			waiting, enough := size, fmt.Errorf("not all connections wait")
 			if mode == "session" {
 				waiting-- // one is the branch's

@@ -44,20 +44,20 @@ func TestConformance(t *testing.T) {
 	participanttest.Run(t, participanttest.Harness{
 		Cluster: "test",
 		Open:    func(t *testing.T) participant.Participant { return bank.open(t, nil) },
-		Work: func(t *testing.T, xid, key string, value int64) (txn.Session, string) {
+		Work: func(t *testing.T, xid, key string, value int64) (txn.Resource, string) {
 			// A session that was settled at the instant of its end may die in the pool.
 			var b *branch
 			eventually(t, func() (err error) { b, err = beginIn(t, bank.db, xid); return err })
-			_, err := b.guard.Exec(t.Context(), "INSERT INTO account VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET balance = $2", key, value)
+			_, err := b.tx.Exec(t.Context(), "INSERT INTO account VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET balance = $2", key, value)
 			check(t, err)
-			return b, b.session.String()
+			return b, b.sessionRef.String()
 		},
 		Write: func(ctx context.Context, key string, value int64) error {
 			_, err := others.pool.Exec(ctx, "INSERT INTO account VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET balance = $2", key, value)
 			return err
 		},
 		Read: others.balance,
-		FinishByHand: func(t *testing.T, xid string, commit bool) {
+		FinishManually: func(t *testing.T, xid string, commit bool) {
 			statement := rollbackPrepared
 			if commit {
 				statement = commitPrepared
@@ -110,7 +110,7 @@ func (b *bank) open(t testing.TB, settings map[string]string) participant.Partic
 	for k, v := range settings {
 		all[k] = v
 	}
-	p, err := Opener(t.Context(), txn.Participant{Name: "bank", Kind: Kind, Settings: all}, "test")
+	p, err := Driver(t.Context(), txn.Participant{Name: "bank", Kind: Kind, Settings: all}, "test")
 	check(t, err)
 	return p
 }
@@ -138,7 +138,7 @@ func workIn(t testing.TB, db *DB, xid, sql string, args ...any) *branch {
 	t.Helper()
 	br, err := beginIn(t, db, xid)
 	check(t, err)
-	_, err = br.guard.Exec(t.Context(), sql, args...)
+	_, err = br.tx.Exec(t.Context(), sql, args...)
 	check(t, err)
 	return br
 }
@@ -201,10 +201,10 @@ func eventually(t *testing.T, try func() error) {
 	}
 }
 
-func wantEnd(t *testing.T, r participant.Result, err error, want participant.Ending) {
+func wantEnd(t *testing.T, r participant.Result, err error, want participant.BranchOutcome) {
 	t.Helper()
-	if err != nil || r.Ending != want {
-		t.Errorf("ended as %v (%s), %v; want %v", r.Ending, r.Detail, err, want)
+	if err != nil || r.Outcome != want {
+		t.Errorf("ended as %v (%s), %v; want %v", r.Outcome, r.Detail, err, want)
 	}
 }
 

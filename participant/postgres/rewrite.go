@@ -13,7 +13,7 @@ import (
 // rewritten gives a statement as the [pgx.QueryRewriter] among its options makes it, so
 // that what is looked at is what is sent. As with pgx options come first, and of several
 // rewriters the last one counts. One of an application's own is given the connection.
-func (g *guard) rewritten(ctx context.Context, sql string, args []any) (string, []any, error) {
+func (g *managedTx) rewritten(ctx context.Context, sql string, args []any) (string, []any, error) {
 	if err := g.check(); err != nil {
 		return "", nil, err
 	}

@@ -67,7 +67,7 @@ func TestNamedArgumentsKeepTheProof(t *testing.T) {
 		_, err := s.bank.db.Exec(ctx, tx, "SELECT 1 / @n::int", pgx.NamedArgs{"n": 0})
 		return err
 	})
-	if !errors.Is(err, txn.ErrRolledBack) || errors.Is(err, txn.ErrEndedByHand) {
+	if !errors.Is(err, txn.ErrRolledBack) || errors.Is(err, txn.ErrEndedByApplication) {
 		t.Error(err)
 	}
 	s.want(t, 100, 100)
@@ -86,7 +86,7 @@ func TestRewriterHasTheConnection(t *testing.T) {
 		}))
 		return err
 	})
-	if !errors.Is(err, txn.ErrEndedByHand) || errors.Is(err, txn.ErrRolledBack) {
+	if !errors.Is(err, txn.ErrEndedByApplication) || errors.Is(err, txn.ErrRolledBack) {
 		t.Errorf("told %v", err)
 	}
 	s.want(t, 50, 100)
@@ -115,7 +115,7 @@ func TestEndBehindABackslashIsRefused(t *testing.T) {
 			_, err := s.bank.db.Exec(ctx, tx, "SELECT 1/0")
 			return err
 		})
-		if !errors.Is(err, txn.ErrRolledBack) || errors.Is(err, txn.ErrEndedByHand) {
+		if !errors.Is(err, txn.ErrRolledBack) || errors.Is(err, txn.ErrEndedByApplication) {
 			t.Errorf("%q: told %v", set, err)
 		}
 		s.want(t, 100, 100)

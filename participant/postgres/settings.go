@@ -19,12 +19,12 @@ import (
 const (
 	maxConns       = 8
 	connectTimeout = 5 * time.Second
-	idleTime       = 5 * time.Minute
+	idleTimeout    = 5 * time.Minute
 )
 
 // settings is a registration, read.
 type settings struct {
-	reference participant.Reference
+	secretRef participant.SecretRef
 	fence     bool
 }
 
@@ -42,7 +42,7 @@ func readSettings(p txn.Participant) (s settings, err error) {
 			return s, fmt.Errorf("%w: postgres %s: unknown setting %q: want one of dsn_file, dsn_env, dsn; and fence", txn.ErrInvalid, p.Name, key)
 		}
 	}
-	s.reference, err = participant.ReadReference(p, holdsPassword, isConnectionString)
+	s.secretRef, err = participant.ReadSecretRef(p, holdsPassword, isConnectionString)
 	return s, err
 }
 
@@ -61,7 +61,7 @@ func holdsPassword(dsn string) bool {
 		return passwordWord.MatchString(dsn)
 	}
 	u, err := url.Parse(dsn)
-	if err != nil || fallsApart(dsn) {
+	if err != nil || hasStrayAt(dsn) {
 		return true
 	}
 	if _, has := u.User.Password(); has {
@@ -76,10 +76,10 @@ func holdsPassword(dsn string) bool {
 	return err != nil
 }
 
-// fallsApart reports whether a URL has an at sign where none belongs. Most likely
+// hasStrayAt reports whether a URL has an at sign where none belongs. Most likely
 // the password has a slash, question mark or number sign that is not escaped, and
 // a part of it would be taken for a port or the name of a database.
-func fallsApart(dsn string) bool {
+func hasStrayAt(dsn string) bool {
 	scheme, rest, found := strings.Cut(dsn, "://")
 	if !found || scheme != "postgres" && scheme != "postgresql" {
 		return false
@@ -91,13 +91,13 @@ func fallsApart(dsn string) bool {
 // config reads the connection string anew. What is wrong with it is not shown:
 // the text that the parser complains of may hold the password.
 func (s settings) config() (*pgx.ConnConfig, error) {
-	dsn, err := s.reference.Read()
+	dsn, err := s.secretRef.Read()
 	if err != nil {
 		return nil, fmt.Errorf("connection string: %w", err)
 	}
 	c, err := pgxpool.ParseConfig(dsn) // which knows pool_... words that a copied string may have
-	if err != nil || fallsApart(dsn) {
-		return nil, fmt.Errorf("%w: the connection string in %s is malformed (it is not shown because it may hold a password); try it with psql", txn.ErrInvalid, s.reference.Place)
+	if err != nil || hasStrayAt(dsn) {
+		return nil, fmt.Errorf("%w: the connection string in %s is malformed (it is not shown because it may hold a password); try it with psql", txn.ErrInvalid, s.secretRef.Source)
 	}
 	conn := c.ConnConfig
 	if conn.ConnectTimeout == 0 || conn.ConnectTimeout > connectTimeout {
@@ -118,7 +118,7 @@ func (s settings) pool(ctx context.Context) (*pgxpool.Pool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("environment variables of PostgreSQL (PG...): %w", err)
 	}
-	c.MaxConns, c.MinConns, c.MaxConnIdleTime = maxConns, 0, idleTime
+	c.MaxConns, c.MinConns, c.MaxConnIdleTime = maxConns, 0, idleTimeout
 	c.BeforeConnect = func(_ context.Context, conn *pgx.ConnConfig) error {
 		fresh, err := s.config()
 		if err == nil {

@@ -13,7 +13,7 @@ import (
 )
 
 func open(settings map[string]string) (participant.Participant, error) {
-	return Opener(context.Background(), txn.Participant{Name: "bank", Kind: Kind, Settings: settings}, "test")
+	return Driver(context.Background(), txn.Participant{Name: "bank", Kind: Kind, Settings: settings}, "test")
 }
 
 func TestSettingsAreRefused(t *testing.T) {

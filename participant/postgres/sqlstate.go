@@ -10,14 +10,14 @@ import (
 
 // The SQLSTATEs that mean something here.
 const (
-	stateNotFound   = "42704" // undefined_object: no such prepared transaction
-	stateElsewhere  = "0A000" // feature_not_supported: it belongs to another database
-	stateNotAllowed = "42501" // insufficient_privilege
-	stateBusy       = "55000" // object_not_in_prerequisite_state: somebody is at it
-	stateFull       = "53200" // out_of_memory: no free slot for a prepared transaction
-	stateNoFile     = "58P01" // undefined_file
-	stateByZero     = "22012" // division_by_zero: with which we let a commit fail
-	stateInvalid    = "22023" // invalid_parameter_value: a transaction number of the future
+	stateNotFound      = "42704" // undefined_object: no such prepared transaction
+	stateOtherDatabase = "0A000" // feature_not_supported: it belongs to another database
+	stateNotAllowed    = "42501" // insufficient_privilege
+	stateBusy          = "55000" // object_not_in_prerequisite_state: somebody is at it
+	stateFull          = "53200" // out_of_memory: no free slot for a prepared transaction
+	stateNoFile        = "58P01" // undefined_file
+	stateByZero        = "22012" // division_by_zero: with which we let a commit fail
+	stateInvalid       = "22023" // invalid_parameter_value: a transaction number of the future
 )
 
 // stateOf gives the SQLSTATE of an error, "" when it has none.
@@ -28,9 +28,9 @@ func stateOf(err error) string {
 	return ""
 }
 
-// answered reports whether an error is an answer of a session that lives on: the
+// isStatementError reports whether an error is an answer of a session that lives on: the
 // statement failed, and that is all.
-func answered(err error) bool {
+func isStatementError(err error) bool {
 	pg := new(pgconn.PgError)
 	return errors.As(err, &pg) && (pg.SeverityUnlocalized == "ERROR" || pg.SeverityUnlocalized == "" && pg.Severity == "ERROR")
 }
@@ -38,11 +38,11 @@ func answered(err error) bool {
 // noEffect reports whether a statement that was sent surely did nothing: it was
 // refused by a server that goes on serving. [pgconn.SafeToRetry] is of no use for
 // that: it is also true when the connection was lost before the answer.
-func noEffect(err error) bool { return answered(err) && !goingAway(stateOf(err)) }
+func noEffect(err error) bool { return isStatementError(err) && !connectionLost(stateOf(err)) }
 
-// goingAway reports whether a SQLSTATE is of a connection that goes away, or of a
+// connectionLost reports whether a SQLSTATE is of a connection that goes away, or of a
 // pooler that lost its server meanwhile: whatever was sent may have been done.
-func goingAway(state string) bool {
+func connectionLost(state string) bool {
 	return strings.HasPrefix(state, "08") || strings.HasPrefix(state, "57P")
 }
 

@@ -16,16 +16,16 @@ type lineage uint8
 const (
 	// sameTimeline: the server writes the timeline that the session wrote.
 	sameTimeline lineage = iota
-	// inherited: another timeline, whose history reaches beyond the place of the record
+	// inHistory: another timeline, whose history reaches beyond the place of the record
 	// that has the number. Of a branch that was prepared, the record is there: a prepare
 	// waits until the log is on disk up to itself. Of any other, a crash on the earlier
 	// timeline may have lost the record, and other records have its place.
-	inherited
-	// without: nothing that the session's transaction wrote is in the history.
-	without
-	// otherTimeline: another timeline, and it is not known whether the number is in
+	inHistory
+	// notInHistory: nothing that the session's transaction wrote is in the history.
+	notInHistory
+	// unknownHistory: another timeline, and it is not known whether the number is in
 	// its history.
-	otherTimeline
+	unknownHistory
 )
 
 // timeline is where a server's write-ahead log has come to.
@@ -39,38 +39,38 @@ type timeline struct {
 
 // lineage compares the session's place in the write-ahead log with the server's.
 // why says for people what follows from it, but for [sameTimeline].
-func (r *resource) lineage(ctx context.Context, s Session, now timeline, e evidence) (_ lineage, why string, err error) {
+func (r *resourceManager) lineage(ctx context.Context, s SessionRef, now timeline, e xactStatus) (_ lineage, why string, err error) {
 	switch {
-	case s.Timeline == 0 && (now.id == 1 || e.recorded && !e.renewed):
+	case s.Timeline == 0 && (now.id == 1 || e.startRecorded && !e.crashRecovered):
 		return sameTimeline, "", nil // it cannot have been on another
 	case s.Timeline == 0:
-		return otherTimeline, fmt.Sprintf("the session did not record its timeline, and the server has failed over or been restored at least once (timeline %d)", now.id), nil
+		return unknownHistory, fmt.Sprintf("the session did not record its timeline, and the server has failed over or been restored at least once (timeline %d)", now.id), nil
 	case s.Timeline == now.id && lsn(s.Written) > now.end:
-		return without, fmt.Sprintf("the server's log ends at %v, before the branch (%v): it was restored, or lost its latest log in a crash", now.end, lsn(s.Written)), nil
-	case s.Timeline == now.id && e.renewed && now.replayed != 0 && lsn(s.Written) > now.replayed:
-		return otherTimeline, fmt.Sprintf("the server recovered up to %v since, and the branch came later (%v): it lost that in a crash, was restored, or is not the one that the session was on", now.replayed, lsn(s.Written)), nil
+		return notInHistory, fmt.Sprintf("the server's log ends at %v, before the branch (%v): it was restored, or lost its latest log in a crash", now.end, lsn(s.Written)), nil
+	case s.Timeline == now.id && e.crashRecovered && now.replayed != 0 && lsn(s.Written) > now.replayed:
+		return unknownHistory, fmt.Sprintf("the server recovered up to %v since, and the branch came later (%v): it lost that in a crash, was restored, or is not the one that the session was on", now.replayed, lsn(s.Written)), nil
 	case s.Timeline == now.id:
 		return sameTimeline, "", nil
 	}
 	moved := fmt.Sprintf("the server has failed over or been restored since (timeline %d, not %d)", now.id, s.Timeline)
-	left, found, err := r.leftAt(ctx, now.id, s.Timeline)
+	left, found, err := r.timelineEnd(ctx, now.id, s.Timeline)
 	switch {
 	case err != nil && (stateOf(err) == stateNotAllowed || stateOf(err) == stateNoFile):
-		return otherTimeline, moved + "; what it had received by then is not known, because the history of its timelines cannot be read", nil
+		return unknownHistory, moved + "; what it had received by then is not known, because the history of its timelines cannot be read", nil
 	case err != nil:
 		return 0, "", err
 	case !found:
-		return otherTimeline, moved + ", and its history does not have that timeline", nil
+		return unknownHistory, moved + ", and its history does not have that timeline", nil
 	case s.Written == 0:
-		return otherTimeline, moved + ", and the session did not record its place in the write-ahead log", nil
+		return unknownHistory, moved + ", and the session did not record its place in the write-ahead log", nil
 	case lsn(s.Written) > left:
-		return without, fmt.Sprintf("%s, with the log up to %v, and the branch came later (%v)", moved, left, lsn(s.Written)), nil
+		return notInHistory, fmt.Sprintf("%s, with the log up to %v, and the branch came later (%v)", moved, left, lsn(s.Written)), nil
 	}
-	return inherited, fmt.Sprintf("%s, with the log up to %v, and the number's place came before (%v)", moved, left, lsn(s.Written)), nil
+	return inHistory, fmt.Sprintf("%s, with the log up to %v, and the number's place came before (%v)", moved, left, lsn(s.Written)), nil
 }
 
-// leftAt gives where a timeline ended in the history of another one.
-func (r *resource) leftAt(ctx context.Context, current, ended uint32) (at lsn, found bool, err error) {
+// timelineEnd gives where a timeline ended in the history of another one.
+func (r *resourceManager) timelineEnd(ctx context.Context, current, ended uint32) (at lsn, found bool, err error) {
 	var history string
 	err = r.pool.QueryRow(ctx, "SELECT pg_read_file($1)", fmt.Sprintf("pg_wal/%08X.history", current)).Scan(&history)
 	if err != nil {

@@ -36,10 +36,10 @@ func TestNoVotes(t *testing.T) {
 			br := newBranch()
 			b := bank.work(t, br.XID, "UPDATE account SET balance = balance - 1")
 			defer b.Release()
-			_, err := b.guard.Exec(t.Context(), c.sql)
+			_, err := b.tx.Exec(t.Context(), c.sql)
 			check(t, err)
 			if c.also != "" {
-				_, _ = b.guard.Exec(t.Context(), c.also)
+				_, _ = b.tx.Exec(t.Context(), c.also)
 			}
 			vote, err := b.Prepare(t.Context())
 			if vote != txn.VoteNo || err == nil || !strings.Contains(err.Error(), c.why) {
@@ -55,7 +55,7 @@ func TestNoVotes(t *testing.T) {
 				t.Errorf("rollback after a no: %v", err)
 			}
 			p := bank.opened(t, nil)
-			br.Session = b.session.String()
+			br.SessionRef = b.sessionRef.String()
 			r, err := p.Rollback(t.Context(), br)
 			wantEnd(t, r, err, participant.RolledBack)
 		})
@@ -75,7 +75,7 @@ func TestOnlyTheRightCommandTagIsAYes(t *testing.T) {
 		"nothing":     nil,
 	} {
 		b := &branch{}
-		if vote, err := b.prepared(t.Context(), results); vote != txn.VoteNo || err == nil {
+		if vote, err := b.checkPrepared(t.Context(), results); vote != txn.VoteNo || err == nil {
 			t.Errorf("%s: voted %v, %v", name, vote, err)
 		}
 	}
@@ -107,7 +107,7 @@ func TestTransactionEndedByHandIsFoundOut(t *testing.T) {
 			if err := b.Rollback(t.Context()); err == nil {
 				t.Error("claims to have rolled back")
 			}
-			br.Session = b.session.String()
+			br.SessionRef = b.sessionRef.String()
 			r, err := p.Rollback(t.Context(), br)
 			wantEnd(t, r, err, participant.Committed) // which is a hazard, as it should be
 			if list, err := p.Prepared(t.Context(), ""); err != nil || len(list) != 0 {
@@ -166,7 +166,7 @@ func TestEnlistedBeforeTheFirstStatement(t *testing.T) {
 	bank := newBank(t)
 	refused := errors.New("refused")
 	_, err := bank.db.begin(t.Context(), func(ctx context.Context, session string, _ []byte) (txn.Branch, error) {
-		s, err := ParseSession(session)
+		s, err := ParseSessionRef(session)
 		check(t, err)
 		var status string
 		var same bool

@@ -77,13 +77,13 @@ func (a *allowList) add(entry string) error {
 // checkHost refuses a URL that no resolution of its name can make allowed.
 func (a allowList) checkHost(u *url.URL) error {
 	host, port := target(u)
-	if a.empty() || a.named(host, port) || len(a.nets)+len(a.addrs) > 0 {
+	if a.empty() || a.allowsName(host, port) || len(a.nets)+len(a.addrs) > 0 {
 		return nil // addresses are judged when they are known
 	}
 	return fmt.Errorf("host %s is not in the setting allow", net.JoinHostPort(host, port))
 }
 
-func (a allowList) named(host, port string) bool {
+func (a allowList) allowsName(host, port string) bool {
 	return slices.Contains(a.hosts, host) || slices.Contains(a.ports, net.JoinHostPort(host, port))
 }
 
@@ -105,7 +105,7 @@ func (a allowList) checkAddr(host, port, resolved string) error {
 	if a.covers(netip.AddrPortFrom(addr, dialled.Port())) {
 		return nil
 	}
-	if !a.empty() && !a.named(host, port) {
+	if !a.empty() && !a.allowsName(host, port) {
 		return fmt.Errorf("host %s has the address %s, which is not in the setting allow", host, dialled)
 	}
 	kind := reserved(addr)

@@ -116,7 +116,7 @@ func TestNameIsJudgedAtEveryDial(t *testing.T) {
 	answer := resolveAll(t, "127.0.0.2")
 	r := opened(t, map[string]string{"url": "http://mail.test:" + port, "allow": "127.0.0.2/32", "list": "/prepared"})
 	got, err := r.Commit(t.Context(), newBranch())
-	wantEnding(t, "commit", got, err, participant.Committed, "", false)
+	wantOutcome(t, "commit", got, err, participant.Committed, "", false)
 	for _, elsewhere := range []string{"127.0.0.1", "169.254.169.254", "10.255.255.1"} {
 		answer(elsewhere)
 		_, err = r.Commit(t.Context(), newBranch())

@@ -37,17 +37,17 @@ type Store[S any] interface {
 
 // The states of a row. The one that is none is of a branch that is not known.
 const (
-	stateNone       = ""
-	statePrepared   = "prepared"
-	stateReadOnly   = "read-only"
-	stateNo         = "no"
-	stateCommitted  = "committed"
-	stateRolledBack = "rolled-back"
-	stateNever      = "never-prepared" // rolled back, and there was nothing to undo
-	stateByHand     = "ended-by-hand"  // a callback has ended the local transaction
+	stateNone               = ""
+	statePrepared           = "prepared"
+	stateReadOnly           = "read-only"
+	stateNo                 = "no"
+	stateCommitted          = "committed"
+	stateRolledBack         = "rolled-back"
+	stateNever              = "never-prepared" // rolled back, and there was nothing to undo
+	stateEndedByApplication = "ended-by-hand"  // a callback has ended the local transaction
 )
 
-// detailCommitted is the detail of [stateByHand] when the work of prepare is committed.
+// detailCommitted is the detail of [stateEndedByApplication] when the work of prepare is committed.
 const detailCommitted = "committed"
 
 // reply is an answer to the coordinator.
@@ -58,23 +58,23 @@ type reply struct {
 }
 
 var (
-	sayPrepared   = reply{http.StatusOK, HeaderVote, votePrepared, "prepared"}
-	sayReadOnly   = reply{http.StatusOK, HeaderVote, voteReadOnly, "read-only"}
-	sayCommitted  = reply{http.StatusOK, HeaderOutcome, outcomeCommitted, "committed"}
-	sayRolledBack = reply{http.StatusOK, HeaderOutcome, outcomeRolledBack, "rolled back"}
-	sayNever      = reply{http.StatusOK, HeaderOutcome, outcomeNever, "rolled back; it was never prepared here, or is forgotten"}
-	sayTooLate    = reply{http.StatusConflict, HeaderVote, voteNo, "the branch has been rolled back already"}
-	sayUnknown    = reply{http.StatusNotFound, HeaderOutcome, outcomeUnknown, "the branch was never prepared here, or is forgotten"}
-	sayRefused    = reply{http.StatusConflict, HeaderOutcome, outcomeRolledBack, "the branch has been rolled back"}
-	sayOver       = reply{http.StatusConflict, HeaderOutcome, outcomeCommitted, "the branch has been committed"}
+	replyPrepared          = reply{http.StatusOK, HeaderVote, votePrepared, "prepared"}
+	replyReadOnly          = reply{http.StatusOK, HeaderVote, voteReadOnly, "read-only"}
+	replyCommitted         = reply{http.StatusOK, HeaderOutcome, outcomeCommitted, "committed"}
+	replyRolledBack        = reply{http.StatusOK, HeaderOutcome, outcomeRolledBack, "rolled back"}
+	replyNeverPrepared     = reply{http.StatusOK, HeaderOutcome, outcomeNever, "rolled back; it was never prepared here, or is forgotten"}
+	replyTooLate           = reply{http.StatusConflict, HeaderVote, voteNo, "the branch has been rolled back already"}
+	replyUnknown           = reply{http.StatusNotFound, HeaderOutcome, outcomeUnknown, "the branch was never prepared here, or is forgotten"}
+	replyAlreadyRolledBack = reply{http.StatusConflict, HeaderOutcome, outcomeRolledBack, "the branch has been rolled back"}
+	replyAlreadyCommitted  = reply{http.StatusConflict, HeaderOutcome, outcomeCommitted, "the branch has been committed"}
 )
 
-func sayNo(reason string) reply {
+func replyNo(reason string) reply {
 	return reply{http.StatusConflict, HeaderVote, voteNo, reason}
 }
 
-// sayByHand answers with the header of the phase.
-func sayByHand(header, detail string) reply {
+// replyEndedByApplication answers with the header of the phase.
+func replyEndedByApplication(header, detail string) reply {
 	text := "the service's own code ended the local transaction in which it worked for the branch, and what it did there or afterwards may be committed; it is not done again: look at the data"
 	if detail == detailCommitted {
 		text = "the service's own code committed the local transaction in which it prepared the branch; it is not done again: look at the data"
@@ -82,7 +82,7 @@ func sayByHand(header, detail string) reply {
 			return reply{http.StatusConflict, header, outcomeCommitted, text}
 		}
 	}
-	return reply{http.StatusConflict, header, wordByHand, text}
+	return reply{http.StatusConflict, header, wordEndedByApplication, text}
 }
 
 // step is what has to be done for a phase of a branch in a state.
@@ -92,47 +92,47 @@ type step struct {
 	answer reply
 }
 
-// next is the barrier: the whole of what a service answers when.
-func next(phase, state, detail string) step {
+// nextStep is the barrier: the whole of what a service answers when.
+func nextStep(phase, state, detail string) step {
 	switch phase {
 	case phasePrepare:
 		switch state {
 		case stateNone:
-			return step{run: true, state: statePrepared, answer: sayPrepared}
+			return step{run: true, state: statePrepared, answer: replyPrepared}
 		case stateNo:
-			return step{state: state, answer: sayNo(detail)}
+			return step{state: state, answer: replyNo(detail)}
 		case stateRolledBack, stateNever:
-			return step{state: state, answer: sayTooLate}
+			return step{state: state, answer: replyTooLate}
 		case stateReadOnly:
-			return step{state: state, answer: sayReadOnly}
-		case stateByHand:
-			return step{state: state, answer: sayByHand(HeaderVote, detail)}
+			return step{state: state, answer: replyReadOnly}
+		case stateEndedByApplication:
+			return step{state: state, answer: replyEndedByApplication(HeaderVote, detail)}
 		}
-		return step{state: state, answer: sayPrepared} // it was, and may have been committed since
+		return step{state: state, answer: replyPrepared} // it was, and may have been committed since
 	case phaseCommit:
 		switch state {
 		case stateNone:
-			return step{state: state, answer: sayUnknown}
+			return step{state: state, answer: replyUnknown}
 		case statePrepared:
-			return step{run: true, state: stateCommitted, answer: sayCommitted}
+			return step{run: true, state: stateCommitted, answer: replyCommitted}
 		case stateNo, stateRolledBack, stateNever:
-			return step{state: state, answer: sayRefused}
-		case stateByHand:
-			return step{state: state, answer: sayByHand(HeaderOutcome, "")}
+			return step{state: state, answer: replyAlreadyRolledBack}
+		case stateEndedByApplication:
+			return step{state: state, answer: replyEndedByApplication(HeaderOutcome, "")}
 		}
-		return step{state: state, answer: sayCommitted}
+		return step{state: state, answer: replyCommitted}
 	}
 	switch state {
 	case stateNone, stateNever:
-		return step{state: stateNever, answer: sayNever}
+		return step{state: stateNever, answer: replyNeverPrepared}
 	case statePrepared:
-		return step{run: true, state: stateRolledBack, answer: sayRolledBack}
+		return step{run: true, state: stateRolledBack, answer: replyRolledBack}
 	case stateCommitted:
-		return step{state: state, answer: sayOver}
-	case stateByHand:
-		return step{state: state, answer: sayByHand(HeaderOutcome, detail)}
+		return step{state: state, answer: replyAlreadyCommitted}
+	case stateEndedByApplication:
+		return step{state: state, answer: replyEndedByApplication(HeaderOutcome, detail)}
 	}
-	return step{state: state, answer: sayRolledBack}
+	return step{state: state, answer: replyRolledBack}
 }
 
 // barrier runs callbacks behind the rows of a store.
@@ -141,18 +141,18 @@ type barrier[S any] struct {
 	callbacks Callbacks[S]
 }
 
-// pass takes one branch through one phase.
-func (b *barrier[S]) pass(ctx context.Context, phase string, br Branch) (reply, error) {
+// run takes one branch through one phase.
+func (b *barrier[S]) run(ctx context.Context, phase string, br Branch) (reply, error) {
 	var answer reply
 	err := b.store.Do(ctx, br.XID, func(ctx context.Context, s S, state, detail string) (string, string, error) {
-		n := next(phase, state, detail)
+		n := nextStep(phase, state, detail)
 		answer = n.answer
 		if !n.run {
 			return n.state, detail, nil
 		}
 		err := b.call(ctx, phase, s, br)
 		if phase == phasePrepare && errors.Is(err, ReadOnly) {
-			answer = sayReadOnly
+			answer = replyReadOnly
 			return stateReadOnly, "", nil
 		}
 		return n.state, "", err
@@ -160,23 +160,23 @@ func (b *barrier[S]) pass(ctx context.Context, phase string, br Branch) (reply, 
 	if err == nil {
 		return answer, nil
 	}
-	if reason, no := refusal(err); no && phase == phasePrepare {
-		return b.refuse(ctx, br.XID, reason)
+	if reason, no := noReason(err); no && phase == phasePrepare {
+		return b.recordNo(ctx, br.XID, reason)
 	}
 	return reply{}, err
 }
 
-// refuse makes a no final, in a transaction of its own: that of the callback has
+// recordNo makes a no final, in a transaction of its own: that of the callback has
 // been undone. Another request for the branch may have come between, and then has
 // its way.
-func (b *barrier[S]) refuse(ctx context.Context, xid, reason string) (reply, error) {
-	answer := sayNo(reason)
+func (b *barrier[S]) recordNo(ctx context.Context, xid, reason string) (reply, error) {
+	answer := replyNo(reason)
 	err := b.store.Do(ctx, xid, func(_ context.Context, _ S, state, detail string) (string, string, error) {
 		if state == stateNone {
-			answer = sayNo(reason)
+			answer = replyNo(reason)
 			return stateNo, reason, nil
 		}
-		answer = next(phasePrepare, state, detail).answer
+		answer = nextStep(phasePrepare, state, detail).answer
 		return state, detail, nil
 	})
 	return answer, err
@@ -199,8 +199,8 @@ func (b *barrier[S]) call(ctx context.Context, phase string, s S, br Branch) (er
 	return do(ctx, s, br)
 }
 
-// refusal finds a no in an error of a prepare: the callback's, or the store's.
-func refusal(err error) (reason string, no bool) {
+// noReason finds a no in an error of a prepare: the callback's, or the store's.
+func noReason(err error) (reason string, no bool) {
 	if v := (*noVote)(nil); errors.As(err, &v) {
 		return clean(v.reason, maxReason), true
 	}

@@ -45,11 +45,11 @@ func TestBarrierTable(t *testing.T) {
 		{phaseRollback, stateNo, false, stateNo, 200},
 		{phaseRollback, stateCommitted, false, stateCommitted, 409},
 		{phaseRollback, stateRolledBack, false, stateRolledBack, 200},
-		{phasePrepare, stateByHand, false, stateByHand, 409},
-		{phaseCommit, stateByHand, false, stateByHand, 409},
-		{phaseRollback, stateByHand, false, stateByHand, 409},
+		{phasePrepare, stateEndedByApplication, false, stateEndedByApplication, 409},
+		{phaseCommit, stateEndedByApplication, false, stateEndedByApplication, 409},
+		{phaseRollback, stateEndedByApplication, false, stateEndedByApplication, 409},
 	} {
-		got := next(c.phase, c.state, "why")
+		got := nextStep(c.phase, c.state, "why")
 		if got.run != c.run || got.state != c.next || got.answer.status != c.status {
 			t.Errorf("%s of %q: %+v", c.phase, c.state, got)
 		}
@@ -84,7 +84,7 @@ func (c *counting) callbacks() callbacks {
 	return callbacks{of(phasePrepare), of(phaseCommit), of(phaseRollback)}
 }
 
-func wantCounts(t *testing.T, bed *bed, want map[string]int64) {
+func wantCounts(t *testing.T, bed *storeFixture, want map[string]int64) {
 	t.Helper()
 	if diff := cmp.Diff(want, bed.counts(t)); diff != "" {
 		t.Errorf("counts (-want +got):\n%s", diff)
@@ -92,7 +92,7 @@ func wantCounts(t *testing.T, bed *bed, want map[string]int64) {
 }
 
 func TestBranchGoesItsWayOnce(t *testing.T) {
-	onEveryStore(t, func(t *testing.T, bed *bed) {
+	onEveryStore(t, func(t *testing.T, bed *storeFixture) {
 		r := serving(t, bed.handler(new(counting).callbacks(), Options{}), nil)
 		b, lost := newBranch(), newBranch()
 		for range 3 {
@@ -101,15 +101,15 @@ func TestBranchGoesItsWayOnce(t *testing.T) {
 		mustVote(t, r, lost, txn.VotePrepared)
 		for range 3 {
 			got, err := r.Commit(t.Context(), b)
-			wantEnding(t, "commit", got, err, participant.Committed, "", false)
+			wantOutcome(t, "commit", got, err, participant.Committed, "", false)
 			got, err = r.Rollback(t.Context(), lost)
-			wantEnding(t, "rollback", got, err, participant.RolledBack, "", false)
+			wantOutcome(t, "rollback", got, err, participant.RolledBack, "", false)
 		}
 		mustVote(t, r, b, txn.VotePrepared) // a copy that comes late
 		got, err := r.Rollback(t.Context(), b)
-		wantEnding(t, "rollback after commit", got, err, participant.Committed, "", false)
+		wantOutcome(t, "rollback after commit", got, err, participant.Committed, "", false)
 		got, err = r.Commit(t.Context(), lost)
-		wantEnding(t, "commit after rollback", got, err, participant.RolledBack, "", false)
+		wantOutcome(t, "commit after rollback", got, err, participant.RolledBack, "", false)
 		wantCounts(t, bed, map[string]int64{"prepare": 2, "commit": 1, "rollback": 1})
 	})
 }
@@ -117,12 +117,12 @@ func TestBranchGoesItsWayOnce(t *testing.T) {
 // TestPrepareAfterRollbackIsRefused: also when nothing was prepared before, and
 // then nothing is undone.
 func TestPrepareAfterRollbackIsRefused(t *testing.T) {
-	onEveryStore(t, func(t *testing.T, bed *bed) {
+	onEveryStore(t, func(t *testing.T, bed *storeFixture) {
 		r := serving(t, bed.handler(new(counting).callbacks(), Options{}), nil)
 		empty := newBranch()
 		for range 2 {
 			got, err := r.Rollback(t.Context(), empty)
-			wantEnding(t, "empty rollback", got, err, participant.RolledBack, "", false)
+			wantOutcome(t, "empty rollback", got, err, participant.RolledBack, "", false)
 			mustVote(t, r, empty, txn.VoteNo)
 		}
 		if n := bed.counts(t); len(n) != 0 {
@@ -134,15 +134,15 @@ func TestPrepareAfterRollbackIsRefused(t *testing.T) {
 // TestCommitOfAnUnknownBranchIsAHazard: it was never prepared, or somebody deleted
 // the row.
 func TestCommitOfAnUnknownBranchIsAHazard(t *testing.T) {
-	onEveryStore(t, func(t *testing.T, bed *bed) {
+	onEveryStore(t, func(t *testing.T, bed *storeFixture) {
 		r := serving(t, bed.handler(new(counting).callbacks(), Options{}), nil)
 		b := newBranch()
 		got, err := r.Commit(t.Context(), b)
-		wantEnding(t, "never prepared", got, err, participant.Unknown, "", false)
+		wantOutcome(t, "never prepared", got, err, participant.Unknown, "", false)
 		mustVote(t, r, b, txn.VotePrepared) // the commit left nothing behind
 		bed.forget(t, b.XID)
 		got, err = r.Commit(t.Context(), b)
-		wantEnding(t, "deleted row", got, err, participant.Unknown, "", false)
+		wantOutcome(t, "deleted row", got, err, participant.Unknown, "", false)
 		if !strings.Contains(got.Detail, "404") || !strings.Contains(got.Detail, "never prepared here, or is forgotten") {
 			t.Errorf("detail %q", got.Detail)
 		}
@@ -151,7 +151,7 @@ func TestCommitOfAnUnknownBranchIsAHazard(t *testing.T) {
 }
 
 func TestNoIsFinalAndUndone(t *testing.T) {
-	onEveryStore(t, func(t *testing.T, bed *bed) {
+	onEveryStore(t, func(t *testing.T, bed *storeFixture) {
 		c := &counting{fail: func(string, Branch) error { return fmt.Errorf("wrapped: %w", No("no\nstock")) }}
 		r := serving(t, bed.handler(c.callbacks(), Options{}), nil)
 		b := newBranch()
@@ -164,9 +164,9 @@ func TestNoIsFinalAndUndone(t *testing.T) {
 		c.fail = nil
 		mustVote(t, r, b, txn.VoteNo)
 		got, err := r.Rollback(t.Context(), b)
-		wantEnding(t, "rollback", got, err, participant.RolledBack, "", false)
+		wantOutcome(t, "rollback", got, err, participant.RolledBack, "", false)
 		got, err = r.Commit(t.Context(), b)
-		wantEnding(t, "commit", got, err, participant.RolledBack, "", false)
+		wantOutcome(t, "commit", got, err, participant.RolledBack, "", false)
 		if c.calls["prepare"] != 1 || len(bed.counts(t)) != 0 {
 			t.Errorf("calls %v, counts %v", c.calls, bed.counts(t))
 		}
@@ -174,7 +174,7 @@ func TestNoIsFinalAndUndone(t *testing.T) {
 }
 
 func TestReadOnlyTakesNoPart(t *testing.T) {
-	onEveryStore(t, func(t *testing.T, bed *bed) {
+	onEveryStore(t, func(t *testing.T, bed *storeFixture) {
 		r := serving(t, bed.handler(callbacks{prepare: func(context.Context, work, Branch) error { return ReadOnly }}, Options{}), map[string]string{"list": "/prepared"})
 		b := newBranch()
 		mustVote(t, r, b, txn.VoteReadOnly)
@@ -188,7 +188,7 @@ func TestReadOnlyTakesNoPart(t *testing.T) {
 // TestFailedCallbackLeavesNothing: errors and panics, in each phase; the next try
 // is as good as the first.
 func TestFailedCallbackLeavesNothing(t *testing.T) {
-	onEveryStore(t, func(t *testing.T, bed *bed) {
+	onEveryStore(t, func(t *testing.T, bed *storeFixture) {
 		var broken atomic.Value
 		broken.Store("")
 		c := &counting{fail: func(phase string, b Branch) error {
@@ -240,15 +240,15 @@ func TestFailedCallbackLeavesNothing(t *testing.T) {
 // TestDuplicatesAtOnce: many copies of each request, at two handlers on one
 // database, as two processes have them.
 func TestDuplicatesAtOnce(t *testing.T) {
-	onEveryStore(t, func(t *testing.T, bed *bed) {
+	onEveryStore(t, func(t *testing.T, bed *storeFixture) {
 		c := new(counting)
-		both := []*resource{serving(t, bed.handler(c.callbacks(), Options{}), nil), serving(t, bed.handler(c.callbacks(), Options{}), nil)}
+		both := []*resourceManager{serving(t, bed.handler(c.callbacks(), Options{}), nil), serving(t, bed.handler(c.callbacks(), Options{}), nil)}
 		const branches, copies = 4, 6
 		var all [branches]participant.Branch
 		for i := range all {
 			all[i] = newBranch()
 		}
-		flood := func(do func(r *resource, b participant.Branch) error) {
+		flood := func(do func(r *resourceManager, b participant.Branch) error) {
 			t.Helper()
 			var wg sync.WaitGroup
 			for n := range branches * copies {
@@ -259,17 +259,17 @@ func TestDuplicatesAtOnce(t *testing.T) {
 			}
 			wg.Wait()
 		}
-		flood(func(r *resource, b participant.Branch) error {
+		flood(func(r *resourceManager, b participant.Branch) error {
 			vote, _, err := r.Prepare(t.Context(), b)
 			if err == nil && vote != txn.VotePrepared {
 				t.Errorf("voted %v", vote)
 			}
 			return err
 		})
-		flood(func(r *resource, b participant.Branch) error {
+		flood(func(r *resourceManager, b participant.Branch) error {
 			got, err := r.Commit(t.Context(), b)
-			if err == nil && got.Ending != participant.Committed {
-				t.Errorf("ended as %v", got.Ending)
+			if err == nil && got.Outcome != participant.Committed {
+				t.Errorf("ended as %v", got.Outcome)
 			}
 			return err
 		})
@@ -279,9 +279,9 @@ func TestDuplicatesAtOnce(t *testing.T) {
 
 // TestPrepareAndRollbackAtOnce: whoever comes first, nothing is left.
 func TestPrepareAndRollbackAtOnce(t *testing.T) {
-	onEveryStore(t, func(t *testing.T, bed *bed) {
+	onEveryStore(t, func(t *testing.T, bed *storeFixture) {
 		c := new(counting)
-		both := []*resource{serving(t, bed.handler(c.callbacks(), Options{}), map[string]string{"list": "/prepared"}), serving(t, bed.handler(c.callbacks(), Options{}), nil)}
+		both := []*resourceManager{serving(t, bed.handler(c.callbacks(), Options{}), map[string]string{"list": "/prepared"}), serving(t, bed.handler(c.callbacks(), Options{}), nil)}
 		for range 20 {
 			b := newBranch()
 			var wg sync.WaitGroup
@@ -306,7 +306,7 @@ func TestPrepareAndRollbackAtOnce(t *testing.T) {
 // TestSlowPrepareEndsAtTheDeadline: the callback's context ends, what it did is
 // undone, and the branch can be rolled back at once.
 func TestSlowPrepareEndsAtTheDeadline(t *testing.T) {
-	onEveryStore(t, func(t *testing.T, bed *bed) {
+	onEveryStore(t, func(t *testing.T, bed *storeFixture) {
 		for name, stubborn := range map[string]bool{"obeys": false, "stubborn": true} {
 			t.Run(name, func(t *testing.T) {
 				over := make(chan error, 1)
@@ -332,7 +332,7 @@ func TestSlowPrepareEndsAtTheDeadline(t *testing.T) {
 					t.Errorf("the callback's context: %v", err)
 				}
 				got, err := r.Rollback(t.Context(), b)
-				wantEnding(t, "rollback", got, err, participant.RolledBack, "", false)
+				wantOutcome(t, "rollback", got, err, participant.RolledBack, "", false)
 				if n := bed.counts(t); len(n) != 0 {
 					t.Errorf("counts %v", n)
 				}
@@ -345,7 +345,7 @@ func TestSlowPrepareEndsAtTheDeadline(t *testing.T) {
 // is finished nonetheless, and its repetition waits for it without a connection of
 // the database.
 func TestWorkOutlivesItsCaller(t *testing.T) {
-	onEveryStore(t, func(t *testing.T, bed *bed) {
+	onEveryStore(t, func(t *testing.T, bed *storeFixture) {
 		entered, goOn := make(chan struct{}), make(chan struct{})
 		h := bed.handler(callbacks{commit: func(_ context.Context, do work, _ Branch) error {
 			close(entered)
@@ -378,7 +378,7 @@ func TestWorkOutlivesItsCaller(t *testing.T) {
 		bed.counts(t) // there is a connection for others
 		close(goOn)
 		got, err := r.Commit(t.Context(), b)
-		wantEnding(t, "commit", got, err, participant.Committed, "", false)
+		wantOutcome(t, "commit", got, err, participant.Committed, "", false)
 		wantCounts(t, bed, map[string]int64{"commit": 1})
 	})
 }
@@ -393,7 +393,7 @@ func TestTimeoutOfTheHandler(t *testing.T) {
 }
 
 func TestPrune(t *testing.T) {
-	onEveryStore(t, func(t *testing.T, bed *bed) {
+	onEveryStore(t, func(t *testing.T, bed *storeFixture) {
 		r := serving(t, bed.handler(callbacks{}, Options{}), nil)
 		prepared, committed, empty := newBranch(), newBranch(), newBranch()
 		mustVote(t, r, prepared, txn.VotePrepared)
@@ -412,9 +412,9 @@ func TestPrune(t *testing.T) {
 			t.Errorf("forgot %d, %v", n, err)
 		}
 		got, err := r.Commit(t.Context(), prepared)
-		wantEnding(t, "prepared", got, err, participant.Committed, "", false)
+		wantOutcome(t, "prepared", got, err, participant.Committed, "", false)
 		got, err = r.Commit(t.Context(), committed)
-		wantEnding(t, "forgotten", got, err, participant.Unknown, "", false)
+		wantOutcome(t, "forgotten", got, err, participant.Unknown, "", false)
 	})
 }
 
@@ -436,5 +436,5 @@ func TestNilCallbacksDoNothing(t *testing.T) {
 	b := newBranch()
 	mustVote(t, r, b, txn.VotePrepared)
 	got, err := r.Commit(t.Context(), b)
-	wantEnding(t, "commit", got, err, participant.Committed, "", false)
+	wantOutcome(t, "commit", got, err, participant.Committed, "", false)
 }

@@ -28,9 +28,9 @@ func TestExamineWarnsOfACertificateThatEnds(t *testing.T) {
 		s.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
 		s.StartTLS()
 		got := false
-		for _, d := range opened(t, map[string]string{"url": s.URL, "ca_file": file}).Examine(t.Context()) {
+		for _, d := range opened(t, map[string]string{"url": s.URL, "ca_file": file}).CheckHealth(t.Context()) {
 			if strings.HasPrefix(d.Subject, "certificate") {
-				got = d.Level == participant.Warning && strings.HasPrefix(d.Found, "ends in ") && d.Fix != ""
+				got = d.Level == participant.Warning && strings.HasPrefix(d.Message, "ends in ") && d.Remedy != ""
 			}
 		}
 		if got != warned {

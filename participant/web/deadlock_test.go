@@ -35,7 +35,7 @@ func TestDeadlockInACallbackThatIgnoresIt(t *testing.T) {
 	for i, order := range [][]string{{"a", "b"}, {"b", "a"}} {
 		wg.Go(func() {
 			errs[i] = store.Do(t.Context(), branches[i], func(ctx context.Context, tx *sql.Tx, state, _ string) (string, string, error) {
-				if ended[i] = state == stateByHand; ended[i] {
+				if ended[i] = state == stateEndedByApplication; ended[i] {
 					return state, "", nil
 				}
 				_, err := tx.ExecContext(ctx, "UPDATE counts SET n = n + 1 WHERE name = ?", order[0])
@@ -54,7 +54,7 @@ func TestDeadlockInACallbackThatIgnoresIt(t *testing.T) {
 	for i, xid := range branches {
 		var state string
 		check(t, db.QueryRow("SELECT state FROM txmgr_barrier WHERE xid = ?", xid).Scan(&state))
-		if want := map[bool]string{true: stateByHand, false: stateCommitted}[ended[i]]; state != want {
+		if want := map[bool]string{true: stateEndedByApplication, false: stateCommitted}[ended[i]]; state != want {
 			t.Errorf("state %s; want %s", state, want)
 		}
 	}
@@ -97,7 +97,7 @@ func testFailure(t *testing.T, db *sql.DB, d Dialect, f failure) {
 	}
 	exec := func(ctx context.Context, tx *sql.Tx, text, name string) (err error) {
 		if f.prepared {
-			_, err = tx.ExecContext(ctx, d.with(text), name)
+			_, err = tx.ExecContext(ctx, d.rebind(text), name)
 		} else {
 			_, err = tx.ExecContext(ctx, strings.ReplaceAll(text, "?", "'"+name+"'"))
 		}
@@ -163,7 +163,7 @@ func testFailure(t *testing.T, db *sql.DB, d Dialect, f failure) {
 	b := branches[loser]
 	want := map[bool]txn.Vote{true: txn.VoteNo, false: txn.VotePrepared}[f.saysNo]
 	if f.what == "ignored" {
-		want = txn.VoteEndedByHand
+		want = txn.VoteEndedByApplication
 	}
 	if !f.saysNo {
 		if errs[loser] == nil || !strings.Contains(errs[loser].Error(), "boom") {
@@ -173,7 +173,7 @@ func testFailure(t *testing.T, db *sql.DB, d Dialect, f failure) {
 		t.Errorf("voted %v, %v; want %v", votes[loser], errs[loser], want)
 	}
 	mustVote(t, r, b, want)
-	if got, err := r.Rollback(t.Context(), b); err != nil || (got.Ending == participant.RolledBack) != (want != txn.VoteEndedByHand) {
+	if got, err := r.Rollback(t.Context(), b); err != nil || (got.Outcome == participant.RolledBack) != (want != txn.VoteEndedByApplication) {
 		t.Errorf("rollback: %v, %v", got, err)
 	}
 }

@@ -36,8 +36,8 @@ func (d Dialect) schema(table string) []string {
 	}
 }
 
-// with writes the parameters as the dialect has them.
-func (d Dialect) with(sql string) string {
+// rebind writes the parameters as the dialect has them.
+func (d Dialect) rebind(sql string) string {
 	if d == MariaDB {
 		return sql
 	}
@@ -63,7 +63,7 @@ func (d Dialect) insert(table string) string {
 	if d == MariaDB {
 		return "INSERT INTO " + table + " (xid, state, detail, changed) VALUES (?, '', ?, ?) ON DUPLICATE KEY UPDATE xid = xid"
 	}
-	return d.with("INSERT INTO " + table + " (xid, state, detail, changed) VALUES (?, '', ?, ?) ON CONFLICT (xid) DO NOTHING")
+	return d.rebind("INSERT INTO " + table + " (xid, state, detail, changed) VALUES (?, '', ?, ?) ON CONFLICT (xid) DO NOTHING")
 }
 
 // mark tells one transaction from another, or from none. In MariaDB the token in the
@@ -77,14 +77,14 @@ func (d Dialect) mark() string {
 
 // find gives with the row the mark of the transaction, which update and ours ask for.
 func (d Dialect) find(table string) string {
-	return d.with("SELECT state, detail, " + d.mark() + " FROM " + table + " WHERE xid = ? FOR UPDATE")
+	return d.rebind("SELECT state, detail, " + d.mark() + " FROM " + table + " WHERE xid = ? FOR UPDATE")
 }
 
 // update writes nothing when the transaction has been ended behind the back of
 // database/sql: by a statement of the callback, or by MariaDB itself, as after a
 // deadlock, and before CREATE TABLE.
 func (d Dialect) update(table string) string {
-	return d.with("UPDATE " + table + " SET state = ?, detail = ?, changed = ? WHERE xid = ? AND detail = ? AND " + d.mark() + " = ?")
+	return d.rebind("UPDATE " + table + " SET state = ?, detail = ?, changed = ? WHERE xid = ? AND detail = ? AND " + d.mark() + " = ?")
 }
 
 // ours asks whether update would write, and whether the server rolls a transaction back
@@ -94,12 +94,12 @@ func (d Dialect) ours(table string) string {
 	if d == MariaDB {
 		timeoutEnds = "@@innodb_rollback_on_timeout"
 	}
-	return d.with("SELECT EXISTS (SELECT 1 FROM " + table + " WHERE xid = ? AND detail = ? AND " + d.mark() + " = ?), " + timeoutEnds)
+	return d.rebind("SELECT EXISTS (SELECT 1 FROM " + table + " WHERE xid = ? AND detail = ? AND " + d.mark() + " = ?), " + timeoutEnds)
 }
 
-// open leaves a token in the row.
-func (d Dialect) open(table string) string {
-	return d.with("UPDATE " + table + " SET detail = ? WHERE xid = ?")
+// writeToken leaves a token in the row.
+func (d Dialect) writeToken(table string) string {
+	return d.rebind("UPDATE " + table + " SET detail = ? WHERE xid = ?")
 }
 
 // list leaves out rows without a state: those are of transactions that are under
@@ -109,7 +109,7 @@ func (d Dialect) list(table string) string {
 	if d == PostgreSQL {
 		cast = "?::text" // of a parameter that is compared with a parameter
 	}
-	return d.with("SELECT xid, state, changed FROM " + table +
+	return d.rebind("SELECT xid, state, changed FROM " + table +
 		" WHERE (" + cast + " = '' OR state = ?) AND state <> '' AND xid > ? AND xid >= ? AND xid < ? ORDER BY xid LIMIT ?")
 }
 
@@ -117,5 +117,5 @@ func (d Dialect) prune(table string) string {
 	if d == MariaDB {
 		return "DELETE FROM " + table + " WHERE state <> ? AND changed < ? LIMIT ?"
 	}
-	return d.with("DELETE FROM " + table + " WHERE xid IN (SELECT xid FROM " + table + " WHERE state <> ? AND changed < ? LIMIT ? FOR UPDATE SKIP LOCKED)")
+	return d.rebind("DELETE FROM " + table + " WHERE xid IN (SELECT xid FROM " + table + " WHERE state <> ? AND changed < ? LIMIT ? FOR UPDATE SKIP LOCKED)")
 }

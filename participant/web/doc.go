@@ -3,7 +3,7 @@
 // commit and to roll back (try, confirm, cancel). docs/reference/web.md is the
 // contract on the wire, for those who write a service without this package.
 //
-// There are three parts. [Opener] makes the coordinator's side from the settings
+// There are three parts. [Driver] makes the coordinator's side from the settings
 // of the registration, which has to say that the coordinator prepares. [Service]
 // is the application's side: it enlists a branch with what the service is to do.
 // [Handler] is for services in Go: it keeps the promises of the contract, and the

@@ -21,13 +21,13 @@ func FuzzAnswer(f *testing.F) {
 	f.Add(409, "no", "rolled-back", "Fri, 02 Jan 2026 03:04:15 GMT", "\xff\x00")
 	f.Add(202, "read-only", "", "99999999999999999999", strings.Repeat("é", 300))
 	f.Fuzz(func(t *testing.T, status int, vote, outcome, retry, body string) {
-		a := answer{status: status, header: http.Header{}, body: []byte(body)}
+		a := response{status: status, header: http.Header{}, body: []byte(body)}
 		a.header.Set(HeaderVote, vote)
 		a.header.Set(HeaderOutcome, outcome)
 		a.header.Set("Retry-After", retry)
 		success := status >= 200 && status <= 299 && status != 202
 		v, reason, err := a.vote()
-		if (v == txn.VotePrepared || v == txn.VoteReadOnly) && !success || (v == 0) == (err == nil) || (v == txn.VoteNo || v == txn.VoteEndedByHand) && status != 409 && status != 422 {
+		if (v == txn.VotePrepared || v == txn.VoteReadOnly) && !success || (v == 0) == (err == nil) || (v == txn.VoteNo || v == txn.VoteEndedByApplication) && status != 409 && status != 422 {
 			t.Errorf("vote %v, %v", v, err)
 		}
 		if v != 0 && strings.TrimSpace(vote) == "" {
@@ -37,14 +37,14 @@ func FuzzAnswer(f *testing.F) {
 			t.Errorf("reason %q", reason)
 		}
 		c, err := a.commit()
-		if c.Ending == participant.Committed && !success || c.Ending == participant.RolledBack && status != 409 || (c.Ending == 0) == (err == nil) {
+		if c.Outcome == participant.Committed && !success || c.Outcome == participant.RolledBack && status != 409 || (c.Outcome == 0) == (err == nil) {
 			t.Errorf("commit %v, %v", c, err)
 		}
 		r, err := a.rollback(participant.Branch{})
-		if r.Ending == participant.RolledBack && !success && status != 404 && status != 410 || r.Ending == participant.Unknown || (r.Ending == 0) == (err == nil) {
+		if r.Outcome == participant.RolledBack && !success && status != 404 && status != 410 || r.Outcome == participant.Unknown || (r.Outcome == 0) == (err == nil) {
 			t.Errorf("rollback %v, %v", r, err)
 		}
-		if (c.Ending != 0 || r.Ending != 0) && strings.TrimSpace(outcome) == "" {
+		if (c.Outcome != 0 || r.Outcome != 0) && strings.TrimSpace(outcome) == "" {
 			t.Errorf("commit %v, rollback %v by status %d alone", c, r, status)
 		}
 	})
@@ -65,7 +65,7 @@ func FuzzList(f *testing.F) {
 			if _, err := json.Marshal(l); err != nil {
 				continue // a year that JSON cannot say
 			}
-			l.testimony()
+			l.report()
 		}
 	})
 }
@@ -98,7 +98,7 @@ func FuzzHandler(f *testing.F) {
 	b := newBranch()
 	f.Add("prepare", b.TX.String(), "b1", b.XID, "5000", "1", []byte("{}"))
 	f.Add("commit", b.TX.String(), "b0", "txm__x", "-5", "x", []byte(nil))
-	h := Handler(forgetful{}, Callbacks[int]{}, Options{MaxBody: 100})
+	h := Handler(stubStore{}, Callbacks[int]{}, Options{MaxBody: 100})
 	f.Fuzz(func(t *testing.T, phase, tx, branch, xid, deadline, attempt string, body []byte) {
 		r := httptest.NewRequest(http.MethodPost, "/txmgr", bytes.NewReader(body))
 		for name, value := range map[string]string{
@@ -144,16 +144,16 @@ func hexText(b []byte) string {
 	return s.String()
 }
 
-// forgetful is a store that begins anew at every call.
-type forgetful struct{}
+// stubStore is a store that begins anew at every call.
+type stubStore struct{}
 
-func (forgetful) Do(ctx context.Context, xid string, step func(context.Context, int, string, string) (string, string, error)) error {
+func (stubStore) Do(ctx context.Context, xid string, step func(context.Context, int, string, string) (string, string, error)) error {
 	_, _, err := step(ctx, 0, "", "")
 	return err
 }
 
-func (forgetful) List(context.Context, string, string, string, int, func(string, string, time.Time) error) error {
+func (stubStore) List(context.Context, string, string, string, int, func(string, string, time.Time) error) error {
 	return nil
 }
 
-func (forgetful) Prune(context.Context, string, time.Time) (int, error) { return 0, nil }
+func (stubStore) Prune(context.Context, string, time.Time) (int, error) { return 0, nil }

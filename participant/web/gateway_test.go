@@ -17,8 +17,8 @@ import (
 
 // errorPage is what a gateway, a load balancer or a captive portal answers: any status,
 // and no header of the contract.
-func errorPage(status int) canned {
-	return canned{status, http.Header{"Content-Type": {"text/html"}, "Location": {"/login"}}, "<html>" + http.StatusText(status) + "</html>"}
+func errorPage(status int) stubService {
+	return stubService{status, http.Header{"Content-Type": {"text/html"}, "Location": {"/login"}}, "<html>" + http.StatusText(status) + "</html>"}
 }
 
 // TestAnswersOfOthersEndNothing: without the header of the contract no answer is a vote or
@@ -34,7 +34,7 @@ func TestAnswersOfOthersEndNothing(t *testing.T) {
 				b := newBranch()
 				b.Vote = vote
 				for phase, do := range map[string]func(context.Context, participant.Branch) (participant.Result, error){phaseCommit: r.Commit, phaseRollback: r.Rollback} {
-					if got, err := do(t.Context(), b); got.Ending != 0 || err == nil {
+					if got, err := do(t.Context(), b); got.Outcome != 0 || err == nil {
 						t.Errorf("an end is made of the answer %d to %s of a branch that voted %v: %v, %v", status, phase, vote, got, err)
 					}
 				}
@@ -58,7 +58,7 @@ func TestGatewayInTheWay(t *testing.T) {
 func testGateway(t *testing.T, status int, end txn.State) {
 	const branch = 3 // that of the service "mail"
 	voted := make(chan struct{})
-	co := newCompany(t, callbacks{})
+	co := newAppFixture(t, callbacks{})
 	co.add(t, "news", onLedger(t).handler(callbacks{prepare: func(ctx context.Context, _ work, _ Branch) error {
 		select {
 		case <-voted: // a no that comes before would end the transaction without that vote
@@ -91,8 +91,8 @@ func testGateway(t *testing.T, status int, end txn.State) {
 		t.Fatal(err)
 	}
 	eventually(t, func() error {
-		if i, err := co.Get(t.Context(), id); err != nil || i.State.Finished() || i.Hazard != 0 {
-			t.Fatalf("ended by an answer of the gateway: %v, hazard %v, %v", i.State, i.Hazard, err)
+		if i, err := co.Get(t.Context(), id); err != nil || i.State.Finished() || i.Heuristic != 0 {
+			t.Fatalf("ended by an answer of the gateway: %v, hazard %v, %v", i.State, i.Heuristic, err)
 		}
 		all, err := co.Participants(t.Context())
 		for _, p := range all {
@@ -106,8 +106,8 @@ func testGateway(t *testing.T, status int, end txn.State) {
 		t.Errorf("the service has done %v", n)
 	}
 	open.Store(true)
-	if i := co.finished(t, id); i.State != end || i.Hazard != 0 || i.Branches[branch-1].Hazard != 0 {
-		t.Errorf("in the end %v, hazard %v", i.State, i.Hazard)
+	if i := co.finished(t, id); i.State != end || i.Heuristic != 0 || i.Branches[branch-1].Heuristic != 0 {
+		t.Errorf("in the end %v, hazard %v", i.State, i.Heuristic)
 	}
 	wantCounts(t, co.mail, map[string]int64{"held": 1, end.String(): 1})
 }
@@ -116,22 +116,22 @@ func testGateway(t *testing.T, status int, end txn.State) {
 // own answer.
 func TestServiceSaysThatItDoesNotKnowTheBranch(t *testing.T) {
 	for _, status := range []int{404, 410} {
-		r := serving(t, canned{status, head(HeaderOutcome, "unknown"), "who?"}, nil)
+		r := serving(t, stubService{status, head(HeaderOutcome, "unknown"), "who?"}, nil)
 		b := newBranch()
 		got, err := r.Rollback(t.Context(), b)
-		wantEnding(t, "rollback without a vote", got, err, participant.RolledBack, "", false)
+		wantOutcome(t, "rollback without a vote", got, err, participant.RolledBack, "", false)
 		b.Vote = txn.VotePrepared
 		got, err = r.Rollback(t.Context(), b)
-		wantEnding(t, "rollback after a yes", got, err, participant.Unknown, "", false)
+		wantOutcome(t, "rollback after a yes", got, err, participant.Unknown, "", false)
 		got, err = r.Commit(t.Context(), b)
-		wantEnding(t, "commit after a yes", got, err, participant.Unknown, "", false)
+		wantOutcome(t, "commit after a yes", got, err, participant.Unknown, "", false)
 	}
 }
 
 // TestHandlerBehindTheMiddleware: what carries a transaction from service to service
 // leaves the coordinator's own calls, and their answers, as they are.
 func TestHandlerBehindTheMiddleware(t *testing.T) {
-	middleware := txnhttp.New(txntest.New(t), txnhttp.Everybody, txnhttp.Options{})
+	middleware := txnhttp.New(txntest.New(t), txnhttp.TrustAll, txnhttp.Options{})
 	defer func() { check(t, middleware.Close(t.Context())) }()
 	r := serving(t, middleware.Handler(onLedger(t).handler(callbacks{}, Options{})), map[string]string{"list": "/prepared"})
 	committed, lost, never := newBranch(), newBranch(), newBranch()
@@ -141,10 +141,10 @@ func TestHandlerBehindTheMiddleware(t *testing.T) {
 		t.Errorf("list %v, %v", list, err)
 	}
 	got, err := r.Commit(t.Context(), committed)
-	wantEnding(t, "commit", got, err, participant.Committed, "", false)
+	wantOutcome(t, "commit", got, err, participant.Committed, "", false)
 	got, err = r.Rollback(t.Context(), lost)
-	wantEnding(t, "rollback", got, err, participant.RolledBack, "", false)
+	wantOutcome(t, "rollback", got, err, participant.RolledBack, "", false)
 	got, err = r.Commit(t.Context(), never)
-	wantEnding(t, "unknown", got, err, participant.Unknown, "", false)
+	wantOutcome(t, "unknown", got, err, participant.Unknown, "", false)
 	mustVote(t, r, lost, txn.VoteNo)
 }

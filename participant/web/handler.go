@@ -63,21 +63,21 @@ func (o Options) withDefaults() Options {
 // is none.
 func Handler[S any](store Store[S], c Callbacks[S], o Options) http.Handler {
 	h := &handler{
-		pass: (&barrier[S]{store, c}).pass, list: store.List,
-		o: o.withDefaults(), turns: turns{waiting: map[string]*turn{}},
+		run: (&barrier[S]{store, c}).run, list: store.List,
+		o: o.withDefaults(), locks: branchLocks{locks: map[string]*branchLock{}},
 	}
 	for _, secret := range o.Secrets {
-		h.broken = errors.Join(h.broken, checkSecret(secret))
+		h.configErr = errors.Join(h.configErr, checkSecret(secret))
 	}
 	return h
 }
 
 type handler struct {
-	pass   func(ctx context.Context, phase string, br Branch) (reply, error)
-	list   func(ctx context.Context, state, prefix, after string, limit int, visit func(xid, state string, since time.Time) error) error
-	o      Options
-	broken error // what is wrong with the options
-	turns  turns
+	run       func(ctx context.Context, phase string, br Branch) (reply, error)
+	list      func(ctx context.Context, state, prefix, after string, limit int, visit func(xid, state string, since time.Time) error) error
+	o         Options
+	configErr error // what is wrong with the options
+	locks     branchLocks
 }
 
 // ServeHTTP implements [http.Handler].
@@ -101,14 +101,14 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (h *handler) serve(w http.ResponseWriter, r *http.Request) reply {
 	switch {
-	case h.broken != nil:
-		return h.failed(r, http.StatusInternalServerError, fmt.Errorf("the service is misconfigured: %w", h.broken))
+	case h.configErr != nil:
+		return h.failed(r, http.StatusInternalServerError, fmt.Errorf("the service is misconfigured: %w", h.configErr))
 	case r.Method == http.MethodOptions:
-		w.Header().Set("Allow", allowed)
+		w.Header().Set("Allow", allowedMethods)
 		w.WriteHeader(http.StatusNoContent)
 		return reply{}
 	case r.Method != http.MethodPost && r.Method != http.MethodGet:
-		w.Header().Set("Allow", allowed)
+		w.Header().Set("Allow", allowedMethods)
 		return h.failed(r, http.StatusMethodNotAllowed, fmt.Errorf("method %s: want POST, or GET of the list", clean(r.Method, 16)))
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.o.MaxBody))
@@ -128,7 +128,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) reply {
 	return h.servePhase(r, body)
 }
 
-const allowed = "GET, OPTIONS, POST"
+const allowedMethods = "GET, OPTIONS, POST"
 
 // servePhase serves one phase of one branch. It goes on when the caller has gone
 // away: the coordinator's patience may be shorter than the work, and when it
@@ -148,18 +148,18 @@ func (h *handler) servePhase(r *http.Request, body []byte) reply {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), limit)
 	defer cancel()
-	leave, err := h.turns.take(ctx, r.Context().Done(), br.XID)
+	leave, err := h.locks.lock(ctx, r.Context().Done(), br.XID)
 	if err != nil {
 		return h.failed(r, http.StatusServiceUnavailable, err)
 	}
 	defer leave()
-	answer, err := h.pass(ctx, phase, br)
+	answer, err := h.run(ctx, phase, br)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return h.failed(r, http.StatusServiceUnavailable, fmt.Errorf("%s was not done in the time that it had: %w", phase, err))
 	case err != nil:
 		return h.failed(r, http.StatusInternalServerError, err)
-	case answer.value == wordByHand:
+	case answer.value == wordEndedByApplication:
 		h.o.Logger.Error("a callback has ended its local transaction", "phase", phase, "xid", br.XID, "answer", answer.text)
 	}
 	return answer
@@ -174,13 +174,13 @@ func (h *handler) failed(r *http.Request, status int, err error) reply {
 	return reply{status: status, text: text}
 }
 
-// single are the headers that a request has once at most.
-var single = []string{HeaderTransaction, HeaderBranch, HeaderXID, HeaderPhase, HeaderDeadline, HeaderAttempt, HeaderIdempotency}
+// singleHeaders are the headers that a request has once at most.
+var singleHeaders = []string{HeaderTransaction, HeaderBranch, HeaderXID, HeaderPhase, HeaderDeadline, HeaderAttempt, HeaderIdempotency}
 
 // parseRequest reads what the headers say. left is negative when the phase has no
 // end.
 func parseRequest(r *http.Request) (phase string, br Branch, left time.Duration, err error) {
-	for _, name := range single {
+	for _, name := range singleHeaders {
 		if n := len(r.Header.Values(name)); n > 1 {
 			return "", br, 0, fmt.Errorf("%d headers %s; want one", n, name)
 		}
@@ -244,10 +244,10 @@ func (h *handler) serveList(w http.ResponseWriter, r *http.Request) reply {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), h.o.Timeout)
 	defer cancel()
-	p := page{Branches: []listed{}}
+	p := page{Branches: []listedBranch{}}
 	err := h.list(ctx, state, prefix, after, limit+1, func(found, state string, since time.Time) error {
 		if xid == "" || xid == found {
-			p.Branches = append(p.Branches, listed{XID: found, State: state, Since: since.UTC()})
+			p.Branches = append(p.Branches, listedBranch{XID: found, State: state, Since: since.UTC()})
 		}
 		return nil
 	})

@@ -12,20 +12,20 @@ import (
 // TestWaitersOfABranchAreForgotten: nothing is kept of a branch that nobody works
 // on.
 func TestWaitersOfABranchAreForgotten(t *testing.T) {
-	waiting := turns{waiting: map[string]*turn{}}
-	leave, err := waiting.take(t.Context(), nil, "x")
+	waiting := branchLocks{locks: map[string]*branchLock{}}
+	leave, err := waiting.lock(t.Context(), nil, "x")
 	check(t, err)
 	gone := make(chan struct{})
 	close(gone)
-	if _, err := waiting.take(t.Context(), gone, "x"); !errors.Is(err, errGone) {
+	if _, err := waiting.lock(t.Context(), gone, "x"); !errors.Is(err, errCallerGone) {
 		t.Errorf("got %v", err)
 	}
-	other, err := waiting.take(t.Context(), nil, "y")
+	other, err := waiting.lock(t.Context(), nil, "y")
 	check(t, err)
 	other()
 	leave()
-	if len(waiting.waiting) != 0 {
-		t.Errorf("%d are left", len(waiting.waiting))
+	if len(waiting.locks) != 0 {
+		t.Errorf("%d are left", len(waiting.locks))
 	}
 }
 

@@ -24,12 +24,12 @@ const (
 
 // page is one page of a service's list of branches.
 type page struct {
-	Branches []listed `json:"branches"`
+	Branches []listedBranch `json:"branches"`
 	// Next is where the next page begins: behind this name. Empty: nowhere.
 	Next string `json:"next,omitempty"`
 }
 
-type listed struct {
+type listedBranch struct {
 	XID   string    `json:"xid"`
 	State string    `json:"state,omitempty"` // prepared when empty
 	Since time.Time `json:"since,omitzero"`
@@ -37,7 +37,7 @@ type listed struct {
 
 // Prepared implements [participant.Participant]. Without the setting list it
 // cannot be known.
-func (r *resource) Prepared(ctx context.Context, prefix string) (list []participant.Prepared, err error) {
+func (r *resourceManager) Prepared(ctx context.Context, prefix string) (list []participant.Prepared, err error) {
 	if r.list == nil {
 		return nil, nil
 	}
@@ -66,7 +66,7 @@ func (r *resource) Prepared(ctx context.Context, prefix string) (list []particip
 }
 
 // page reads one page of the list.
-func (r *resource) page(ctx context.Context, query url.Values) (page, error) {
+func (r *resourceManager) page(ctx context.Context, query url.Values) (page, error) {
 	to := *r.list
 	to.RawQuery = query.Encode()
 	a, err := r.send(ctx, call{phase: phaseList, method: http.MethodGet, to: &to, limit: listBytes})
@@ -74,8 +74,8 @@ func (r *resource) page(ctx context.Context, query url.Values) (page, error) {
 	case err != nil:
 		return page{}, err
 	case a.status != http.StatusOK:
-		return page{}, a.failure()
-	case a.cut:
+		return page{}, a.statusError()
+	case a.truncated:
 		return page{}, fmt.Errorf("a page of the list has more than %d bytes", listBytes)
 	}
 	return parsePage(a.body)
@@ -97,27 +97,27 @@ func parsePage(body []byte) (p page, err error) {
 }
 
 // Inspect implements [participant.Inspector].
-func (r *resource) Inspect(ctx context.Context, b participant.Branch) (_ participant.Testimony, err error) {
+func (r *resourceManager) Inspect(ctx context.Context, b participant.Branch) (_ participant.BranchReport, err error) {
 	ctx, fail := r.bound(ctx, "inspect "+clean(b.XID, 64))
 	defer fail(&err)
 	if r.list == nil {
-		return participant.Testimony{}, errors.New("a service cannot be asked about a branch without the setting list")
+		return participant.BranchReport{}, errors.New("a service cannot be asked about a branch without the setting list")
 	}
 	p, err := r.page(ctx, url.Values{"prefix": {b.XID}, "xid": {b.XID}, "limit": {"1"}})
 	if err != nil {
-		return participant.Testimony{}, err
+		return participant.BranchReport{}, err
 	}
 	for _, l := range p.Branches {
 		if l.XID == b.XID {
-			return l.testimony(), nil
+			return l.report(), nil
 		}
 	}
-	return participant.Testimony{Ending: participant.Unknown, Detail: "the service does not list it: not prepared, or forgotten"}, nil
+	return participant.BranchReport{Outcome: participant.Unknown, Detail: "the service does not list it: not prepared, or forgotten"}, nil
 }
 
-// testimony says what one line of the list means.
-func (l listed) testimony() participant.Testimony {
-	t := participant.Testimony{Detail: "the service says: " + clean(l.State, 64)}
+// report says what one line of the list means.
+func (l listedBranch) report() participant.BranchReport {
+	t := participant.BranchReport{Detail: "the service says: " + clean(l.State, 64)}
 	if !l.Since.IsZero() {
 		t.Detail += " since " + l.Since.UTC().Format(time.RFC3339)
 	}
@@ -125,14 +125,14 @@ func (l listed) testimony() participant.Testimony {
 	case "", statePrepared:
 		t.Prepared, t.Since, t.Detail = true, l.Since, "the service lists it as prepared"
 	case stateCommitted:
-		t.Ending = participant.Committed
+		t.Outcome = participant.Committed
 	case stateRolledBack, stateNever, stateNo:
-		t.Ending = participant.RolledBack
+		t.Outcome = participant.RolledBack
 	case stateReadOnly:
-		t.Ending = participant.Committed
+		t.Outcome = participant.Committed
 		t.Detail += ": it changed nothing"
 	default:
-		t.Ending = participant.Unknown
+		t.Outcome = participant.Unknown
 	}
 	return t
 }

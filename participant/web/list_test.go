@@ -68,7 +68,7 @@ func TestPrepared(t *testing.T) {
 			}
 		})
 	}
-	if list, err := serving(t, canned{500, nil, ""}, nil).Prepared(t.Context(), "x"); len(list) != 0 || err != nil {
+	if list, err := serving(t, stubService{500, nil, ""}, nil).Prepared(t.Context(), "x"); len(list) != 0 || err != nil {
 		t.Errorf("without list: %v, %v", list, err)
 	}
 }
@@ -80,7 +80,7 @@ func TestEndlessListIsCut(t *testing.T) {
 	r := serving(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		asked++
 		xid := fmt.Sprintf("txm_test_%09d", asked)
-		_ = json.NewEncoder(w).Encode(page{Branches: []listed{{XID: xid}}, Next: xid})
+		_ = json.NewEncoder(w).Encode(page{Branches: []listedBranch{{XID: xid}}, Next: xid})
 	}), map[string]string{"list": "/prepared"})
 	list, err := r.Prepared(t.Context(), r.prefix)
 	if len(list) != listPages || asked != listPages || err != nil {
@@ -90,7 +90,7 @@ func TestEndlessListIsCut(t *testing.T) {
 
 // TestHandlerLists: the list of every store, by pages, in the coordinator's order.
 func TestHandlerLists(t *testing.T) {
-	onEveryStore(t, func(t *testing.T, bed *bed) {
+	onEveryStore(t, func(t *testing.T, bed *storeFixture) {
 		r := serving(t, bed.handler(callbacks{}, Options{}), map[string]string{"list": "/prepared"})
 		want := map[string]bool{}
 		var ended participant.Branch
@@ -157,7 +157,7 @@ func TestHandlerLists(t *testing.T) {
 		}
 
 		testimony, err := r.Inspect(t.Context(), ended)
-		if testimony.Ending != participant.Committed || testimony.Prepared || err != nil {
+		if testimony.Outcome != participant.Committed || testimony.Prepared || err != nil {
 			t.Errorf("committed: %+v, %v", testimony, err)
 		}
 		testimony, err = r.Inspect(t.Context(), participant.Branch{XID: list[0].XID})
@@ -165,7 +165,7 @@ func TestHandlerLists(t *testing.T) {
 			t.Errorf("prepared: %+v, %v", testimony, err)
 		}
 		testimony, err = r.Inspect(t.Context(), newBranch())
-		if testimony.Ending != participant.Unknown || err != nil {
+		if testimony.Outcome != participant.Unknown || err != nil {
 			t.Errorf("not there: %+v, %v", testimony, err)
 		}
 		if _, err := other.Inspect(t.Context(), foreign); err == nil || !strings.Contains(err.Error(), "without the setting list") {
@@ -175,7 +175,7 @@ func TestHandlerLists(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-func mustVote(t testing.TB, r *resource, b participant.Branch, want txn.Vote) {
+func mustVote(t testing.TB, r *resourceManager, b participant.Branch, want txn.Vote) {
 	t.Helper()
 	if vote, detail, err := r.Prepare(t.Context(), b); vote != want || err != nil {
 		t.Fatalf("voted %v (%s), %v; want %v", vote, detail, err, want)

@@ -16,8 +16,8 @@ import (
 // Kind is the kind of participant under which a service is registered.
 const Kind = "web"
 
-// Opener makes the coordinator's side of one service. It does not connect. It
-// implements [participant.Opener]. The settings:
+// Driver makes the coordinator's side of one service. It does not connect. It
+// implements [participant.Driver]. The settings:
 //
 //	url          the service: /prepare, /commit and /rollback are appended
 //	prepare, commit, rollback
@@ -36,20 +36,20 @@ const Kind = "web"
 // Addresses that no service of a network has (loopback, link-local, metadata
 // services) are refused unless allow names them, by address; a URL may name
 // loopback itself.
-func Opener(_ context.Context, p txn.Participant, cluster string) (participant.Participant, error) {
+func Driver(_ context.Context, p txn.Participant, cluster string) (participant.Participant, error) {
 	s, err := readSettings(p)
 	if err != nil {
 		return nil, err
 	}
 	closing, closed := context.WithCancelCause(context.Background())
-	return &resource{
+	return &resourceManager{
 		settings: s, name: p.Name, prefix: txn.ClusterPrefix(cluster),
 		client: newClient(s), closing: closing, closed: closed,
 	}, nil
 }
 
-// resource is the coordinator's side of one service.
-type resource struct {
+// resourceManager is the coordinator's side of one service.
+type resourceManager struct {
 	settings
 	name    string
 	prefix  string
@@ -61,7 +61,7 @@ type resource struct {
 // bound bounds a call by the life of the resource and by the setting timeout, and
 // names the resource in its error. fail has to be deferred with the address of
 // the error.
-func (r *resource) bound(ctx context.Context, what string) (_ context.Context, fail func(*error)) {
+func (r *resourceManager) bound(ctx context.Context, what string) (_ context.Context, fail func(*error)) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	ctx, late := context.WithTimeoutCause(ctx, r.timeout, fmt.Errorf("no answer within %v: %w", r.timeout, context.DeadlineExceeded))
 	stop := context.AfterFunc(r.closing, func() { cancel(context.Cause(r.closing)) })
@@ -79,7 +79,7 @@ func (r *resource) bound(ctx context.Context, what string) (_ context.Context, f
 }
 
 // Prepare implements [participant.Preparer].
-func (r *resource) Prepare(ctx context.Context, b participant.Branch) (vote txn.Vote, detail string, err error) {
+func (r *resourceManager) Prepare(ctx context.Context, b participant.Branch) (vote txn.Vote, detail string, err error) {
 	ctx, fail := r.bound(ctx, "prepare "+clean(b.XID, 64))
 	defer fail(&err)
 	started := time.Now()
@@ -94,7 +94,7 @@ func (r *resource) Prepare(ctx context.Context, b participant.Branch) (vote txn.
 }
 
 // Commit implements [participant.Participant].
-func (r *resource) Commit(ctx context.Context, b participant.Branch) (_ participant.Result, err error) {
+func (r *resourceManager) Commit(ctx context.Context, b participant.Branch) (_ participant.Result, err error) {
 	ctx, fail := r.bound(ctx, "commit "+clean(b.XID, 64))
 	defer fail(&err)
 	a, err := r.post(ctx, phaseCommit, r.commit, b, nil)
@@ -106,7 +106,7 @@ func (r *resource) Commit(ctx context.Context, b participant.Branch) (_ particip
 
 // Rollback implements [participant.Participant]. The service ends what it is
 // doing for the branch, and refuses to prepare it later.
-func (r *resource) Rollback(ctx context.Context, b participant.Branch) (_ participant.Result, err error) {
+func (r *resourceManager) Rollback(ctx context.Context, b participant.Branch) (_ participant.Result, err error) {
 	ctx, fail := r.bound(ctx, "rollback "+clean(b.XID, 64))
 	defer fail(&err)
 	a, err := r.post(ctx, phaseRollback, r.rollback, b, nil)
@@ -117,15 +117,15 @@ func (r *resource) Rollback(ctx context.Context, b participant.Branch) (_ partic
 }
 
 // post calls the service in one phase. left is nil when the phase has no end.
-func (r *resource) post(ctx context.Context, phase string, to *url.URL, b participant.Branch, left func() time.Duration) (answer, error) {
+func (r *resourceManager) post(ctx context.Context, phase string, to *url.URL, b participant.Branch, left func() time.Duration) (response, error) {
 	if !strings.HasPrefix(b.XID, r.prefix) {
-		return answer{}, &participant.NoEffectError{Err: fmt.Errorf("%w: branch %q is not of this cluster", txn.ErrInvalid, clean(b.XID, 64))}
+		return response{}, &participant.NoEffectError{Err: fmt.Errorf("%w: branch %q is not of this cluster", txn.ErrInvalid, clean(b.XID, 64))}
 	}
 	return r.send(ctx, call{phase: phase, method: http.MethodPost, to: to, branch: &b, left: left})
 }
 
 // Close implements [participant.Participant]. Calls in flight end with an error.
-func (r *resource) Close() error {
+func (r *resourceManager) Close() error {
 	r.closed(fmt.Errorf("web %s: closed", r.name))
 	r.client.CloseIdleConnections()
 	return nil

@@ -18,24 +18,24 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// company is a coordinator with a ledger and two services.
-type company struct {
+// appFixture is a coordinator with a ledger and two services.
+type appFixture struct {
 	*node.Node
 	bank *ledger.Ledger
-	mail *bed
+	mail *storeFixture
 }
 
-func newCompany(t *testing.T, c callbacks) *company {
+func newAppFixture(t *testing.T, c callbacks) *appFixture {
 	t.Helper()
 	n, err := node.Open(t.Context(), node.Config{
 		DataDir: t.TempDir(), Interval: 10 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
-		Openers:  map[string]participant.Opener{Kind: Opener, ledger.Kind: ledger.Opener},
+		Drivers:  map[string]participant.Driver{Kind: Driver, ledger.Kind: ledger.Driver},
 		Recovery: recovery.Config{BackoffMax: 50 * time.Millisecond, CallTimeout: 2 * time.Second, SweepEvery: 100 * time.Millisecond},
 	})
 	check(t, err)
 	t.Cleanup(func() { check(t, n.Close()) })
 	path := filepath.Join(t.TempDir(), "bank")
-	co := &company{Node: n, bank: ledger.New("bank", path), mail: onPostgres(t)}
+	co := &appFixture{Node: n, bank: ledger.New("bank", path), mail: onPostgres(t)}
 	_, err = co.bank.Local(t.Context(), "set alice 100")
 	check(t, err)
 	check(t, n.AddParticipant(t.Context(), txn.Participant{Name: "bank", Kind: ledger.Kind, Settings: map[string]string{"path": path}}, "", ""))
@@ -44,7 +44,7 @@ func newCompany(t *testing.T, c callbacks) *company {
 	return co
 }
 
-func (c *company) add(t *testing.T, name string, h http.Handler) {
+func (c *appFixture) add(t *testing.T, name string, h http.Handler) {
 	t.Helper()
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
@@ -54,7 +54,7 @@ func (c *company) add(t *testing.T, name string, h http.Handler) {
 }
 
 // order takes 10 from alice and tells the services.
-func (c *company) order(t *testing.T, o txn.Options) (txn.ID, error) {
+func (c *appFixture) order(t *testing.T, o txn.Options) (txn.ID, error) {
 	t.Helper()
 	var id txn.ID
 	err := txn.Run(t.Context(), c, o, func(ctx context.Context, tx *txn.Tx) error {
@@ -70,16 +70,16 @@ func (c *company) order(t *testing.T, o txn.Options) (txn.ID, error) {
 	return id, err
 }
 
-func (c *company) finished(t *testing.T, id txn.ID) txn.Info {
+func (c *appFixture) finished(t *testing.T, id txn.ID) txn.Info {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	i, err := c.Wait(ctx, id, txn.Finished)
+	i, err := c.Wait(ctx, id, txn.UntilFinished)
 	check(t, err)
 	return i
 }
 
-func (c *company) wantBalance(t *testing.T, want int64) {
+func (c *appFixture) wantBalance(t *testing.T, want int64) {
 	t.Helper()
 	if n, err := c.bank.Total(t.Context()); n != want || err != nil {
 		t.Errorf("alice has %d, %v; want %d", n, err, want)
@@ -88,13 +88,13 @@ func (c *company) wantBalance(t *testing.T, want int64) {
 
 func TestServicesCommitWithADatabase(t *testing.T) {
 	payload := make(chan string, 2)
-	c := newCompany(t, callbacks{
+	c := newAppFixture(t, callbacks{
 		prepare: func(_ context.Context, do work, b Branch) error { payload <- string(b.Payload); return do("held", 1) },
 		commit:  func(_ context.Context, do work, b Branch) error { payload <- string(b.Payload); return do("sent", 1) },
 	})
 	id, err := c.order(t, txn.Options{})
 	check(t, err)
-	if i := c.finished(t, id); i.State != txn.Committed || i.Hazard != 0 {
+	if i := c.finished(t, id); i.State != txn.Committed || i.Heuristic != 0 {
 		t.Errorf("%+v", i)
 	}
 	c.wantBalance(t, 90)
@@ -107,7 +107,7 @@ func TestServicesCommitWithADatabase(t *testing.T) {
 }
 
 func TestServiceVotesNo(t *testing.T) {
-	c := newCompany(t, callbacks{prepare: func(context.Context, work, Branch) error { return No("the mailbox is full") }})
+	c := newAppFixture(t, callbacks{prepare: func(context.Context, work, Branch) error { return No("the mailbox is full") }})
 	id, err := c.order(t, txn.Options{})
 	if !errors.Is(err, txn.ErrVotedNo) || !errors.Is(err, txn.ErrRolledBack) {
 		t.Errorf("got %v", err)
@@ -125,7 +125,7 @@ func TestServiceVotesNo(t *testing.T) {
 // TestServiceThatHangsInPrepareIsRolledBackOnTime: and when it wakes up, what it
 // prepared is found and rolled back.
 func TestServiceThatHangsInPrepareIsRolledBackOnTime(t *testing.T) {
-	c := newCompany(t, callbacks{prepare: func(ctx context.Context, do work, _ Branch) error {
+	c := newAppFixture(t, callbacks{prepare: func(ctx context.Context, do work, _ Branch) error {
 		<-ctx.Done()
 		return do("held", 1)
 	}})
@@ -134,7 +134,7 @@ func TestServiceThatHangsInPrepareIsRolledBackOnTime(t *testing.T) {
 	if !errors.Is(err, txn.ErrTimedOut) || time.Since(began) > 10*time.Second {
 		t.Errorf("after %v: %v", time.Since(began), err)
 	}
-	if i := c.finished(t, id); i.State != txn.RolledBack || i.Cause != txn.CauseTimeout || i.Hazard != 0 {
+	if i := c.finished(t, id); i.State != txn.RolledBack || i.Cause != txn.CauseTimeout || i.Heuristic != 0 {
 		t.Errorf("%+v", i)
 	}
 	c.wantBalance(t, 100)
@@ -146,7 +146,7 @@ func TestServiceThatHangsInPrepareIsRolledBackOnTime(t *testing.T) {
 // TestDeletedRowIsAHazard: between the vote and the commit somebody deletes the
 // row of the barrier.
 func TestDeletedRowIsAHazard(t *testing.T) {
-	c := newCompany(t, callbacks{})
+	c := newAppFixture(t, callbacks{})
 	h := c.mail.handler(callbacks{}, Options{})
 	c.add(t, "mail", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get(HeaderPhase) == phaseCommit {
@@ -158,13 +158,13 @@ func TestDeletedRowIsAHazard(t *testing.T) {
 	check(t, err)
 	var i txn.Info
 	eventually(t, func() (err error) {
-		if i, err = c.Get(t.Context(), id); err == nil && i.Hazard == 0 {
+		if i, err = c.Get(t.Context(), id); err == nil && i.Heuristic == 0 {
 			err = errors.New("no hazard")
 		}
 		return err
 	})
-	if i.Hazard != txn.HazardUnknown {
-		t.Errorf("hazard %v", i.Hazard)
+	if i.Heuristic != txn.HeuristicHazard {
+		t.Errorf("hazard %v", i.Heuristic)
 	}
 	c.wantBalance(t, 90)
 }
@@ -172,7 +172,7 @@ func TestDeletedRowIsAHazard(t *testing.T) {
 // TestSweepFindsWhatIsPreparedForNobody: a prepare that reached the service when
 // its transaction was over and its rollback forgotten.
 func TestSweepFindsWhatIsPreparedForNobody(t *testing.T) {
-	c := newCompany(t, callbacks{
+	c := newAppFixture(t, callbacks{
 		prepare:  func(_ context.Context, do work, _ Branch) error { return do("held", 1) },
 		rollback: func(_ context.Context, do work, _ Branch) error { return do("given back", 1) },
 	})
@@ -193,7 +193,7 @@ func TestSweepFindsWhatIsPreparedForNobody(t *testing.T) {
 }
 
 func TestPayloadThatIsNone(t *testing.T) {
-	c := newCompany(t, callbacks{})
+	c := newAppFixture(t, callbacks{})
 	tx, err := txn.Start(t.Context(), c, txn.Options{})
 	check(t, err)
 	if err := New("mail").EnlistJSON(t.Context(), tx, func() {}); !errors.Is(err, txn.ErrInvalid) {

@@ -29,7 +29,7 @@ type settings struct {
 	timeout                   time.Duration
 }
 
-const known = "url, or prepare, commit and rollback; list, allow, secret_file, secret_env, ca_file, timeout"
+const knownSettings = "url, or prepare, commit and rollback; list, allow, secret_file, secret_env, ca_file, timeout"
 
 func readSettings(p txn.Participant) (settings, error) {
 	s := settings{timeout: defaultTimeout}
@@ -58,7 +58,7 @@ func (s *settings) read(from map[string]string) (err error) {
 		case "timeout":
 			s.timeout, err = parseTimeout(value)
 		default:
-			err = fmt.Errorf("unknown setting %q; known are %s", key, known)
+			err = fmt.Errorf("unknown setting %q; known are %s", key, knownSettings)
 		}
 		if err != nil {
 			return err

@@ -60,8 +60,8 @@ func (s *SQLStore) Do(ctx context.Context, xid string, step func(ctx context.Con
 	if err != nil {
 		return fmt.Errorf("barrier: lock the row of %s: %w", xid, err)
 	}
-	if r.leftOpen() {
-		if err := r.end(ctx, tx, stateByHand, r.whatIsCommitted()); err != nil {
+	if r.committedWithToken() {
+		if err := r.end(ctx, tx, stateEndedByApplication, r.committedDetail()); err != nil {
 			return err
 		}
 		return s.Do(ctx, xid, step)
@@ -69,16 +69,16 @@ func (s *SQLStore) Do(ctx context.Context, xid string, step func(ctx context.Con
 	newState, newDetail, err := step(ctx, tx, r.state, r.detail)
 	switch {
 	case err != nil:
-		return s.failed(ctx, tx, r, err)
+		return s.afterFailure(ctx, tx, r, err)
 	case newState == r.state:
 		return nil
 	}
 	err = r.end(ctx, tx, newState, newDetail)
-	if !errors.Is(err, errEnded) && !errors.Is(err, sql.ErrTxDone) {
+	if !errors.Is(err, errTxReplaced) && !errors.Is(err, sql.ErrTxDone) {
 		return err
 	}
 	_ = tx.Rollback() // of another one that was begun in its place
-	if byHand, errLook := s.endedByHand(ctx, r, errors.Is(err, errEnded)); !byHand || errLook != nil {
+	if byHand, errLook := s.recordEndedByApplication(ctx, r, errors.Is(err, errTxReplaced)); !byHand || errLook != nil {
 		return errors.Join(err, errLook)
 	}
 	return s.Do(ctx, xid, step)
@@ -113,20 +113,20 @@ func (s *SQLStore) Prune(ctx context.Context, keep string, before time.Time) (pr
 		return 0, err
 	}
 	for {
-		result, err := s.db.ExecContext(ctx, s.dialect.prune(s.table), keep, before.UnixMilli(), pruneAtOnce)
+		result, err := s.db.ExecContext(ctx, s.dialect.prune(s.table), keep, before.UnixMilli(), pruneBatch)
 		if err != nil {
 			return pruned, fmt.Errorf("barrier: prune: %w", err)
 		}
 		n, err := result.RowsAffected()
 		pruned += int(n)
-		if err != nil || n < pruneAtOnce {
+		if err != nil || n < pruneBatch {
 			return pruned, err
 		}
 	}
 }
 
-// pruneAtOnce bounds how many rows one statement locks.
-const pruneAtOnce = 1000
+// pruneBatch bounds how many rows one statement locks.
+const pruneBatch = 1000
 
 // prepareTable sees to it that the table is there. Several services may start at
 // once, and PostgreSQL lets one of them fail that makes the same table.

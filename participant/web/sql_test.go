@@ -124,7 +124,7 @@ func TestTransactionThatIsGone(t *testing.T) {
 // service said so or may have said so.
 func TestKilledDatabase(t *testing.T) {
 	for name, c := range map[string]struct {
-		make        func(t testing.TB) *bed
+		make        func(t testing.TB) *storeFixture
 		kill, start func(context.Context) error
 	}{
 		"postgres": {onPostgres, pg.Kill, pg.Start},

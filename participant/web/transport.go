@@ -17,7 +17,7 @@ import (
 const (
 	maxConns     = 16
 	maxIdleConns = 8
-	idleTime     = 90 * time.Second
+	idleTimeout  = 90 * time.Second
 	dialTimeout  = 5 * time.Second
 	maxHeaders   = 16 << 10
 	maxCAFile    = 1 << 20
@@ -35,7 +35,7 @@ func newClient(s settings) *http.Client {
 			MaxConnsPerHost:        maxConns,
 			MaxIdleConns:           maxIdleConns,
 			MaxIdleConnsPerHost:    maxIdleConns,
-			IdleConnTimeout:        idleTime,
+			IdleConnTimeout:        idleTimeout,
 			MaxResponseHeaderBytes: maxHeaders,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

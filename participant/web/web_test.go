@@ -78,19 +78,19 @@ func newBranch() participant.Branch {
 // open opens the coordinator's side of a service.
 func open(settings map[string]string) (participant.Participant, error) {
 	p := txn.Participant{Name: "mail", Kind: Kind, Settings: settings, CoordinatorPrepares: true}
-	return Opener(context.Background(), p, "test")
+	return Driver(context.Background(), p, "test")
 }
 
-func opened(t testing.TB, settings map[string]string) *resource {
+func opened(t testing.TB, settings map[string]string) *resourceManager {
 	t.Helper()
 	p, err := open(settings)
 	check(t, err)
 	t.Cleanup(func() { check(t, p.Close()) })
-	return p.(*resource)
+	return p.(*resourceManager)
 }
 
 // serving runs a server on loopback and opens the coordinator's side of it.
-func serving(t testing.TB, h http.Handler, more map[string]string) *resource {
+func serving(t testing.TB, h http.Handler, more map[string]string) *resourceManager {
 	t.Helper()
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
@@ -108,8 +108,8 @@ type callbacks struct {
 	prepare, commit, rollback func(ctx context.Context, do work, b Branch) error
 }
 
-// bed is a store under test: the barrier and some counts in one database.
-type bed struct {
+// storeFixture is a store under test: the barrier and some counts in one database.
+type storeFixture struct {
 	handler func(callbacks, Options) http.Handler
 	counts  func(t testing.TB) map[string]int64
 	forget  func(t testing.TB, xid string) // deletes the row, as somebody's hand does
@@ -119,7 +119,7 @@ type bed struct {
 	safely  func(ctx context.Context, olderThan time.Duration) (int, error)
 }
 
-func bedOn[S any](store Store[S], do func(ctx context.Context, s S, name string, n int64) error) *bed {
+func newStoreFixture[S any](store Store[S], do func(ctx context.Context, s S, name string, n int64) error) *storeFixture {
 	adapt := func(f func(context.Context, work, Branch) error) func(context.Context, S, Branch) error {
 		if f == nil {
 			return nil
@@ -128,7 +128,7 @@ func bedOn[S any](store Store[S], do func(ctx context.Context, s S, name string,
 			return f(ctx, func(name string, n int64) error { return do(ctx, s, name, n) }, b)
 		}
 	}
-	return &bed{
+	return &storeFixture{
 		handler: func(c callbacks, o Options) http.Handler {
 			return Handler(store, Callbacks[S]{adapt(c.prepare), adapt(c.commit), adapt(c.rollback)}, o)
 		},
@@ -139,23 +139,23 @@ func bedOn[S any](store Store[S], do func(ctx context.Context, s S, name string,
 }
 
 // onEveryStore runs a test on each store.
-func onEveryStore(t *testing.T, test func(t *testing.T, b *bed)) {
-	for name, make := range map[string]func(t testing.TB) *bed{"postgres": onPostgres, "mariadb": onMariaDB, "ledger": onLedger} {
+func onEveryStore(t *testing.T, test func(t *testing.T, b *storeFixture)) {
+	for name, make := range map[string]func(t testing.TB) *storeFixture{"postgres": onPostgres, "mariadb": onMariaDB, "ledger": onLedger} {
 		t.Run(name, func(t *testing.T) { test(t, make(t)) })
 	}
 }
 
-func onPostgres(t testing.TB) *bed {
+func onPostgres(t testing.TB) *storeFixture {
 	return onSQL(t, "pgx", pg.DSN(pg.NewDatabase(t, "web")), PostgreSQL,
 		"INSERT INTO counts VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET n = counts.n + excluded.n", "DELETE FROM txmgr_barrier WHERE xid = $1")
 }
 
-func onMariaDB(t testing.TB) *bed {
+func onMariaDB(t testing.TB) *storeFixture {
 	return onSQL(t, "mysql", maria.DSN(maria.NewDatabase(t, "web")), MariaDB,
 		"INSERT INTO counts VALUES (?, ?) ON DUPLICATE KEY UPDATE n = n + VALUES(n)", "DELETE FROM txmgr_barrier WHERE xid = ?")
 }
 
-func onSQL(t testing.TB, driver, dsn string, d Dialect, add, forget string) *bed {
+func onSQL(t testing.TB, driver, dsn string, d Dialect, add, forget string) *storeFixture {
 	t.Helper()
 	db, err := sql.Open(driver, dsn)
 	check(t, err)
@@ -163,7 +163,7 @@ func onSQL(t testing.TB, driver, dsn string, d Dialect, add, forget string) *bed
 	db.SetMaxOpenConns(8)
 	_, err = db.Exec("CREATE TABLE counts (name varchar(64) PRIMARY KEY, n bigint NOT NULL CHECK (n >= 0))")
 	check(t, err)
-	b := bedOn(SQL(db, d, ""), func(ctx context.Context, tx *sql.Tx, name string, n int64) error {
+	b := newStoreFixture(SQL(db, d, ""), func(ctx context.Context, tx *sql.Tx, name string, n int64) error {
 		_, err := tx.ExecContext(ctx, add, name, n)
 		return err
 	})
@@ -193,9 +193,9 @@ func onSQL(t testing.TB, driver, dsn string, d Dialect, add, forget string) *bed
 	return b
 }
 
-func onLedger(t testing.TB) *bed {
+func onLedger(t testing.TB) *storeFixture {
 	l := ledger.New("web", filepath.Join(t.TempDir(), "ledger"))
-	b := bedOn(l.Barrier(), func(ctx context.Context, w *ledger.Work, name string, n int64) error { return w.Add(ctx, name, n) })
+	b := newStoreFixture(l.Barrier(), func(ctx context.Context, w *ledger.Work, name string, n int64) error { return w.Add(ctx, name, n) })
 	b.counts = func(t testing.TB) map[string]int64 {
 		t.Helper()
 		all, err := l.Balances(t.Context())

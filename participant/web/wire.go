@@ -35,14 +35,14 @@ const (
 
 // The words of [HeaderVote] and [HeaderOutcome].
 const (
-	votePrepared      = "prepared"
-	voteReadOnly      = "read-only"
-	voteNo            = "no"
-	outcomeCommitted  = "committed"
-	outcomeRolledBack = "rolled-back"
-	outcomeNever      = "never-prepared"
-	outcomeUnknown    = "unknown"
-	wordByHand        = "ended-by-hand" // of both
+	votePrepared           = "prepared"
+	voteReadOnly           = "read-only"
+	voteNo                 = "no"
+	outcomeCommitted       = "committed"
+	outcomeRolledBack      = "rolled-back"
+	outcomeNever           = "never-prepared"
+	outcomeUnknown         = "unknown"
+	wordEndedByApplication = "ended-by-hand" // of both
 )
 
 // maxReason is how much of an answer's body is kept, in bytes.

@@ -30,7 +30,7 @@ func (s *Store) StoreLogs(logs []*raft.Log) error {
 	if len(logs) == 0 {
 		return s.usable()
 	}
-	edge, err := s.narrow(logs[0].Index)
+	edge, err := s.entryBeforeGap(logs[0].Index)
 	if err != nil {
 		return err
 	}
@@ -50,8 +50,8 @@ func (s *Store) StoreLogs(logs []*raft.Log) error {
 }
 
 func (s *Store) checkAppendLocked(logs []*raft.Log) error {
-	if first := logs[0].Index; first <= s.now.last {
-		return fmt.Errorf("%w: entry %d was to be stored after entry %d", ErrOutOfOrder, first, s.now.last)
+	if first := logs[0].Index; first <= s.current.last {
+		return fmt.Errorf("%w: entry %d was to be stored after entry %d", ErrOutOfOrder, first, s.current.last)
 	}
 	for i, l := range logs {
 		if want := logs[0].Index + uint64(i); l.Index != want || want == 0 {

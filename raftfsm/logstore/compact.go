@@ -10,9 +10,9 @@ import (
 // compactStep is how many bytes one transaction of a compaction copies.
 const compactStep = 16 << 20
 
-// wasteful reports whether copying the file is worth it. bbolt reuses free pages but never gives them back, so
+// needsCompaction reports whether copying the file is worth it. bbolt reuses free pages but never gives them back, so
 // a log that was long once keeps its file for ever.
-func (c census) wasteful(atLeast int64) bool {
+func (c fileStats) needsCompaction(atLeast int64) bool {
 	free := c.fileSizeBytes - c.usedBytes
 	return atLeast >= 0 && free > atLeast && free > c.fileSizeBytes/2
 }
@@ -24,13 +24,13 @@ func (c census) wasteful(atLeast int64) bool {
 // Failing to make the copy is no reason not to run (a full disk is the likely one): it comes back as problem.
 // Failing to make its new name durable is err: a power cut could bring back the old file after entries went to
 // the new one.
-func compact(path string, want census) (problem, err error) {
+func compact(path string, want fileStats) (problem, err error) {
 	tmp := path + suffixCompact
 	if err := copyLive(tmp, path, want.record); err != nil {
 		os.Remove(tmp)
 		return fmt.Errorf("compact %s: %w", path, err), nil
 	}
-	got, err := auditFile(tmp, nil)
+	got, err := verifyFile(tmp, nil)
 	want.tx = got.tx
 	if err == nil && (got.record != want.record || got.first != want.first || got.last != want.last) {
 		err = fmt.Errorf("the copy differs: %+v instead of %+v", got, want)

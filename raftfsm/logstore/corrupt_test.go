@@ -56,11 +56,11 @@ func sample(t testing.TB) []byte {
 	return file
 }
 
-// auditSame audits a file and, if it passes, requires it to hold exactly what the sample holds.
-func auditSame(t testing.TB, file []byte, want census) error {
+// verifySame audits a file and, if it passes, requires it to hold exactly what the sample holds.
+func verifySame(t testing.TB, file []byte, want fileStats) error {
 	t.Helper()
 	n, wrong := 0, 0
-	got, err := audit("file", bytes.NewReader(file), int64(len(file)), func(index uint64, value []byte) {
+	got, err := verify("file", bytes.NewReader(file), int64(len(file)), func(index uint64, value []byte) {
 		if n >= len(sampleLogs) || index != sampleLogs[n].Index || !bytes.Equal(value, sampleValues[n]) {
 			wrong++
 		}
@@ -104,7 +104,7 @@ func usedPages(t testing.TB, file []byte) []int {
 // Every bit of every page in use, one at a time: the audit finds it, or everything is still right.
 func TestEveryBitFlip(t *testing.T) {
 	file := sample(t)
-	want, err := audit("file", bytes.NewReader(file), int64(len(file)), nil)
+	want, err := verify("file", bytes.NewReader(file), int64(len(file)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,9 +120,9 @@ func TestEveryBitFlip(t *testing.T) {
 		}
 		for bit := p * pageSize * 8; bit < (p+1)*pageSize*8; bit += step {
 			file[bit/8] ^= 1 << (bit % 8)
-			if err := auditSame(t, file, want); err != nil {
+			if err := verifySame(t, file, want); err != nil {
 				found++
-				if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrForeign) {
+				if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNotLogStore) {
 					t.Errorf("bit %d of page %d: unclear error: %v", bit%8, p, err)
 				}
 			} else {
@@ -231,7 +231,7 @@ func TestDamagedMeta(t *testing.T) {
 				t.Fatal(err)
 			}
 			file[page*pageSize+pageHeader+40] ^= 2
-			if _, err := audit("file", bytes.NewReader(file), int64(len(file)), nil); !errors.Is(err, ErrCorrupt) ||
+			if _, err := verify("file", bytes.NewReader(file), int64(len(file)), nil); !errors.Is(err, ErrCorrupt) ||
 				!strings.Contains(err.Error(), fmt.Sprintf("meta page %d", page)) {
 				t.Errorf("meta page %d damaged after entry %d: %v", page, i+1, err)
 			}
@@ -318,7 +318,7 @@ func lostPages(t *testing.T, images [][]byte) (tried int) {
 			mixed := bytes.Clone(now)
 			copy(mixed[p*pageSize:], old[p*pageSize:(p+1)*pageSize])
 			tried++
-			if _, err := audit("file", bytes.NewReader(mixed), int64(len(mixed)), nil); !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrForeign) {
+			if _, err := verify("file", bytes.NewReader(mixed), int64(len(mixed)), nil); !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNotLogStore) {
 				t.Errorf("an older page %d: %v, want ErrCorrupt", p, err)
 			}
 		}
@@ -342,7 +342,7 @@ func TestWalkLoop(t *testing.T) {
 			continue
 		}
 		binary.NativeEndian.PutUint64(page[pageHeader+8:], uint64(p))
-		if _, err := audit("file", bytes.NewReader(file), int64(len(file)), nil); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "twice") {
+		if _, err := verify("file", bytes.NewReader(file), int64(len(file)), nil); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "twice") {
 			t.Errorf("%v, want ErrCorrupt: referenced twice", err)
 		}
 		return

@@ -11,8 +11,8 @@ var (
 	// ErrInUse: another process, or another Store of this process, holds the lock on the file.
 	ErrInUse = errors.New("data directory is in use by another process")
 
-	// ErrForeign: the file exists and is not a log store. Nothing was changed.
-	ErrForeign = errors.New("not a txmgr log store")
+	// ErrNotLogStore: the file exists and is not a log store. Nothing was changed.
+	ErrNotLogStore = errors.New("not a txmgr log store")
 
 	// ErrVersion: the file was written in a format this program does not know. Nothing was changed.
 	ErrVersion = errors.New("log store has an unknown format version")

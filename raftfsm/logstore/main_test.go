@@ -38,7 +38,7 @@ func open(t testing.TB, path string, opts Options) *Store {
 			return
 		}
 		closeStore(t, s)
-		if _, err := auditFile(path, nil); err != nil {
+		if _, err := verifyFile(path, nil); err != nil {
 			t.Errorf("after the test: %v", err)
 		}
 	})
@@ -136,7 +136,7 @@ func logMap(logs ...*raft.Log) map[uint64]*raft.Log {
 // wantClear checks that err is one of the errors that Open may give for a file that is not right.
 func wantClear(t testing.TB, err error, path string) {
 	t.Helper()
-	if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrForeign) && !errors.Is(err, ErrVersion) {
+	if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNotLogStore) && !errors.Is(err, ErrVersion) {
 		t.Fatalf("unclear error: %v", err)
 	}
 	if !bytes.Contains([]byte(err.Error()), []byte(path)) {

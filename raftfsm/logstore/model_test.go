@@ -14,14 +14,14 @@ import (
 // settings are the keys under which raft stores what is no entry.
 var settings = []string{"CurrentTerm", keyVoteTerm, keyVoteCandidate}
 
-// twin is what a log store is, without a disk.
-type twin struct {
+// model is what a log store is, without a disk.
+type model struct {
 	logs           map[uint64]*raft.Log
 	kv             map[string]string
 	commit, staged uint64
 }
 
-func (m *twin) bounds() (first, last uint64) {
+func (m *model) bounds() (first, last uint64) {
 	for i := range m.logs {
 		if first == 0 || i < first {
 			first = i
@@ -43,7 +43,7 @@ func TestModel(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { s.Close() }()
-		m := &twin{logs: map[uint64]*raft.Log{}, kv: map[string]string{}}
+		m := &model{logs: map[uint64]*raft.Log{}, kv: map[string]string{}}
 
 		add := func(t *rapid.T, from uint64) {
 			n := rapid.Uint64Range(1, 40).Draw(t, "n")
@@ -130,7 +130,7 @@ func TestModel(t *testing.T) {
 	})
 }
 
-func (m *twin) check(t *rapid.T, s *Store) {
+func (m *model) check(t *rapid.T, s *Store) {
 	first, last := m.bounds()
 	gotFirst, err1 := s.FirstIndex()
 	gotLast, err2 := s.LastIndex()

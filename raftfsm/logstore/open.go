@@ -24,7 +24,7 @@ const pageSize = 4096
 // Open opens the log store at path, or creates it in an existing directory, and verifies all of it before
 // anything is changed.
 //
-// Errors: [ErrInUse]; [ErrCorrupt] with the place of the damage; [ErrForeign] and [ErrVersion]; and those of
+// Errors: [ErrInUse]; [ErrCorrupt] with the place of the damage; [ErrNotLogStore] and [ErrVersion]; and those of
 // the operating system, such as fs.ErrNotExist and fs.ErrPermission for the directory.
 func Open(path string, opts Options) (_ *Store, err error) {
 	opts = opts.withDefaults()
@@ -47,13 +47,13 @@ func Open(path string, opts Options) (_ *Store, err error) {
 			return nil, fmt.Errorf("create log store: %w", err)
 		}
 	}
-	found, err := auditFile(path, nil)
+	found, err := verifyFile(path, nil)
 	if err != nil {
 		return nil, fmt.Errorf("open log store: %w", err)
 	}
 	s := &Store{path: path, opts: opts, lock: held}
-	if found.wasteful(opts.CompactFreeBytes) {
-		err := s.guard(func() (err error) { s.compactFail, err = compact(path, found); return err })
+	if found.needsCompaction(opts.CompactFreeBytes) {
+		err := s.guard(func() (err error) { s.compactErr, err = compact(path, found); return err })
 		if err != nil {
 			return nil, fmt.Errorf("compact log store: %w", err)
 		}
@@ -65,15 +65,15 @@ func Open(path string, opts Options) (_ *Store, err error) {
 		return nil, fmt.Errorf("open log store: %w", err)
 	}
 	s.publishLocked(state{record: found.record, first: found.first, last: found.last})
-	s.staged = s.now.commit
+	s.staged = s.current.commit
 	return s, nil
 }
 
 // Close waits for calls in progress and closes the file. The second Close does nothing. After a panic of bbolt,
 // whose locks may still be held, the file stays open and locked until the process ends.
 func (s *Store) Close() error {
-	s.life.Lock()
-	defer s.life.Unlock()
+	s.closeMu.Lock()
+	defer s.closeMu.Unlock()
 	if s.closed {
 		return nil
 	}

@@ -132,7 +132,7 @@ func (n *raftNode) stop(t *testing.T) {
 	if err := errors.Join(n.raft.Shutdown().Error(), n.trans.Close(), n.store.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := auditFile(n.path(), nil); err != nil {
+	if _, err := verifyFile(n.path(), nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -304,7 +304,7 @@ func TestRaftInstalledSnapshot(t *testing.T) {
 		away.fsm.wantUpTo(t, from+9)
 		away.stop(t)
 		delete(nodes, string(away.id))
-		if c, err := auditFile(away.path(), nil); err != nil || c.holes != 1 {
+		if c, err := verifyFile(away.path(), nil); err != nil || c.holes != 1 {
 			t.Errorf("round %d: %+v, %v, want one hole", round, c, err)
 		}
 	}

@@ -28,7 +28,7 @@ type Stats struct {
 func (s *Store) Stats() (Stats, error) {
 	st := Stats{
 		Entries: s.entries.Load(), First: s.first.Load(), Last: s.last.Load(),
-		Commit: s.commit.Load(), Commits: s.commits.Load(), Compaction: s.compactFail,
+		Commit: s.commit.Load(), Commits: s.commits.Load(), Compaction: s.compactErr,
 	}
 	err := s.view("read its own size", func(tx *bbolt.Tx) error {
 		info, err := os.Stat(s.path)

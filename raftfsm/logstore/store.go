@@ -21,24 +21,24 @@ type Store struct {
 	lock *os.File
 	db   *bbolt.DB
 
-	// life is held shared by every call and exclusively by Close, so that the file is not unmapped under a
+	// closeMu is held shared by every call and exclusively by Close, so that the file is not unmapped under a
 	// reader. It guards closed.
-	life   sync.RWMutex
-	closed bool
+	closeMu sync.RWMutex
+	closed  bool
 
 	// mu serializes changes. It is taken after life and guards the fields below, up to the blank line.
-	mu     sync.Mutex
-	now    state    // what the file holds
-	staged uint64   // commit index for the next StoreLogs
-	buf    []byte   // encoded entries of one StoreLogs
-	doomed []doomed // entries of one step of DeleteRange
+	mu        sync.Mutex
+	current   state          // what the file holds
+	staged    uint64         // commit index for the next StoreLogs
+	buf       []byte         // encoded entries of one StoreLogs
+	deleteBuf []deletedEntry // entries of one step of DeleteRange
 
 	// Copies of now for readers, written under mu after a commit.
 	first, last, commit, entries, commits atomic.Uint64
 
-	failed      atomic.Pointer[failure]
-	panicked    atomic.Bool // bbolt's own locks may still be held
-	compactFail error       // written by Open alone
+	failed     atomic.Pointer[failure]
+	panicked   atomic.Bool // bbolt's own locks may still be held
+	compactErr error       // written by Open alone
 }
 
 var (
@@ -69,7 +69,7 @@ func (s *Store) GetLog(index uint64, log *raft.Log) error {
 		return err
 	}
 	if index < s.first.Load() || index > s.last.Load() {
-		return s.anchor(index, log)
+		return s.snapshotEntry(index, log)
 	}
 	found := false
 	err := s.view("read a log entry", func(tx *bbolt.Tx) error {
@@ -85,7 +85,7 @@ func (s *Store) GetLog(index uint64, log *raft.Log) error {
 		return nil
 	})
 	if err == nil && !found {
-		return s.anchor(index, log)
+		return s.snapshotEntry(index, log)
 	}
 	return err
 }
@@ -106,8 +106,8 @@ func (s *Store) usable() error {
 	if f := s.failed.Load(); f != nil {
 		return f
 	}
-	s.life.RLock()
-	defer s.life.RUnlock()
+	s.closeMu.RLock()
+	defer s.closeMu.RUnlock()
 	if s.closed {
 		return ErrClosed
 	}
@@ -116,9 +116,9 @@ func (s *Store) usable() error {
 
 // view runs a read transaction. Whatever fn returns is a failure of the store.
 func (s *Store) view(op string, fn func(*bbolt.Tx) error) error {
-	return s.announce(func() (*failure, error) {
-		s.life.RLock()
-		defer s.life.RUnlock()
+	return s.notifyFailure(func() (*failure, error) {
+		s.closeMu.RLock()
+		defer s.closeMu.RUnlock()
 		if err := s.usableLocked(); err != nil {
 			return nil, err
 		}
@@ -131,9 +131,9 @@ func (s *Store) view(op string, fn func(*bbolt.Tx) error) error {
 // failure of the store: it may or may not have reached the disk, and bbolt would acknowledge the next one as if
 // nothing had happened.
 func (s *Store) change(op string, plan func() (change, error)) error {
-	return s.announce(func() (*failure, error) {
-		s.life.RLock()
-		defer s.life.RUnlock()
+	return s.notifyFailure(func() (*failure, error) {
+		s.closeMu.RLock()
+		defer s.closeMu.RUnlock()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if err := s.usableLocked(); err != nil {
@@ -143,7 +143,7 @@ func (s *Store) change(op string, plan func() (change, error)) error {
 		if err != nil || fn == nil {
 			return nil, err
 		}
-		next := s.now
+		next := s.current
 		err = s.guard(func() error {
 			return s.db.Update(func(tx *bbolt.Tx) error {
 				if err := fn(tx, &next); err != nil {
@@ -161,8 +161,8 @@ func (s *Store) change(op string, plan func() (change, error)) error {
 	})
 }
 
-// announce runs fn and then, without any lock, tells the owner if it was fn that made the store fail.
-func (s *Store) announce(fn func() (*failure, error)) error {
+// notifyFailure runs fn and then, without any lock, tells the owner if it was fn that made the store fail.
+func (s *Store) notifyFailure(fn func() (*failure, error)) error {
 	mine, err := fn()
 	if mine != nil && s.opts.OnFailure != nil {
 		s.opts.OnFailure(mine)
@@ -195,10 +195,10 @@ func (s *Store) failLocked(op string, err error) (*failure, error) {
 
 // publishLocked makes a committed state the one that readers see.
 func (s *Store) publishLocked(next state) {
-	if next.last < s.now.last {
+	if next.last < s.current.last {
 		s.staged = min(s.staged, next.last) // it may have been about entries that are gone
 	}
-	s.now = next
+	s.current = next
 	s.first.Store(next.first)
 	s.last.Store(next.last)
 	s.commit.Store(next.commit)

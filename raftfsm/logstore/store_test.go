@@ -168,7 +168,7 @@ func TestDeleteRangeOrder(t *testing.T) {
 			store(t, s, entries(1, 3*deleteStep, 1, 1)...)
 			for range 4 {
 				s.mu.Lock()
-				from, to := max(c.low, s.now.first), min(c.high, s.now.last)
+				from, to := max(c.low, s.current.first), min(c.high, s.current.last)
 				s.mu.Unlock()
 				if from == 0 || from > to {
 					break
@@ -185,7 +185,7 @@ func TestDeleteRangeOrder(t *testing.T) {
 				if st.Entries > 0 && st.Last-st.First+1 != st.Entries {
 					t.Fatalf("%d entries in %d..%d: a hole", st.Entries, st.First, st.Last)
 				}
-				census, err := auditFile(s.path, nil)
+				census, err := verifyFile(s.path, nil)
 				if err != nil || census.holes != 0 || census.first != st.First || census.last != st.Last {
 					t.Fatalf("audit: %+v, %v; stats: %+v", census, err, st)
 				}

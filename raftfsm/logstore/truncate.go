@@ -10,8 +10,8 @@ import (
 // turn: raft truncates after a snapshot from another goroutine than it appends.
 const deleteStep = 512
 
-// doomed is an entry that a step of DeleteRange removes.
-type doomed struct {
+// deletedEntry is an entry that a step of DeleteRange removes.
+type deletedEntry struct {
 	index uint64
 	sum   uint32
 	large bool
@@ -25,8 +25,8 @@ type doomed struct {
 func (s *Store) DeleteRange(low, high uint64) error {
 	for more := true; more; {
 		err := s.change("delete log entries", func() (change, error) {
-			from, to := max(low, s.now.first), min(high, s.now.last)
-			if s.now.last == 0 || from > to {
+			from, to := max(low, s.current.first), min(high, s.current.last)
+			if s.current.last == 0 || from > to {
 				more = false
 				return nil, nil
 			}
@@ -51,7 +51,7 @@ func (s *Store) deleteStepLocked(tx *bbolt.Tx, next *state, from, to uint64) (bo
 	if err != nil {
 		return false, err
 	}
-	for _, d := range s.doomed {
+	for _, d := range s.deleteBuf {
 		key := indexKey(d.index)
 		remove := log.Delete
 		if d.large {
@@ -78,7 +78,7 @@ func (s *Store) deleteStepLocked(tx *bbolt.Tx, next *state, from, to uint64) (bo
 // collectLocked fills s.doomed with at most deleteStep entries of from..to, beginning at the end of the range
 // if tail is set. beyond is the entry that follows in that direction, 0 if there is none.
 func (s *Store) collectLocked(log *bbolt.Bucket, from, to uint64, tail bool) (beyond uint64, more bool, err error) {
-	s.doomed = s.doomed[:0]
+	s.deleteBuf = s.deleteBuf[:0]
 	c := log.Cursor()
 	start, step := from, c.Next
 	if tail {
@@ -87,10 +87,10 @@ func (s *Store) collectLocked(log *bbolt.Bucket, from, to uint64, tail bool) (be
 	key := indexKey(start)
 	for k, v := c.Seek(key[:]); k != nil; k, v = step() {
 		index := keyIndex(k)
-		if inside := from <= index && index <= to; !inside || len(s.doomed) == deleteStep {
+		if inside := from <= index && index <= to; !inside || len(s.deleteBuf) == deleteStep {
 			return index, inside, nil
 		}
-		d := doomed{index: index, large: v == nil}
+		d := deletedEntry{index: index, large: v == nil}
 		if d.large {
 			v = storedEntry(log, k)
 		}
@@ -98,7 +98,7 @@ func (s *Store) collectLocked(log *bbolt.Bucket, from, to uint64, tail bool) (be
 			return 0, false, &CorruptError{File: s.path, Bucket: string(bucketLog), Key: indexName(index), Reason: errShort.Error()}
 		}
 		d.sum = binary.BigEndian.Uint32(v)
-		s.doomed = append(s.doomed, d)
+		s.deleteBuf = append(s.deleteBuf, d)
 	}
 	return 0, false, nil
 }

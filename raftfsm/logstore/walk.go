@@ -38,8 +38,8 @@ func newWalker(file string, r io.ReaderAt, size int64) (*walker, error) {
 		return nil, fmt.Errorf("read %s: %w", file, err)
 	}
 	m0, err0 := decodeMeta(head)
-	if errors.Is(err0, errNotBolt) && !w.secondMetaSomewhere(size) {
-		return nil, fmt.Errorf("%w: %s (%d bytes) is not a bbolt file; nothing was changed, check the path of the data directory", ErrForeign, file, size)
+	if errors.Is(err0, errNotBolt) && !w.hasSecondMeta(size) {
+		return nil, fmt.Errorf("%w: %s (%d bytes) is not a bbolt file; nothing was changed, check the path of the data directory", ErrNotLogStore, file, size)
 	}
 	if err0 != nil {
 		return nil, w.metaErr(0, err0)
@@ -68,13 +68,13 @@ func newWalker(file string, r io.ReaderAt, size int64) (*walker, error) {
 	w.seen[0] = 3
 	if w.meta.freelist != noFreelist {
 		// The store never writes one (NoFreelistSync), and bbolt would believe it unseen.
-		return nil, fmt.Errorf("%w: %s carries a list of free pages, so another program has written to it; nothing was changed", ErrForeign, file)
+		return nil, fmt.Errorf("%w: %s carries a list of free pages, so another program has written to it; nothing was changed", ErrNotLogStore, file)
 	}
 	return w, nil
 }
 
-// secondMetaSomewhere tells a bbolt file whose first page was overwritten from a file of another kind.
-func (w *walker) secondMetaSomewhere(size int64) bool {
+// hasSecondMeta tells a bbolt file whose first page was overwritten from a file of another kind.
+func (w *walker) hasSecondMeta(size int64) bool {
 	head := make([]byte, metaBytes+pageHeader)
 	for at := int64(minPageSize); at <= maxPageSize && at < size; at *= 2 {
 		if readFull(w.r, head, at) == nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Groups implements [server.Coordinator].
-func (f *Fake) Groups(ctx context.Context, r txn.GroupRange) (txn.Groups, error) {
+// DeadlineGroups implements [server.Coordinator].
+func (f *Fake) DeadlineGroups(ctx context.Context, r txn.DeadlineGroupRange) (txn.DeadlineGroups, error) {
 	if err := f.before(ctx, "timeouts", txn.ID{}); err != nil {
-		return txn.Groups{}, err
+		return txn.DeadlineGroups{}, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -22,7 +22,7 @@ func (f *Fake) Groups(ctx context.Context, r txn.GroupRange) (txn.Groups, error)
 			counts[i.ExpiryTick]++
 		}
 	}
-	g := txn.Groups{Interval: txn.Duration(Interval)}
+	g := txn.DeadlineGroups{Interval: txn.Duration(Interval)}
 	for _, tick := range slices.Sorted(maps.Keys(counts)) {
 		if tick < r.From {
 			continue
@@ -31,7 +31,7 @@ func (f *Fake) Groups(ctx context.Context, r txn.GroupRange) (txn.Groups, error)
 			g.Next = tick
 			break
 		}
-		g.Groups = append(g.Groups, txn.Group{
+		g.Groups = append(g.Groups, txn.DeadlineGroup{
 			ExpiryTick: tick, RemainingInvocations: tick, ExpiresIn: txn.Duration(tick) * txn.Duration(Interval), Transactions: counts[tick],
 		})
 	}
@@ -120,32 +120,32 @@ func (f *Fake) participant(ctx context.Context, op, name string, do func()) erro
 }
 
 // Scan implements [server.Coordinator]: it finds the prepared branches.
-func (f *Fake) Scan(ctx context.Context, participant string, apply bool) ([]txn.Finding, error) {
+func (f *Fake) Scan(ctx context.Context, participant string, apply bool) ([]txn.ScanResult, error) {
 	if err := f.before(ctx, "scan", txn.ID{}); err != nil {
 		return nil, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var found []txn.Finding
+	var found []txn.ScanResult
 	for _, i := range f.transactions {
 		for _, b := range i.Branches {
 			if b.State != txn.BranchPrepared || participant != "" && b.Participant != participant {
 				continue
 			}
-			one := txn.Finding{
+			one := txn.ScanResult{
 				Participant: b.Participant, XID: b.XID, ID: i.ID, Branch: b.ID, Since: f.Began, Owner: "app",
-				Locks: []string{"table " + b.Participant}, State: i.State, Verdict: "leave",
+				Locks: []string{"table " + b.Participant}, State: i.State, Class: "leave",
 			}
 			switch {
 			case i.State.Commits():
-				one.Verdict, one.Done = "commit", apply
+				one.Class, one.Done = "commit", apply
 			case i.State.Decided():
-				one.Verdict, one.Done = "rollback", apply
+				one.Class, one.Done = "rollback", apply
 			}
 			found = append(found, one)
 		}
 	}
-	slices.SortFunc(found, func(a, b txn.Finding) int { return strings.Compare(a.XID, b.XID) })
+	slices.SortFunc(found, func(a, b txn.ScanResult) int { return strings.Compare(a.XID, b.XID) })
 	return found, nil
 }
 
@@ -162,18 +162,18 @@ func (f *Fake) Status(ctx context.Context) (txn.Status, error) {
 	defer f.mu.Unlock()
 	s := txn.Status{
 		Cluster: Cluster, Node: "n1", Leader: true, LeaderID: "n1", Version: "test", Term: 3, Interval: txn.Duration(Interval),
-		Held: f.held, Members: slices.Clone(f.members), Participants: participants, RolledBackBy: make(map[txn.Cause]uint64),
+		RecoveryPaused: f.recoveryPaused, Members: slices.Clone(f.members), Participants: participants, RolledBackBy: make(map[txn.Cause]uint64),
 	}
-	s.Leader = !f.follows
-	if f.follows {
+	s.Leader = !f.isFollower
+	if f.isFollower {
 		s.LeaderID = ""
 	}
-	if f.follows && f.leader == "" {
+	if f.isFollower && f.leader == "" {
 		for i := range s.Members {
 			s.Members[i].Leader = false
 		}
 	}
-	for _, g := range f.guests {
+	for _, g := range f.sessions {
 		switch g.State {
 		case txn.SessionOpen:
 			s.Sessions++
@@ -182,12 +182,12 @@ func (f *Fake) Status(ctx context.Context) (txn.Status, error) {
 		}
 	}
 	for _, i := range f.transactions {
-		if i.Hazard != 0 {
-			s.Hazards++
+		if i.Heuristic != 0 {
+			s.Heuristics++
 		}
 		switch {
 		case !i.State.Decided():
-			s.Open++
+			s.Undecided++
 		case i.State.Commits():
 			s.Committed++
 		default:

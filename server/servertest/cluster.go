@@ -19,14 +19,14 @@ import (
 func (f *Fake) SetLeader(api string, here bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.leader, f.follows = api, !here
+	f.leader, f.isFollower = api, !here
 }
 
 // Leader implements [server.Coordinator].
 func (f *Fake) Leader() (api string, here bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.leader, !f.follows
+	return f.leader, !f.isFollower
 }
 
 // Join implements [server.Coordinator]: the node's name is its address.
@@ -37,12 +37,12 @@ func (f *Fake) Join(ctx context.Context, address, by string) (txn.Member, error)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, m := range f.members {
-		if m.Raft == address {
+		if m.RaftAddr == address {
 			return m, nil
 		}
 	}
 	f.joined++
-	m := txn.Member{ID: fmt.Sprintf("n%d", f.joined+1), Name: address, Raft: address, Version: "test", Voter: true}
+	m := txn.Member{ID: fmt.Sprintf("n%d", f.joined+1), Name: address, RaftAddr: address, Version: "test", Voter: true}
 	f.members = append(f.members, m)
 	f.auditLocked(txn.AuditRecord{Action: "node-join", Subject: m.ID, By: by})
 	return m, nil
@@ -123,24 +123,24 @@ func (f *Fake) Backup(ctx context.Context, w io.Writer) (txn.Backup, error) {
 	return txn.Backup{Cluster: Cluster, Index: index, Term: 3, Taken: f.Began, Bytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}, nil
 }
 
-// SetHeld says whether the fake is held, as after a restore.
-func (f *Fake) SetHeld(held bool) {
+// SetRecoveryPaused says whether the fake is held, as after a restore.
+func (f *Fake) SetRecoveryPaused(held bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.held = held
+	f.recoveryPaused = held
 }
 
-// Resume implements [server.Coordinator].
-func (f *Fake) Resume(ctx context.Context, by, reason string) error {
+// ResumeRecovery implements [server.Coordinator].
+func (f *Fake) ResumeRecovery(ctx context.Context, by, reason string) error {
 	if err := f.before(ctx, "resume", txn.ID{}); err != nil {
 		return err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.held {
+	if !f.recoveryPaused {
 		return nil
 	}
-	f.held = false
+	f.recoveryPaused = false
 	f.auditLocked(txn.AuditRecord{Action: "resume", By: by, Reason: reason})
 	return nil
 }
@@ -162,7 +162,7 @@ func (f *Fake) CreateToken(ctx context.Context, r txn.TokenRequest) (txn.Token, 
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	made := token{Token: txn.Token{ID: strings.ToLower(rand.Text()[:8]), Name: r.Name, Role: r.Role, Rate: r.Rate, Made: f.Began, By: r.By}}
+	made := token{Token: txn.Token{ID: strings.ToLower(rand.Text()[:8]), Name: r.Name, Role: r.Role, Rate: r.Rate, Created: f.Began, By: r.By}}
 	if r.TTL > 0 {
 		made.Expires = f.Began.Add(r.TTL)
 	}
@@ -204,12 +204,12 @@ func (f *Fake) RevokeToken(ctx context.Context, id, by, reason string) error {
 	return nil
 }
 
-// Bearer implements [server.Coordinator].
-func (f *Fake) Bearer(secret string) (txn.Token, bool) {
+// AuthenticateToken implements [server.Coordinator].
+func (f *Fake) AuthenticateToken(secret string) (txn.Token, bool) {
 	hash := sha256.Sum256([]byte(secret))
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.asked++
+	f.tokenLookups++
 	for _, t := range f.tokens {
 		if t.hash == hash {
 			return t.Token, true
@@ -218,17 +218,17 @@ func (f *Fake) Bearer(secret string) (txn.Token, bool) {
 	return txn.Token{}, false
 }
 
-// Asked is how often Bearer was called.
-func (f *Fake) Asked() int {
+// TokenLookups is how often Bearer was called.
+func (f *Fake) TokenLookups() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.asked
+	return f.tokenLookups
 }
 
 // memberSelf is the fake's own node.
 func memberSelf() txn.Member {
 	return txn.Member{
-		ID: "n1", Name: "one", Raft: "127.0.0.1:7461", API: "http://127.0.0.1:7460", Version: "test",
-		Voter: true, Leader: true, Self: true, Heard: txn.Duration(time.Millisecond),
+		ID: "n1", Name: "one", RaftAddr: "127.0.0.1:7461", API: "http://127.0.0.1:7460", Version: "test",
+		Voter: true, Leader: true, Self: true, LastContact: txn.Duration(time.Millisecond),
 	}
 }

@@ -37,15 +37,15 @@ type Fake struct {
 	audit        []txn.AuditRecord
 	notReady     error
 
-	leader  string // of the node that leads, when it follows
-	follows bool
-	members []txn.Member
-	joined  int // nodes, ever
-	backup  []byte
-	held    bool
-	tokens  []token
-	guests  []txn.ClientSession
-	asked   int
+	leader         string // of the node that leads, when it follows
+	isFollower     bool
+	members        []txn.Member
+	joined         int // nodes, ever
+	backup         []byte
+	recoveryPaused bool
+	tokens         []token
+	sessions       []txn.ClientSession
+	tokenLookups   int
 }
 
 var _ server.Coordinator = (*Fake)(nil)
@@ -86,8 +86,8 @@ func (f *Fake) before(ctx context.Context, op string, id txn.ID) error {
 	return f.Before(ctx, op, id)
 }
 
-// open runs do under the lock on a transaction that exists.
-func (f *Fake) open(ctx context.Context, op string, id txn.ID, do func(*txn.Info) error) (txn.Outcome, error) {
+// withTx runs do under the lock on a transaction that exists.
+func (f *Fake) withTx(ctx context.Context, op string, id txn.ID, do func(*txn.Info) error) (txn.Outcome, error) {
 	if err := f.before(ctx, op, id); err != nil {
 		return txn.Outcome{}, err
 	}
@@ -100,18 +100,18 @@ func (f *Fake) open(ctx context.Context, op string, id txn.ID, do func(*txn.Info
 	was := i.State
 	err := do(i)
 	if i.State != was {
-		f.announceLocked(i)
+		f.notifyLocked(i)
 	}
-	o := txn.Outcome{State: i.State, Cause: i.Cause, EndedByHand: i.EndedByHand()}
+	o := txn.Outcome{State: i.State, Cause: i.Cause, EndedByApplication: i.EndedByApplication()}
 	if err == nil { // an error has no place for it
-		o.Hazard = i.Hazard
+		o.Heuristic = i.Heuristic
 	}
 	return o, err
 }
 
-func (f *Fake) announceLocked(i *txn.Info) {
+func (f *Fake) notifyLocked(i *txn.Info) {
 	if len(f.events) < 1<<16 {
-		f.events = append(f.events, txn.Event{ID: i.ID, Name: i.Name, State: i.State, Cause: i.Cause, Hazard: i.Hazard, Tick: uint64(len(f.events)), Time: f.Began})
+		f.events = append(f.events, txn.Event{ID: i.ID, Name: i.Name, State: i.State, Cause: i.Cause, Heuristic: i.Heuristic, Tick: uint64(len(f.events)), Time: f.Began})
 	}
 	close(f.changed)
 	f.changed = make(chan struct{})
@@ -127,15 +127,15 @@ func refused(op string, i *txn.Info, err error, detail string) error {
 }
 
 // Begin implements [txn.Manager].
-func (f *Fake) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
+func (f *Fake) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, error) {
 	if o.ID.IsZero() {
 		o.ID = txn.NewID(f.Began, [10]byte{1})
 	}
 	if err := f.before(ctx, "begin", o.ID); err != nil {
-		return txn.Begun{}, err
+		return txn.BeginResult{}, err
 	}
 	if err := o.Check(); err != nil {
-		return txn.Begun{}, &txn.Error{Op: "begin", ID: o.ID, Err: err}
+		return txn.BeginResult{}, &txn.Error{Op: "begin", ID: o.ID, Err: err}
 	}
 	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
 	f.mu.Lock()
@@ -144,7 +144,7 @@ func (f *Fake) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
 	if _, err := f.sessionLocked("begin", o.Session); err != nil && i == nil && !o.Session.IsZero() {
 		refused := *txn.Wrap("begin", o.ID, err)
 		refused.ID = o.ID
-		return txn.Begun{}, &refused
+		return txn.BeginResult{}, &refused
 	}
 	if i == nil {
 		i = &txn.Info{
@@ -154,15 +154,15 @@ func (f *Fake) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
 		}
 		for _, e := range o.Branches {
 			if _, err := f.enlistLocked(i, e); err != nil {
-				return txn.Begun{}, err
+				return txn.BeginResult{}, err
 			}
 		}
 		f.transactions[o.ID] = i
-		f.announceLocked(i)
+		f.notifyLocked(i)
 	} else if i.Name != o.Name || time.Duration(i.Timeout) != o.Timeout || !maps.Equal(i.Labels, o.Labels) {
-		return txn.Begun{}, refused("begin", i, txn.ErrConflict, "the id was used before with other options")
+		return txn.BeginResult{}, refused("begin", i, txn.ErrConflict, "the id was used before with other options")
 	}
-	b := txn.Begun{ID: i.ID, Timeout: o.Timeout, SurvivalIndex: i.SurvivalIndex, ExpiryTick: i.ExpiryTick, Mark: txn.Mark{Tick: 42}}
+	b := txn.BeginResult{ID: i.ID, Timeout: o.Timeout, SurvivalIndex: i.SurvivalIndex, ExpiryTick: i.ExpiryTick, Mark: txn.Mark{Tick: 42}}
 	for _, one := range i.Branches {
 		b.Branches = append(b.Branches, txn.Branch{ID: one.ID, Participant: one.Participant, XID: one.XID})
 	}
@@ -188,9 +188,9 @@ func (f *Fake) enlistLocked(i *txn.Info, e txn.Enlistment) (txn.Branch, error) {
 	return txn.Branch{ID: b.ID, Participant: b.Participant, XID: b.XID}, nil
 }
 
-// active refuses what only an active transaction takes.
-func active(op string, i *txn.Info) error {
-	if err := undelegated(op, i); err != nil {
+// requireActive refuses what only an active transaction takes.
+func requireActive(op string, i *txn.Info) error {
+	if err := requireUndelegated(op, i); err != nil {
 		return err
 	}
 	if i.State != txn.Active {
@@ -201,11 +201,11 @@ func active(op string, i *txn.Info) error {
 
 // Enlist implements [txn.Manager].
 func (f *Fake) Enlist(ctx context.Context, id txn.ID, e txn.Enlistment) (b txn.Branch, err error) {
-	_, err = f.open(ctx, "enlist", id, func(i *txn.Info) error {
+	_, err = f.withTx(ctx, "enlist", id, func(i *txn.Info) error {
 		if err := e.Check(); err != nil {
 			return refused("enlist", i, err, "")
 		}
-		if err := active("enlist", i); err != nil {
+		if err := requireActive("enlist", i); err != nil {
 			return err
 		}
 		b, err = f.enlistLocked(i, e)
@@ -215,15 +215,15 @@ func (f *Fake) Enlist(ctx context.Context, id txn.ID, e txn.Enlistment) (b txn.B
 }
 
 // Commit implements [txn.Manager].
-func (f *Fake) Commit(ctx context.Context, id txn.ID, c txn.Commitment) (txn.Outcome, error) {
-	return f.open(ctx, "commit", id, func(i *txn.Info) error {
+func (f *Fake) Commit(ctx context.Context, id txn.ID, c txn.CommitRequest) (txn.Outcome, error) {
+	return f.withTx(ctx, "commit", id, func(i *txn.Info) error {
 		if i.State.Decided() {
 			if !i.State.Commits() {
 				return refused("commit", i, txn.ErrRolledBack, "")
 			}
 			return nil
 		}
-		if err := undelegated("commit", i); err != nil {
+		if err := requireUndelegated("commit", i); err != nil {
 			return err
 		}
 		for _, v := range c.Votes {
@@ -259,19 +259,19 @@ func (f *Fake) decideLocked(i *txn.Info, s txn.State, c txn.Cause) {
 
 // Rollback implements [txn.Manager].
 func (f *Fake) Rollback(ctx context.Context, id txn.ID, reason string) (txn.Outcome, error) {
-	return f.open(ctx, "rollback", id, func(i *txn.Info) error {
+	return f.withTx(ctx, "rollback", id, func(i *txn.Info) error {
 		if i.State.Commits() {
 			return refused("rollback", i, txn.ErrConflict, "decided to commit")
 		}
-		if err := undelegated("rollback", i); err != nil {
+		if err := requireUndelegated("rollback", i); err != nil {
 			return err
 		}
 		if !i.State.Decided() {
 			i.Reason = reason
 			f.decideLocked(i, txn.RollingBack, txn.CauseClient)
 		}
-		if i.EndedByHand() {
-			return refused("rollback", i, txn.ErrEndedByHand, "")
+		if i.EndedByApplication() {
+			return refused("rollback", i, txn.ErrEndedByApplication, "")
 		}
 		return nil
 	})
@@ -279,8 +279,8 @@ func (f *Fake) Rollback(ctx context.Context, id txn.ID, reason string) (txn.Outc
 
 // Extend implements [txn.Manager].
 func (f *Fake) Extend(ctx context.Context, id txn.ID, timeout time.Duration) (txn.Outcome, error) {
-	return f.open(ctx, "extend", id, func(i *txn.Info) error {
-		if err := active("extend", i); err != nil {
+	return f.withTx(ctx, "extend", id, func(i *txn.Info) error {
+		if err := requireActive("extend", i); err != nil {
 			return err
 		}
 		i.Timeout = max(i.Timeout, txn.Duration(timeout))
@@ -288,23 +288,23 @@ func (f *Fake) Extend(ctx context.Context, id txn.ID, timeout time.Duration) (tx
 	})
 }
 
-// Done implements [txn.Manager].
-func (f *Fake) Done(ctx context.Context, id txn.ID, acks ...txn.Ack) error {
-	_, err := f.open(ctx, "done", id, func(i *txn.Info) error {
+// ReportCompletion implements [txn.Manager].
+func (f *Fake) ReportCompletion(ctx context.Context, id txn.ID, acks ...txn.CompletionReport) error {
+	_, err := f.withTx(ctx, "done", id, func(i *txn.Info) error {
 		for _, a := range acks {
 			if a.Branch < 1 || int(a.Branch) > len(i.Branches) {
 				return refused("done", i, txn.ErrNotFound, "no branch "+a.Branch.String())
 			}
-			if delegated(i) == a.Branch {
-				f.endDelegatedLocked(i, a.State)
+			if delegatedBranch(i) == a.Branch {
+				f.decideDelegatedLocked(i, a.State)
 			}
 			if !i.State.Decided() || (a.State == txn.BranchCommitted) != i.State.Commits() {
 				return refused("done", i, txn.ErrConflict, "not as decided")
 			}
 			b := &i.Branches[a.Branch-1]
-			b.State, b.Hazard, b.Detail = a.State, 0, ""
+			b.State, b.Heuristic, b.Detail = a.State, 0, ""
 		}
-		weigh(i)
+		deriveHeuristic(i)
 		return nil
 	})
 	return err
@@ -312,14 +312,14 @@ func (f *Fake) Done(ctx context.Context, id txn.ID, acks ...txn.Ack) error {
 
 // Get implements [txn.Manager].
 func (f *Fake) Get(ctx context.Context, id txn.ID) (found txn.Info, err error) {
-	_, err = f.open(ctx, "get", id, func(i *txn.Info) error {
-		found = snapshot(i)
+	_, err = f.withTx(ctx, "get", id, func(i *txn.Info) error {
+		found = cloneInfo(i)
 		return nil
 	})
 	return found, err
 }
 
-func snapshot(i *txn.Info) txn.Info {
+func cloneInfo(i *txn.Info) txn.Info {
 	c := *i
 	c.Branches = slices.Clone(i.Branches)
 	return c
@@ -329,11 +329,11 @@ func snapshot(i *txn.Info) txn.Info {
 func (f *Fake) Wait(ctx context.Context, id txn.ID, goal txn.Goal) (found txn.Info, err error) {
 	for {
 		var changed chan struct{}
-		_, err = f.open(ctx, "wait", id, func(i *txn.Info) error {
-			found, changed = snapshot(i), f.changed
+		_, err = f.withTx(ctx, "wait", id, func(i *txn.Info) error {
+			found, changed = cloneInfo(i), f.changed
 			return nil
 		})
-		if err != nil || found.State.Finished() || goal == txn.DecidedGoal && found.State.Decided() {
+		if err != nil || found.State.Finished() || goal == txn.UntilDecided && found.State.Decided() {
 			return found, err
 		}
 		select {
@@ -354,7 +354,7 @@ func (f *Fake) List(ctx context.Context, filter txn.Filter) ([]txn.Info, error) 
 	var found []txn.Info
 	for _, i := range f.transactions {
 		if matches(filter, i.ID, i.State) {
-			found = append(found, snapshot(i))
+			found = append(found, cloneInfo(i))
 		}
 	}
 	slices.SortFunc(found, func(a, b txn.Info) int { return a.ID.Compare(b.ID) })

@@ -10,7 +10,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// OpenSession implements [server.Coordinator]. Sessions expire by [Fake.Silence] alone.
+// OpenSession implements [server.Coordinator]. Sessions expire by [Fake.ExpireSession] alone.
 func (f *Fake) OpenSession(ctx context.Context, o txn.SessionOptions) (txn.ClientSession, error) {
 	if err := f.before(ctx, "open session", txn.ID{}); err != nil {
 		return txn.ClientSession{}, err
@@ -19,20 +19,20 @@ func (f *Fake) OpenSession(ctx context.Context, o txn.SessionOptions) (txn.Clien
 		return txn.ClientSession{}, &txn.Error{Op: "open session", Err: err}
 	}
 	if o.ID.IsZero() {
-		var chance [10]byte
-		_, _ = crand.Read(chance[:]) // never fails
-		o.ID = txn.NewSessionID(f.Began, chance)
+		var entropy [10]byte
+		_, _ = crand.Read(entropy[:]) // never fails
+		o.ID = txn.NewSessionID(f.Began, entropy)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	fresh := txn.ClientSession{ID: o.ID, Name: o.Name, State: txn.SessionOpen, TTL: txn.Duration(txn.GrantedTTL(o.TTL)), Opened: f.Began}
-	i := slices.IndexFunc(f.guests, func(s txn.ClientSession) bool { return s.ID == o.ID })
+	i := slices.IndexFunc(f.sessions, func(s txn.ClientSession) bool { return s.ID == o.ID })
 	switch {
 	case i < 0:
-		f.guests = append(f.guests, fresh)
-	case f.guests[i].State != txn.SessionOpen:
+		f.sessions = append(f.sessions, fresh)
+	case f.sessions[i].State != txn.SessionOpen:
 		return f.sessionLocked("open session", o.ID)
-	case f.guests[i].Name != fresh.Name || f.guests[i].TTL != fresh.TTL:
+	case f.sessions[i].Name != fresh.Name || f.sessions[i].TTL != fresh.TTL:
 		return txn.ClientSession{}, &txn.Error{Op: "open session", Err: txn.ErrConflict, Detail: "other options"}
 	}
 	return fresh, nil
@@ -50,11 +50,11 @@ func (f *Fake) KeepAlive(ctx context.Context, id txn.SessionID) (txn.ClientSessi
 
 // sessionLocked gives a session that is open.
 func (f *Fake) sessionLocked(op string, id txn.SessionID) (txn.ClientSession, error) {
-	i := slices.IndexFunc(f.guests, func(s txn.ClientSession) bool { return s.ID == id })
+	i := slices.IndexFunc(f.sessions, func(s txn.ClientSession) bool { return s.ID == id })
 	if i < 0 {
 		return txn.ClientSession{}, &txn.Error{Op: op, Err: txn.ErrNotFound, Detail: fmt.Sprintf("no session %v", id)}
 	}
-	s := f.guests[i]
+	s := f.sessions[i]
 	if s.State == txn.SessionOpen {
 		return s, nil
 	}
@@ -68,7 +68,7 @@ func (f *Fake) CloseSession(ctx context.Context, id txn.SessionID) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if slices.ContainsFunc(f.guests, func(s txn.ClientSession) bool { return s.ID == id && s.State == txn.SessionClosed }) {
+	if slices.ContainsFunc(f.sessions, func(s txn.ClientSession) bool { return s.ID == id && s.State == txn.SessionClosed }) {
 		return nil // repeated
 	}
 	if _, err := f.sessionLocked("close session", id); err != nil {
@@ -78,23 +78,23 @@ func (f *Fake) CloseSession(ctx context.Context, id txn.SessionID) error {
 	return nil
 }
 
-// Silence lets a session expire.
-func (f *Fake) Silence(id txn.SessionID) {
+// ExpireSession lets a session expire.
+func (f *Fake) ExpireSession(id txn.SessionID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.endSessionLocked(id, txn.SessionExpired)
 }
 
 func (f *Fake) endSessionLocked(id txn.SessionID, state txn.SessionState) {
-	for i := range f.guests {
-		if f.guests[i].ID == id {
-			f.guests[i].State, f.guests[i].EndedTick = state, 7
+	for i := range f.sessions {
+		if f.sessions[i].ID == id {
+			f.sessions[i].State, f.sessions[i].EndedTick = state, 7
 		}
 	}
 	for _, i := range f.transactions {
 		if i.Session == id && !i.State.Decided() {
 			i.State, i.Cause = txn.RollingBack, state.Cause()
-			f.announceLocked(i)
+			f.notifyLocked(i)
 		}
 	}
 }
@@ -106,7 +106,7 @@ func (f *Fake) Sessions(ctx context.Context, filter txn.SessionFilter) ([]txn.Cl
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	found := slices.DeleteFunc(slices.Clone(f.guests), func(s txn.ClientSession) bool { return s.State != txn.SessionOpen && !filter.Ended })
+	found := slices.DeleteFunc(slices.Clone(f.sessions), func(s txn.ClientSession) bool { return s.State != txn.SessionOpen && !filter.Ended })
 	slices.SortFunc(found, func(a, b txn.ClientSession) int { return a.ID.Compare(b.ID) })
 	if filter.Limit > 0 {
 		found = found[max(len(found)-filter.Limit, 0):]

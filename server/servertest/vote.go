@@ -7,19 +7,19 @@ import (
 )
 
 // Vote implements [txn.Manager].
-func (f *Fake) Vote(ctx context.Context, id txn.ID, b txn.Ballot) (txn.Outcome, error) {
-	return f.open(ctx, "vote", id, func(i *txn.Info) error {
+func (f *Fake) Vote(ctx context.Context, id txn.ID, b txn.Votes) (txn.Outcome, error) {
+	return f.withTx(ctx, "vote", id, func(i *txn.Info) error {
 		if len(b.Reason) > txn.MaxReason {
 			return refused("vote", i, txn.ErrInvalid, "reason is too long")
 		}
-		if err := undelegated("vote", i); err != nil {
+		if err := requireUndelegated("vote", i); err != nil {
 			return err
 		}
-		votes := f.byHandLocked(i, b)
+		votes := f.takeManualEndsLocked(i, b)
 		if len(votes) == 0 && len(b.Votes) > 0 {
 			return nil
 		}
-		no, news, err := check(i, votes)
+		no, news, err := checkVotes(i, votes)
 		switch {
 		case err != nil:
 			return err
@@ -39,17 +39,17 @@ func (f *Fake) Vote(ctx context.Context, id txn.ID, b txn.Ballot) (txn.Outcome, 
 		if no {
 			i.Reason = b.Reason
 			f.decideLocked(i, txn.RollingBack, txn.CauseVoteNo)
-			weigh(i)
+			deriveHeuristic(i)
 		}
 		return nil
 	})
 }
 
-// byHandLocked takes the votes that say that a branch was ended by hand, and gives the
+// takeManualEndsLocked takes the votes that say that a branch was ended by hand, and gives the
 // others.
-func (f *Fake) byHandLocked(i *txn.Info, b txn.Ballot) (left []txn.BranchVote) {
+func (f *Fake) takeManualEndsLocked(i *txn.Info, b txn.Votes) (left []txn.BranchVote) {
 	for _, v := range b.Votes {
-		if v.Vote != txn.VoteEndedByHand || v.Branch < 1 || int(v.Branch) > len(i.Branches) || i.State.Commits() {
+		if v.Vote != txn.VoteEndedByApplication || v.Branch < 1 || int(v.Branch) > len(i.Branches) || i.State.Commits() {
 			left = append(left, v)
 			continue
 		}
@@ -62,9 +62,9 @@ func (f *Fake) byHandLocked(i *txn.Info, b txn.Ballot) (left []txn.BranchVote) {
 	return left
 }
 
-// check refuses votes that nobody can give. no says that one of them is no, news
+// checkVotes refuses votes that nobody can give. no says that one of them is no, news
 // that one was not given before.
-func check(i *txn.Info, votes []txn.BranchVote) (no, news bool, err error) {
+func checkVotes(i *txn.Info, votes []txn.BranchVote) (no, news bool, err error) {
 	for _, v := range votes {
 		if v.Branch < 1 || int(v.Branch) > len(i.Branches) {
 			return false, false, refused("vote", i, txn.ErrInvalid, "no branch "+v.Branch.String())
@@ -80,7 +80,7 @@ func check(i *txn.Info, votes []txn.BranchVote) (no, news bool, err error) {
 
 // Delegate implements [txn.Manager].
 func (f *Fake) Delegate(ctx context.Context, id txn.ID, b txn.BranchID) (txn.Outcome, error) {
-	return f.open(ctx, "delegate", id, func(i *txn.Info) error {
+	return f.withTx(ctx, "delegate", id, func(i *txn.Info) error {
 		switch {
 		case b < 1 || int(b) > len(i.Branches):
 			return refused("delegate", i, txn.ErrNotFound, "no branch "+b.String())
@@ -99,23 +99,23 @@ func (f *Fake) Delegate(ctx context.Context, id txn.ID, b txn.BranchID) (txn.Out
 	})
 }
 
-// delegated is the branch whose end is going to be the decision; zero when there
+// delegatedBranch is the branch whose end is going to be the decision; zero when there
 // is none.
-func delegated(i *txn.Info) txn.BranchID {
+func delegatedBranch(i *txn.Info) txn.BranchID {
 	if len(i.Branches) == 1 && i.Branches[0].Vote == txn.VoteDelegated && !i.State.Decided() {
 		return i.Branches[0].ID
 	}
 	return 0
 }
 
-func undelegated(op string, i *txn.Info) error {
-	if b := delegated(i); b != 0 {
+func requireUndelegated(op string, i *txn.Info) error {
+	if b := delegatedBranch(i); b != 0 {
 		return refused(op, i, txn.ErrConflict, "the decision was delegated to "+b.String())
 	}
 	return nil
 }
 
-func (f *Fake) endDelegatedLocked(i *txn.Info, end txn.BranchState) {
+func (f *Fake) decideDelegatedLocked(i *txn.Info, end txn.BranchState) {
 	switch end {
 	case txn.BranchCommitted:
 		f.decideLocked(i, txn.Committing, 0)
@@ -124,26 +124,26 @@ func (f *Fake) endDelegatedLocked(i *txn.Info, end txn.BranchState) {
 	}
 }
 
-// weigh derives the hazard from the branches, and finishes a decided transaction
+// deriveHeuristic derives the hazard from the branches, and finishes a decided transaction
 // whose branches are.
-func weigh(i *txn.Info) {
-	i.Hazard = 0
+func deriveHeuristic(i *txn.Info) {
+	i.Heuristic = 0
 	unfinished, wrong := false, 0
 	for _, b := range i.Branches {
 		unfinished = unfinished || !b.State.Finished()
-		switch b.Hazard {
+		switch b.Heuristic {
 		case 0:
-		case txn.HazardUnknown:
+		case txn.HeuristicHazard:
 			if wrong == 0 {
-				i.Hazard = b.Hazard
+				i.Heuristic = b.Heuristic
 			}
 		default:
 			wrong++
-			i.Hazard = b.Hazard
+			i.Heuristic = b.Heuristic
 		}
 	}
 	if wrong > 0 && wrong < len(i.Branches) {
-		i.Hazard = txn.HazardMixed
+		i.Heuristic = txn.HeuristicMixed
 	}
 	if i.State.Decided() && !i.State.Finished() && !unfinished {
 		i.State++

@@ -30,14 +30,14 @@ func (b ours) get(key uint64) bool    { _, ok := b.Get(key); return ok }
 func (b ours) remove(key uint64) bool { _, ok := b.Remove(key); return ok }
 func (b ours) rotate() int            { return b.Rotate() }
 
-type theirs struct{ *walker[uint64, uint64] }
+type theirs struct{ *modelBelt[uint64, uint64] }
 
-func (b theirs) put(key, value uint64) { _ = b.walker.put(key, value) }
+func (b theirs) put(key, value uint64) { _ = b.modelBelt.put(key, value) }
 func (b theirs) putFor(key, value uint64, rotations int) {
-	_ = b.walker.putFor(key, value, rotations, false)
+	_ = b.modelBelt.putFor(key, value, rotations, false)
 }
-func (b theirs) get(key uint64) bool    { _, ok := b.walker.get(key); return ok }
-func (b theirs) remove(key uint64) bool { _, ok := b.walker.remove(key); return ok }
+func (b theirs) get(key uint64) bool    { _, ok := b.modelBelt.get(key); return ok }
+func (b theirs) remove(key uint64) bool { _, ok := b.modelBelt.remove(key); return ok }
 
 // eachBelt runs a benchmark for the three containers and the walking twin, at three sizes.
 func eachBelt(b *testing.B, kind Kind, containers int, run func(b *testing.B, belt belt, size int)) {
@@ -52,7 +52,7 @@ func eachBelt(b *testing.B, kind Kind, containers int, run func(b *testing.B, be
 			})
 		}
 		b.Run(fmt.Sprintf("walk/%d", size), func(b *testing.B) {
-			run(b, theirs{newWalker(kind, containers, NewMap[uint64, uint64])}, size)
+			run(b, theirs{newModelBelt(kind, containers, NewMap[uint64, uint64])}, size)
 		})
 	}
 }

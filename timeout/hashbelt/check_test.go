@@ -11,7 +11,7 @@ func (r *Ring[K, V]) check() error {
 	count, ends := 0, map[K]timeout.Tick{}
 	for i, s := range r.slots {
 		c := s.container
-		if marked := r.marks[i/64]>>(i%64)&1 == 1; marked != (c != nil) {
+		if marked := r.occupied[i/64]>>(i%64)&1 == 1; marked != (c != nil) {
 			return fmt.Errorf("slot %d: marked %v, container %v", i, marked, c)
 		}
 		if c == nil {
@@ -53,7 +53,7 @@ func (r *Ring[K, V]) check() error {
 // endOf returns the end of the container in a slot.
 func (r *Ring[K, V]) endOf(slot int) (timeout.Tick, bool) {
 	for end := r.now + 1; end > r.now && end <= r.Front(); end++ {
-		if r.place(end) == slot {
+		if r.slotOf(end) == slot {
 			return end, true
 		}
 	}

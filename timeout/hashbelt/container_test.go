@@ -47,7 +47,7 @@ func runContainer(t *rapid.T, got Container[int, int]) {
 	// More than a block, so that blocks are filled, emptied and given back.
 	keys := rapid.IntRange(1, 3*blockLen).Draw(t, "keys")
 	key := rapid.IntRange(0, keys-1)
-	want, places := newRow[int, int](), map[int]uint64{}
+	want, places := newModelContainer[int, int](), map[int]uint64{}
 	put := func(k, v int) {
 		if _, ok := want.Get(k, 0); ok {
 			return
@@ -78,7 +78,7 @@ func runContainer(t *rapid.T, got Container[int, int]) {
 		"get absent": func(t *rapid.T) {
 			k, place := -1, uint64(rapid.IntRange(0, 4*blockLen).Draw(t, "place"))
 			if rapid.Bool().Draw(t, "one that is gone") {
-				if k = key.Draw(t, "key"); want.(*row[int, int]).find(k) >= 0 {
+				if k = key.Draw(t, "key"); want.(*modelContainer[int, int]).find(k) >= 0 {
 					return
 				}
 			}

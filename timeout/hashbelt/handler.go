@@ -22,9 +22,9 @@ type Simple[K comparable, V any] func(key K, value V)
 func (f Simple[K, V]) Expire(_ *Belt[K, V], gone Container[K, V]) {
 	var first *Panic
 	for key, value := range gone.All() {
-		first = guard(first, func() { f(key, value) })
+		first = catchPanic(first, func() { f(key, value) })
 	}
-	first.raise()
+	first.rethrow()
 }
 
 // Reinserting is the handler that calls a function for each object and puts it back to the front: for what is to be done
@@ -40,12 +40,12 @@ type Reinserting[K comparable, V any] func(key K, value V) (again bool)
 func (f Reinserting[K, V]) Expire(b *Belt[K, V], gone Container[K, V]) {
 	var first *Panic
 	for key, value := range gone.All() {
-		first = guard(first, func() {
+		first = catchPanic(first, func() {
 			if f(key, value) {
 				// Whatever the reason, there is nobody to tell that the object is not back.
 				_ = b.Add(key, value)
 			}
 		})
 	}
-	first.raise()
+	first.rethrow()
 }

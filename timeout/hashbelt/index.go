@@ -18,7 +18,7 @@ const (
 // the young one becomes the old one.
 type index[K comparable] struct {
 	span   timeout.Tick // the number of containers
-	border timeout.Tick
+	oldEnd timeout.Tick
 	// Each is nil until there is something in it, so that a rotation need not allocate.
 	young, old map[K]uint64
 }
@@ -52,13 +52,13 @@ func (x *index[K]) remove(key K) {
 	delete(x.old, key)
 }
 
-// turn follows the belt, of whose containers none is left that ends before first, and the last that has ever held
+// advance follows the belt, of whose containers none is left that ends before first, and the last that has ever held
 // something ends no later than last.
-func (x *index[K]) turn(first, last timeout.Tick) {
-	if first <= x.border {
+func (x *index[K]) advance(first, last timeout.Tick) {
+	if first <= x.oldEnd {
 		return
 	}
-	x.old, x.young, x.border = x.young, nil, last
+	x.old, x.young, x.oldEnd = x.young, nil, last
 	if first > last {
 		x.old = nil
 	}

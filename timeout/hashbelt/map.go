@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// mapOnly is a container of nothing but a map. It has no use for places.
-type mapOnly[K comparable, V any] struct {
-	objects map[K]joined[V]
-	joins   uint64
+// mapContainer is a container of nothing but a map. It has no use for places.
+type mapContainer[K comparable, V any] struct {
+	objects   map[K]orderedValue[V]
+	nextOrder uint64
 }
 
-// joined is a value and how many objects had come before it.
-type joined[V any] struct {
+// orderedValue is a value and how many objects had come before it.
+type orderedValue[V any] struct {
 	value V
 	order uint64
 }
@@ -22,21 +22,21 @@ type joined[V any] struct {
 // ask it for keys. To go through it in their order means to sort them first, and its map comes on top of that of the belt:
 // it is for handlers that ask rather than walk.
 func NewMap[K comparable, V any]() Container[K, V] {
-	return &mapOnly[K, V]{objects: make(map[K]joined[V])}
+	return &mapContainer[K, V]{objects: make(map[K]orderedValue[V])}
 }
 
-func (c *mapOnly[K, V]) Put(key K, value V) uint64 {
-	c.objects[key] = joined[V]{value, c.joins}
-	c.joins++
+func (c *mapContainer[K, V]) Put(key K, value V) uint64 {
+	c.objects[key] = orderedValue[V]{value, c.nextOrder}
+	c.nextOrder++
 	return 0
 }
 
-func (c *mapOnly[K, V]) Get(key K, _ uint64) (V, bool) {
+func (c *mapContainer[K, V]) Get(key K, _ uint64) (V, bool) {
 	o, ok := c.objects[key]
 	return o.value, ok
 }
 
-func (c *mapOnly[K, V]) Remove(key K, _ uint64) (V, bool) {
+func (c *mapContainer[K, V]) Remove(key K, _ uint64) (V, bool) {
 	o, ok := c.objects[key]
 	if ok {
 		delete(c.objects, key)
@@ -44,10 +44,10 @@ func (c *mapOnly[K, V]) Remove(key K, _ uint64) (V, bool) {
 	return o.value, ok
 }
 
-func (c *mapOnly[K, V]) All() iter.Seq2[K, V] {
+func (c *mapContainer[K, V]) All() iter.Seq2[K, V] {
 	type object struct {
 		key K
-		joined[V]
+		orderedValue[V]
 	}
 	return func(yield func(K, V) bool) {
 		sorted := make([]object, 0, len(c.objects))
@@ -63,4 +63,4 @@ func (c *mapOnly[K, V]) All() iter.Seq2[K, V] {
 	}
 }
 
-func (c *mapOnly[K, V]) Len() int { return len(c.objects) }
+func (c *mapContainer[K, V]) Len() int { return len(c.objects) }

@@ -23,8 +23,8 @@ func (p *Panic) Unwrap() error {
 	return err
 }
 
-// guard calls f and adds a panic of it to those before.
-func guard(before *Panic, f func()) (after *Panic) {
+// catchPanic calls f and adds a panic of it to those before.
+func catchPanic(before *Panic, f func()) (after *Panic) {
 	after = before
 	defer func() {
 		switch value := recover(); {
@@ -39,8 +39,8 @@ func guard(before *Panic, f func()) (after *Panic) {
 	return after
 }
 
-// raise panics if there was one.
-func (p *Panic) raise() {
+// rethrow panics if there was one.
+func (p *Panic) rethrow() {
 	if p != nil {
 		panic(p)
 	}

@@ -24,10 +24,10 @@ const (
 type Ring[K comparable, V any] struct {
 	now          timeout.Tick
 	count, limit int
-	fresh        func() Container[K, V]
+	newContainer func() Container[K, V]
 	index        index[K]
 	slots        []slot[K, V] // by end, modulo their number
-	marks        marks        // of the slots that hold something
+	occupied     bitmap       // of the slots that hold something
 }
 
 // slot is a container and the number of objects in it, none without any.
@@ -50,8 +50,8 @@ func NewRing[K comparable, V any](containers int, now timeout.Tick, fresh func()
 		fresh = NewMapList[K, V]
 	}
 	return &Ring[K, V]{
-		now: now, limit: MaxObjects, fresh: fresh, index: newIndex[K](containers),
-		slots: make([]slot[K, V], containers), marks: newMarks(containers),
+		now: now, limit: MaxObjects, newContainer: fresh, index: newIndex[K](containers),
+		slots: make([]slot[K, V], containers), occupied: newBitmap(containers),
 	}, nil
 }
 
@@ -69,16 +69,16 @@ func (r *Ring[K, V]) end(rotations int) timeout.Tick {
 	return r.now + min(math.MaxUint64-r.now, timeout.Tick(rotations))
 }
 
-func (r *Ring[K, V]) place(end timeout.Tick) int { return int(end % timeout.Tick(len(r.slots))) }
+func (r *Ring[K, V]) slotOf(end timeout.Tick) int { return int(end % timeout.Tick(len(r.slots))) }
 
-func (r *Ring[K, V]) at(end timeout.Tick) *slot[K, V] { return &r.slots[r.place(end)] }
+func (r *Ring[K, V]) at(end timeout.Tick) *slot[K, V] { return &r.slots[r.slotOf(end)] }
 
-func (r *Ring[K, V]) has(end timeout.Tick) bool { return end > r.now && end <= r.Front() }
+func (r *Ring[K, V]) inRange(end timeout.Tick) bool { return end > r.now && end <= r.Front() }
 
 // Add puts an object under a key that is not on the ring into the container that ends at end, behind the others there.
 // The error is [ErrKnown] or [ErrFull], or wraps [ErrKey] or [ErrEnd]; the ring is unchanged then.
 func (r *Ring[K, V]) Add(key K, value V, end timeout.Tick) error {
-	if err := r.accepts(key, end); err != nil {
+	if err := r.validate(key, end); err != nil {
 		return err
 	}
 	if _, _, ok := r.Get(key); ok {
@@ -91,7 +91,7 @@ func (r *Ring[K, V]) Add(key K, value V, end timeout.Tick) error {
 // key is there after all, the ring holds two objects, of which it finds the later one. The error is [ErrFull], or wraps
 // [ErrKey] or [ErrEnd]; the ring is unchanged then.
 func (r *Ring[K, V]) AddNew(key K, value V, end timeout.Tick) error {
-	if err := r.accepts(key, end); err != nil {
+	if err := r.validate(key, end); err != nil {
 		return err
 	}
 	return r.add(key, value, end)
@@ -100,22 +100,22 @@ func (r *Ring[K, V]) AddNew(key K, value V, end timeout.Tick) error {
 // Put puts an object into the container that ends at end, behind the others there, and replaces the object that is on the
 // ring under the key, if there is one. The error is [ErrFull], or wraps [ErrKey] or [ErrEnd]; the ring is unchanged then.
 func (r *Ring[K, V]) Put(key K, value V, end timeout.Tick) error {
-	if err := r.accepts(key, end); err != nil {
+	if err := r.validate(key, end); err != nil {
 		return err
 	}
 	c, was, place := r.find(key)
-	if _, ok := r.leave(c, key, was, place); !ok {
+	if _, ok := r.extract(c, key, was, place); !ok {
 		return r.add(key, value, end)
 	}
-	r.join(key, value, end)
+	r.insert(key, value, end)
 	return nil
 }
 
-func (r *Ring[K, V]) accepts(key K, end timeout.Tick) error {
+func (r *Ring[K, V]) validate(key K, end timeout.Tick) error {
 	if same := key; key != same {
 		return fmt.Errorf("hashbelt: %w: %v", ErrKey, key)
 	}
-	if !r.has(end) {
+	if !r.inRange(end) {
 		return fmt.Errorf("hashbelt: %w: tick %d, want one after %d and up to %d", ErrEnd, end, r.now, r.Front())
 	}
 	return nil
@@ -127,23 +127,23 @@ func (r *Ring[K, V]) add(key K, value V, end timeout.Tick) error {
 		return ErrFull
 	}
 	r.count++
-	r.join(key, value, end)
+	r.insert(key, value, end)
 	return nil
 }
 
-// join puts an object into a container, which is made if need be.
-func (r *Ring[K, V]) join(key K, value V, end timeout.Tick) {
+// insert puts an object into a container, which is made if need be.
+func (r *Ring[K, V]) insert(key K, value V, end timeout.Tick) {
 	s := r.at(end)
 	if s.count == 0 {
-		s.container = r.fresh()
-		r.marks.set(r.place(end))
+		s.container = r.newContainer()
+		r.occupied.set(r.slotOf(end))
 	}
 	s.count++
 	r.index.set(key, end, s.container.Put(key, value))
 }
 
-// leave takes an object out of its container, if there is one, and with its last object the container off the ring.
-func (r *Ring[K, V]) leave(c Container[K, V], key K, end timeout.Tick, place uint64) (value V, ok bool) {
+// extract takes an object out of its container, if there is one, and with its last object the container off the ring.
+func (r *Ring[K, V]) extract(c Container[K, V], key K, end timeout.Tick, place uint64) (value V, ok bool) {
 	if c == nil {
 		return value, false
 	}
@@ -151,7 +151,7 @@ func (r *Ring[K, V]) leave(c Container[K, V], key K, end timeout.Tick, place uin
 		return value, false
 	}
 	if s := r.at(end); s.count == 1 {
-		r.empty(r.place(end))
+		r.clearSlot(r.slotOf(end))
 	} else {
 		s.count--
 	}
@@ -182,11 +182,11 @@ func (r *Ring[K, V]) Move(key K, end timeout.Tick) (value V, ok bool) {
 	c, was, place := r.find(key)
 	switch {
 	case c == nil:
-	case was == end || !r.has(end):
+	case was == end || !r.inRange(end):
 		value, ok = c.Get(key, place)
 	default:
-		if value, ok = r.leave(c, key, was, place); ok {
-			r.join(key, value, end)
+		if value, ok = r.extract(c, key, was, place); ok {
+			r.insert(key, value, end)
 		}
 	}
 	return value, ok
@@ -195,7 +195,7 @@ func (r *Ring[K, V]) Move(key K, end timeout.Tick) (value V, ok bool) {
 // Remove takes an object off the ring and returns it, or false if there is none.
 func (r *Ring[K, V]) Remove(key K) (value V, ok bool) {
 	c, end, place := r.find(key)
-	if value, ok = r.leave(c, key, end, place); ok {
+	if value, ok = r.extract(c, key, end, place); ok {
 		r.index.remove(key)
 		r.count--
 	}
@@ -207,13 +207,13 @@ func (r *Ring[K, V]) Clear() {
 	r.count = 0
 	r.index = newIndex[K](len(r.slots))
 	clear(r.slots)
-	clear(r.marks)
+	clear(r.occupied)
 }
 
 // Rotate advances by one tick and returns the container that has ended with it, nil if nothing was in it.
 func (r *Ring[K, V]) Rotate() Container[K, V] {
-	r.turn(r.end(1))
-	return r.off(r.now)
+	r.advanceTo(r.end(1))
+	return r.takeContainer(r.now)
 }
 
 // Advance moves Now forward to the tick to, or only to the first end on the way at which a container holds something;
@@ -223,18 +223,18 @@ func (r *Ring[K, V]) Advance(to timeout.Tick) Container[K, V] {
 	next, ok := r.Next()
 	switch {
 	case ok && next <= to:
-		r.turn(next)
-		return r.off(next)
+		r.advanceTo(next)
+		return r.takeContainer(next)
 	case to > r.now:
-		r.turn(to)
+		r.advanceTo(to)
 	}
 	return nil
 }
 
-func (r *Ring[K, V]) turn(to timeout.Tick) {
+func (r *Ring[K, V]) advanceTo(to timeout.Tick) {
 	last := r.Front()
 	r.now = to
-	r.index.turn(r.end(1), last)
+	r.index.advance(r.end(1), last)
 }
 
 // TakeFirst takes off the container that ends first, before its time, and returns it; nil if nothing but the front one
@@ -244,30 +244,30 @@ func (r *Ring[K, V]) TakeFirst() Container[K, V] {
 	if !ok || next == r.Front() {
 		return nil
 	}
-	gone := r.off(next)
+	gone := r.takeContainer(next)
 	first, ok := r.next(next)
 	if !ok {
 		first = r.Front()
 	}
-	r.index.turn(first, r.Front())
+	r.index.advance(first, r.Front())
 	return gone
 }
 
-// off takes a whole container off the ring, which knows how much is in it: the container is not even asked.
-func (r *Ring[K, V]) off(end timeout.Tick) Container[K, V] {
-	i := r.place(end)
+// takeContainer takes a whole container off the ring, which knows how much is in it: the container is not even asked.
+func (r *Ring[K, V]) takeContainer(end timeout.Tick) Container[K, V] {
+	i := r.slotOf(end)
 	gone := r.slots[i]
 	if gone.count > 0 {
 		r.count -= gone.count
-		r.empty(i)
+		r.clearSlot(i)
 	}
 	return gone.container
 }
 
-// empty takes what the slot with a number holds off the ring, and leaves the counting to the caller.
-func (r *Ring[K, V]) empty(i int) {
+// clearSlot takes what the slot with a number holds off the ring, and leaves the counting to the caller.
+func (r *Ring[K, V]) clearSlot(i int) {
 	r.slots[i] = slot[K, V]{}
-	r.marks.unset(i)
+	r.occupied.unset(i)
 }
 
 // Next returns the first tick at which a container ends that holds something, or false if the ring is empty.
@@ -279,10 +279,10 @@ func (r *Ring[K, V]) next(after timeout.Tick) (timeout.Tick, bool) {
 	if after >= r.Front() {
 		return 0, false
 	}
-	start := r.place(after + 1)
-	i, ok := r.marks.from(start)
+	start := r.slotOf(after + 1)
+	i, ok := r.occupied.from(start)
 	if !ok {
-		i, ok = r.marks.from(0)
+		i, ok = r.occupied.from(0)
 	}
 	if i < start {
 		i += len(r.slots)

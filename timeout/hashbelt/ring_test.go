@@ -77,7 +77,7 @@ func rebuildHistory(t *rapid.T) {
 	rings := []*Ring[int, int]{
 		newRing(t, containers, start, m.make),
 		newRing(t, containers, start, m.make),
-		newRing(t, containers, start, newRow[int, int]),
+		newRing(t, containers, start, newModelContainer[int, int]),
 	}
 	key, value := rapid.IntRange(0, 20), 0
 	end := rapid.Custom(func(t *rapid.T) timeout.Tick {

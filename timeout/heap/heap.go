@@ -41,8 +41,8 @@ func (h *Heap[T]) Len() int { return int(h.size) }
 // Peek returns the node that ends first, or nil if there is none. It stays in the heap.
 func (h *Heap[T]) Peek() *Node[T] { return h.root }
 
-// way returns the digits of an index below its leading one, the first of them in the highest bit, and how many they are.
-func way(index uint64) (digits uint64, depth int) {
+// path returns the digits of an index below its leading one, the first of them in the highest bit, and how many they are.
+func path(index uint64) (digits uint64, depth int) {
 	zeros := bits.LeadingZeros64(index)
 	return index << (zeros + 1), 63 - zeros
 }
@@ -56,7 +56,7 @@ func (h *Heap[T]) Insert(n *Node[T], end timeout.Tick) bool {
 	n.end = end
 	h.size++
 	link := &h.root
-	digits, depth := way(h.size)
+	digits, depth := path(h.size)
 	for range depth {
 		x := *link
 		if n.end < x.end {
@@ -84,7 +84,7 @@ func (h *Heap[T]) Remove(n *Node[T]) bool {
 	// Nothing may change before it is sure that the way leads to n and not to its namesake.
 	var above **Node[T]
 	link := &h.root
-	digits, depth := way(n.index)
+	digits, depth := path(n.index)
 	for range depth {
 		x := *link
 		if sub.end < x.end && above == nil {
@@ -102,9 +102,9 @@ func (h *Heap[T]) Remove(n *Node[T]) bool {
 	switch {
 	case sub == n:
 	case above != nil:
-		raise(above, sub, n)
+		siftUp(above, sub, n)
 	default:
-		sink(link, sub, n)
+		siftDown(link, sub, n)
 	}
 	n.release()
 	return true
@@ -121,7 +121,7 @@ func (h *Heap[T]) Pop() *Node[T] {
 	*last = nil
 	h.size--
 	if sub != n {
-		sink(&h.root, sub, n)
+		siftDown(&h.root, sub, n)
 	}
 	n.release()
 	return n
@@ -130,7 +130,7 @@ func (h *Heap[T]) Pop() *Node[T] {
 // link returns the pointer that leads to the node with the given index.
 func (h *Heap[T]) link(index uint64) **Node[T] {
 	link := &h.root
-	digits, depth := way(index)
+	digits, depth := path(index)
 	for range depth {
 		link = &(*link).child[digits>>63]
 		digits <<= 1
@@ -138,8 +138,8 @@ func (h *Heap[T]) link(index uint64) **Node[T] {
 	return link
 }
 
-// raise puts sub in the place to which link leads, and moves those from there to the place of n down by one.
-func raise[T any](link **Node[T], sub, n *Node[T]) {
+// siftUp puts sub in the place to which link leads, and moves those from there to the place of n down by one.
+func siftUp[T any](link **Node[T], sub, n *Node[T]) {
 	depth := bits.Len64(n.index)
 	for x := *link; x != n; x = *link {
 		digit := n.index >> (depth - bits.Len64(x.index) - 1) & 1
@@ -152,8 +152,8 @@ func raise[T any](link **Node[T], sub, n *Node[T]) {
 	*link = sub
 }
 
-// sink puts sub in the place of n, to which link leads, or below it: as far down as there are children that end earlier.
-func sink[T any](link **Node[T], sub, n *Node[T]) {
+// siftDown puts sub in the place of n, to which link leads, or below it: as far down as there are children that end earlier.
+func siftDown[T any](link **Node[T], sub, n *Node[T]) {
 	// The children as two variables stand in registers, as an array they would not.
 	index, left, right := n.index, n.child[0], n.child[1]
 	for left != nil {

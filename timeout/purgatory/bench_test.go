@@ -236,7 +236,7 @@ func BenchmarkMemory(b *testing.B) {
 				b.ReportMetric(float64(beside-outside)/million, "B-beside/request")
 				p.Stop()
 				runtime.KeepAlive(requests)
-				p.settle(b)
+				p.awaitCleanups(b)
 			}
 			b.ReportMetric(0, "ns/op")
 		})

@@ -72,8 +72,8 @@ func (p *Purgatory[K]) listed(key K) (n int) {
 	return n
 }
 
-// settle collects garbage until every cleanup has run: the shards count all of the watchers that have lost their request.
-func (p *Purgatory[K]) settle(t testing.TB) {
+// awaitCleanups collects garbage until every cleanup has run: the shards count all of the watchers that have lost their request.
+func (p *Purgatory[K]) awaitCleanups(t testing.TB) {
 	t.Helper()
 	settled := func() error {
 		for i := range p.shards {
@@ -88,7 +88,7 @@ func (p *Purgatory[K]) settle(t testing.TB) {
 				}
 				s.mu.Unlock()
 			}
-			if counted := s.cleared.Load(); counted != dead || s.due() || s.sweeping.Load() {
+			if counted := s.cleared.Load(); counted != dead || s.needsSweep() || s.sweeping.Load() {
 				return fmt.Errorf("shard %d counts %d watchers without a request and has %d of %d", i, counted, dead, s.entries.Load())
 			}
 		}

@@ -33,38 +33,38 @@ func startClock(c Config) (*clock, error) {
 	}
 	k := &clock{tick: c.Tick}
 	var err error
-	k.runner, err = runner.Start(runner.Config[*Parked]{Tick: c.Tick, Size: c.WheelSize, Handle: due})
+	k.runner, err = runner.Start(runner.Config[*Parked]{Tick: c.Tick, Size: c.WheelSize, Handle: onDue})
 	if err != nil {
 		return nil, fmt.Errorf("start the clock of a purgatory: %w", err)
 	}
 	return k, nil
 }
 
-// due is given the tasks whose tick has come, by the goroutine of the runner.
-func due(t *wheel.Task[*Parked]) {
+// onDue is given the tasks whose tick has come, by the goroutine of the runner.
+func onDue(t *wheel.Task[*Parked]) {
 	if r := t.Value; t == &r.deadline {
 		r.force(Expired)
 	} else {
-		r.try()
+		r.tryComplete()
 	}
 }
 
-// enter puts a request into the wheel, before it watches anything: a check that finds it can complete it, which takes it
+// add puts a request into the wheel, before it watches anything: a check that finds it can complete it, which takes it
 // out again. It reports false if the clock was stopped.
-func (k *clock) enter(r *Parked, timeout time.Duration) bool {
+func (k *clock) add(r *Parked, timeout time.Duration) bool {
 	r.deadline.Value = r
 	k.parked.Add(1)
 	return k.runner.Add(&r.deadline, timeout)
 }
 
-// leave takes a request that is over out of the wheel, where it is unless its deadline has come.
-func (k *clock) leave(r *Parked) {
+// remove takes a request that is over out of the wheel, where it is unless its deadline has come.
+func (k *clock) remove(r *Parked) {
 	k.runner.Cancel(&r.deadline)
 	k.parked.Add(-1)
 }
 
-// tryLater has a request tried once more, a tick from now, by a task of its own: its deadline stays where it is.
-func (k *clock) tryLater(r *Parked) {
+// retryLater has a request tried once more, a tick from now, by a task of its own: its deadline stays where it is.
+func (k *clock) retryLater(r *Parked) {
 	k.runner.Add(&wheel.Task[*Parked]{Value: r}, k.tick)
 }
 

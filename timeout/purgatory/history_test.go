@@ -13,17 +13,17 @@ import (
 	"github.com/txmgr/txmgr/timeout/purgatory"
 )
 
-// ledger is what the requests of a history wait for: numbers that grow.
-type ledger [8]atomic.Int64
+// counters is what the requests of a history wait for: numbers that grow.
+type counters [8]atomic.Int64
 
-// customer waits until one of its numbers has reached a level, and records what is needed to judge how it ended.
-type customer struct {
-	ledger  *ledger
-	keys    []int
-	levels  []int64
-	timeout time.Duration
-	began   time.Time
-	clock   *atomic.Int64 // of the history: counts events
+// client waits until one of its numbers has reached a level, and records what is needed to judge how it ended.
+type client struct {
+	counters *counters
+	keys     []int
+	levels   []int64
+	timeout  time.Duration
+	began    time.Time
+	clock    *atomic.Int64 // of the history: counts events
 
 	inside    atomic.Int32
 	satisfied bool // by the last TryComplete; without a lock, which the race detector is to judge
@@ -37,53 +37,53 @@ type customer struct {
 	fault     atomic.Pointer[string]
 }
 
-func (c *customer) complain(format string, args ...any) {
+func (c *client) fail(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	c.fault.CompareAndSwap(nil, &text)
 }
 
-func (c *customer) holds() bool {
+func (c *client) holds() bool {
 	for n, key := range c.keys {
-		if c.ledger[key].Load() >= c.levels[n] {
+		if c.counters[key].Load() >= c.levels[n] {
 			return true
 		}
 	}
 	return false
 }
 
-func (c *customer) TryComplete() bool {
+func (c *client) TryComplete() bool {
 	if c.inside.Add(1) != 1 {
-		c.complain("TryComplete is called while another call runs")
+		c.fail("TryComplete is called while another call runs")
 	}
 	defer c.inside.Add(-1)
 	if c.ends.Load() != 0 {
-		c.complain("TryComplete is called after Complete")
+		c.fail("TryComplete is called after Complete")
 	}
 	if c.satisfied {
-		c.complain("TryComplete is called after it has reported true")
+		c.fail("TryComplete is called after it has reported true")
 	}
 	c.satisfied = c.holds()
 	return c.satisfied
 }
 
-func (c *customer) Complete(how purgatory.Outcome) {
+func (c *client) Complete(how purgatory.Outcome) {
 	c.took = time.Since(c.began)
 	if c.inside.Add(1) != 1 {
-		c.complain("Complete is called while another call runs")
+		c.fail("Complete is called while another call runs")
 	}
 	defer c.inside.Add(-1)
 	if c.ends.Add(1) != 1 {
-		c.complain("completed twice: %v, then %v", c.outcome, how)
+		c.fail("completed twice: %v, then %v", c.outcome, how)
 	}
 	c.outcome = how
 	if c.satisfied != (how == purgatory.Satisfied) {
-		c.complain("completed with %v when TryComplete has reported %v", how, c.satisfied)
+		c.fail("completed with %v when TryComplete has reported %v", how, c.satisfied)
 	}
 	c.ended.Store(c.clock.Add(1))
 }
 
-// judge says what is wrong with how c has ended; closed is when the purgatory was.
-func (c *customer) judge(closed int64) error {
+// verify says what is wrong with how c has ended; closed is when the purgatory was.
+func (c *client) verify(closed int64) error {
 	if f := c.fault.Load(); f != nil {
 		return errors.New(*f)
 	}
@@ -107,14 +107,14 @@ func (c *customer) judge(closed int64) error {
 	return nil
 }
 
-// scene is where a history plays.
-type scene struct {
-	seed   uint64
-	p      *purgatory.Purgatory[int]
-	ledger ledger
-	clock  atomic.Int64 // counts events
-	closed int64        // when the purgatory was, 0 for never
-	acts   [workers][]*customer
+// historyRun is where a history plays.
+type historyRun struct {
+	seed     uint64
+	p        *purgatory.Purgatory[int]
+	counters counters
+	clock    atomic.Int64 // counts events
+	closed   int64        // when the purgatory was, 0 for never
+	acts     [workers][]*client
 }
 
 const (
@@ -127,24 +127,24 @@ const (
 func TestHistory(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			s := &scene{seed: seed, p: start[int](t, purgatory.Config{Tick: time.Millisecond})}
-			s.play(t, seed%2 == 1)
-			s.judge(t, seed%2 == 1)
+			s := &historyRun{seed: seed, p: start[int](t, purgatory.Config{Tick: time.Millisecond})}
+			s.run(t, seed%2 == 1)
+			s.verify(t, seed%2 == 1)
 		})
 	}
 }
 
 // work is what one goroutine does, until it has done enough or is refused.
-func (s *scene) work(worker int) {
+func (s *historyRun) work(worker int) {
 	r := rand.New(rand.NewPCG(s.seed, uint64(worker)))
 	var mine []*purgatory.Parked
 	for range requests {
-		c := s.customer(r)
+		c := s.newClient(r)
 		s.acts[worker] = append(s.acts[worker], c)
 		parked, err := s.p.Park(c, c.timeout, c.keys...)
 		if c.refused = err != nil; c.refused {
 			if !errors.Is(err, purgatory.ErrStopped) {
-				c.complain("refused: %v", err)
+				c.fail("refused: %v", err)
 			}
 			return
 		}
@@ -155,8 +155,8 @@ func (s *scene) work(worker int) {
 			s.acts[worker][n].cancelled.CompareAndSwap(0, s.clock.Add(1))
 			mine[n].Cancel()
 		case 1, 2:
-			key := r.IntN(len(s.ledger))
-			s.ledger[key].Add(1)
+			key := r.IntN(len(s.counters))
+			s.counters[key].Add(1)
 			s.p.Check(key)
 		case 3:
 			if r.IntN(50) == 0 {
@@ -166,12 +166,12 @@ func (s *scene) work(worker int) {
 	}
 }
 
-func (s *scene) customer(r *rand.Rand) *customer {
-	c := &customer{ledger: &s.ledger, clock: &s.clock, timeout: time.Hour, began: time.Now()}
+func (s *historyRun) newClient(r *rand.Rand) *client {
+	c := &client{counters: &s.counters, clock: &s.clock, timeout: time.Hour, began: time.Now()}
 	for range 1 + r.IntN(3) {
-		key := r.IntN(len(s.ledger))
+		key := r.IntN(len(s.counters))
 		c.keys = append(c.keys, key)
-		c.levels = append(c.levels, s.ledger[key].Load()+int64(r.IntN(60)))
+		c.levels = append(c.levels, s.counters[key].Load()+int64(r.IntN(60)))
 	}
 	switch r.IntN(8) {
 	case 0:
@@ -182,7 +182,7 @@ func (s *scene) customer(r *rand.Rand) *customer {
 	return c
 }
 
-func (s *scene) play(t *testing.T, stop bool) {
+func (s *historyRun) run(t *testing.T, stop bool) {
 	var wg sync.WaitGroup
 	for worker := range workers {
 		wg.Go(func() { s.work(worker) })
@@ -204,16 +204,16 @@ func (s *scene) play(t *testing.T, stop bool) {
 	wg.Wait()
 
 	// All changes were followed by a check, and nobody is at work but the clock: whose condition holds has been woken.
-	s.await(t, "sleep while their condition holds", func(c *customer) bool { return c.ends.Load() == 0 && c.holds() })
-	for key := range s.ledger {
-		s.ledger[key].Add(1000)
+	s.await(t, "sleep while their condition holds", func(c *client) bool { return c.ends.Load() == 0 && c.holds() })
+	for key := range s.counters {
+		s.counters[key].Add(1000)
 		s.p.Check(key)
 	}
-	s.await(t, "are not over although all conditions hold", func(c *customer) bool { return c.ended.Load() == 0 })
+	s.await(t, "are not over although all conditions hold", func(c *client) bool { return c.ended.Load() == 0 })
 }
 
 // await waits until no request that was accepted is in a state.
-func (s *scene) await(t *testing.T, state string, in func(*customer) bool) {
+func (s *historyRun) await(t *testing.T, state string, in func(*client) bool) {
 	t.Helper()
 	count := func() (n int) {
 		for _, cs := range s.acts {
@@ -232,11 +232,11 @@ func (s *scene) await(t *testing.T, state string, in func(*customer) bool) {
 	}
 }
 
-func (s *scene) judge(t *testing.T, stopped bool) {
+func (s *historyRun) verify(t *testing.T, stopped bool) {
 	outcomes := make(map[purgatory.Outcome]int)
 	for worker, cs := range s.acts {
 		for n, c := range cs {
-			if err := c.judge(s.closed); err != nil {
+			if err := c.verify(s.closed); err != nil {
 				t.Errorf("request %d of worker %d: %v", n, worker, err)
 			}
 			outcomes[c.outcome]++

@@ -21,20 +21,20 @@ type step struct {
 	flag    bool
 }
 
-// twin does slowly what a purgatory does: it keeps all requests in a list.
-type twin struct {
-	requests []*twinned
+// model does slowly what a purgatory does: it keeps all requests in a list.
+type model struct {
+	requests []*modelRequest
 	stopped  bool
 }
 
-type twinned struct {
+type modelRequest struct {
 	keys     []int
 	ready    bool
 	deadline time.Time
 	outcome  purgatory.Outcome
 }
 
-func (w *twin) end(how purgatory.Outcome, which func(*twinned) bool) (n int) {
+func (w *model) end(how purgatory.Outcome, which func(*modelRequest) bool) (n int) {
 	for _, r := range w.requests {
 		if r.outcome == 0 && which(r) {
 			r.outcome = how
@@ -44,11 +44,11 @@ func (w *twin) end(how purgatory.Outcome, which func(*twinned) bool) (n int) {
 	return n
 }
 
-var deeds = []string{"park", "park", "park", "ready", "check", "check", "check all", "cancel", "pass", "stop"}
+var operations = []string{"park", "park", "park", "ready", "check", "check", "check all", "cancel", "pass", "stop"}
 
 var steps = rapid.Custom(func(t *rapid.T) step {
 	return step{
-		what:    rapid.SampledFrom(deeds).Draw(t, "what"),
+		what:    rapid.SampledFrom(operations).Draw(t, "what"),
 		keys:    rapid.SliceOfN(rapid.IntRange(0, 4), 1, 4).Draw(t, "keys"),
 		request: rapid.IntRange(0, 1000).Draw(t, "request"),
 		timeout: time.Duration(rapid.SampledFrom([]int{-1, 0, 1, 2, 3, 10, 100, 10_000, 1_000_000}).Draw(t, "ticks")) * tick,
@@ -74,14 +74,14 @@ func replay(history []step) error {
 		return err
 	}
 	defer p.Stop()
-	w := &twin{}
+	w := &model{}
 	var spies []*spy
 	var handles []*purgatory.Parked
 	for n, s := range history {
 		want, got := 0, 0
 		switch s.what {
 		case "park":
-			q, r := &spy{}, &twinned{keys: s.keys, ready: s.flag, deadline: time.Now().Add(s.timeout)}
+			q, r := &spy{}, &modelRequest{keys: s.keys, ready: s.flag, deadline: time.Now().Add(s.timeout)}
 			q.ready.Store(s.flag)
 			h, err := p.Park(q, s.timeout, s.keys...)
 			if (err != nil) != w.stopped {
@@ -104,27 +104,27 @@ func replay(history []step) error {
 			}
 		case "check":
 			got = p.Check(s.keys[0])
-			want = w.end(purgatory.Satisfied, func(r *twinned) bool { return r.ready && slices.Contains(r.keys, s.keys[0]) })
+			want = w.end(purgatory.Satisfied, func(r *modelRequest) bool { return r.ready && slices.Contains(r.keys, s.keys[0]) })
 		case "check all":
 			got = p.CheckAll()
-			want = w.end(purgatory.Satisfied, func(r *twinned) bool { return r.ready })
+			want = w.end(purgatory.Satisfied, func(r *modelRequest) bool { return r.ready })
 		case "cancel":
 			if len(spies) > 0 {
 				handles[s.request%len(spies)].Cancel()
 				chosen := w.requests[s.request%len(spies)]
-				w.end(purgatory.Cancelled, func(r *twinned) bool { return r == chosen })
+				w.end(purgatory.Cancelled, func(r *modelRequest) bool { return r == chosen })
 			}
 		case "pass":
 			<-time.After(max(s.timeout, 1))
 			<-time.After(tick) // a deadline is kept up to a tick late
 			synctest.Wait()
-			w.end(purgatory.Expired, func(r *twinned) bool { return !r.deadline.After(time.Now().Add(-tick)) })
+			w.end(purgatory.Expired, func(r *modelRequest) bool { return !r.deadline.After(time.Now().Add(-tick)) })
 			w.allowed(spies)
 		case "stop":
 			if s.flag {
 				p.Stop()
 				w.stopped = true
-				w.end(purgatory.Stopped, func(*twinned) bool { return true })
+				w.end(purgatory.Stopped, func(*modelRequest) bool { return true })
 			}
 		}
 		if got != want {
@@ -138,7 +138,7 @@ func replay(history []step) error {
 }
 
 // allowed follows the purgatory where it has a choice: a deadline that has passed less than a tick ago.
-func (w *twin) allowed(spies []*spy) {
+func (w *model) allowed(spies []*spy) {
 	for n, r := range w.requests {
 		outcomes, _ := spies[n].seen()
 		if r.outcome == 0 && !r.deadline.After(time.Now()) && slices.Equal(outcomes, []purgatory.Outcome{purgatory.Expired}) {
@@ -147,7 +147,7 @@ func (w *twin) allowed(spies []*spy) {
 	}
 }
 
-func compare(p *purgatory.Purgatory[int], w *twin, spies []*spy, handles []*purgatory.Parked) error {
+func compare(p *purgatory.Purgatory[int], w *model, spies []*spy, handles []*purgatory.Parked) error {
 	parked := 0
 	for n, r := range w.requests {
 		var want []purgatory.Outcome

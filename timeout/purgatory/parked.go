@@ -38,9 +38,9 @@ func (r *Parked) Cancel() {
 	}
 }
 
-// try calls TryComplete and completes the request if it reports true. If somebody else is at it, that one is told to try
+// tryComplete calls TryComplete and completes the request if it reports true. If somebody else is at it, that one is told to try
 // once more. It reports whether the request was completed by this call.
-func (r *Parked) try() bool {
+func (r *Parked) tryComplete() bool {
 	for {
 		switch s := r.state.Load(); {
 		case s&(over|again) != 0:
@@ -65,12 +65,12 @@ func (r *Parked) run(parking bool) bool {
 		}
 		if parking {
 			r.drop()
-		} else if how, _ := r.settle(false, false); how != 0 {
+		} else if how, _ := r.endTry(false, false); how != 0 {
 			r.complete(how)
 		}
 	}()
 	for round := 1; ; round++ {
-		how, more := r.settle(r.request.TryComplete(), round < maxRounds)
+		how, more := r.endTry(r.request.TryComplete(), round < maxRounds)
 		if more {
 			continue
 		}
@@ -82,9 +82,9 @@ func (r *Parked) run(parking bool) bool {
 	}
 }
 
-// settle gives up trying after a TryComplete. It returns the outcome if the request is over by it, and whether
+// endTry gives up trying after a TryComplete. It returns the outcome if the request is over by it, and whether
 // TryComplete is to be called again, which it is only if more is set.
-func (r *Parked) settle(satisfied, more bool) (Outcome, bool) {
+func (r *Parked) endTry(satisfied, more bool) (Outcome, bool) {
 	for {
 		s := r.state.Load()
 		how, next := Outcome(s>>forced), uint32(0)
@@ -101,7 +101,7 @@ func (r *Parked) settle(satisfied, more bool) (Outcome, bool) {
 			continue
 		}
 		if s&again != 0 && next == 0 {
-			r.clock.tryLater(r)
+			r.clock.retryLater(r)
 		}
 		return how, next == trying
 	}
@@ -134,7 +134,7 @@ func (r *Parked) complete(how Outcome) {
 func (r *Parked) forget() Request {
 	q := r.request
 	r.request = nil
-	r.clock.leave(r)
+	r.clock.remove(r)
 	return q
 }
 

@@ -20,10 +20,10 @@ const shards = 64
 // be called by any goroutine, also from within the methods of a [Request]. [Start] makes one; the zero value is of no
 // use.
 type Purgatory[K comparable] struct {
-	clock  *clock
-	seed   maphash.Seed
-	shards [shards]shard[K]
-	gone   func(*shard[K]) // one value for all cleanups: a new one for each request would be as large as a watcher
+	clock       *clock
+	seed        maphash.Seed
+	shards      [shards]shard[K]
+	onCollected func(*shard[K]) // one value for all cleanups: a new one for each request would be as large as a watcher
 }
 
 // Start returns an empty purgatory. It runs a goroutine, which sleeps until a deadline comes, until [Purgatory.Stop]. It
@@ -33,7 +33,7 @@ func Start[K comparable](c Config) (*Purgatory[K], error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Purgatory[K]{clock: k, seed: maphash.MakeSeed(), gone: (*shard[K]).collected}, nil
+	return &Purgatory[K]{clock: k, seed: maphash.MakeSeed(), onCollected: (*shard[K]).collected}, nil
 }
 
 // Park tries q, and if its condition does not hold, keeps it until a check of one of its keys finds that it does, or
@@ -68,7 +68,7 @@ func (p *Purgatory[K]) Park(q Request, timeout time.Duration, keys ...K) (*Parke
 	}
 	r := &Parked{clock: p.clock, request: q}
 	r.state.Store(trying)
-	if !p.clock.enter(r, timeout) {
+	if !p.clock.add(r, timeout) {
 		r.drop()
 		return nil, ErrStopped
 	}
@@ -99,7 +99,7 @@ func check[K comparable](keys []K) error {
 func (p *Purgatory[K]) watch(r *Parked, key K) {
 	s := p.shard(key)
 	s.watch(key, weak.Make(r))
-	runtime.AddCleanup(r, p.gone, s)
+	runtime.AddCleanup(r, p.onCollected, s)
 }
 
 func (p *Purgatory[K]) shard(key K) *shard[K] {
@@ -120,7 +120,7 @@ func (p *Purgatory[K]) Check(key K) (completed int) {
 	}
 	w := walk[K]{shard: s, key: key, more: true}
 	each(w.next, func(r *Parked) {
-		if r.try() {
+		if r.tryComplete() {
 			completed++
 		}
 	})
@@ -138,13 +138,13 @@ func (p *Purgatory[K]) CheckAll() (completed int) {
 			}
 			if s := &rest[0]; s.entries.Load() > 0 {
 				w = walk[K]{shard: s, keys: s.keys()}
-				w.turn()
+				w.nextList()
 			}
 			rest = rest[1:]
 		}
 	}
 	each(next, func(r *Parked) {
-		if r.try() {
+		if r.tryComplete() {
 			completed++
 		}
 	})

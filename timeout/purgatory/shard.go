@@ -82,13 +82,13 @@ func (s *shard[K]) shrinkLocked() {
 // is one without a request, so that a sweep costs as much as what it removes.
 func (s *shard[K]) collected() {
 	s.cleared.Add(1)
-	for s.due() && s.sweeping.CompareAndSwap(false, true) {
+	for s.needsSweep() && s.sweeping.CompareAndSwap(false, true) {
 		s.sweep()
 		s.sweeping.Store(false)
 	}
 }
 
-func (s *shard[K]) due() bool {
+func (s *shard[K]) needsSweep() bool {
 	cleared := s.cleared.Load()
 	return cleared >= minSweep && 2*cleared >= s.entries.Load()
 }
@@ -96,7 +96,7 @@ func (s *shard[K]) due() bool {
 // sweep removes from all lists the watchers without a request and those whose request is over.
 func (s *shard[K]) sweep() {
 	w := walk[K]{shard: s, keys: s.keys(), sweep: true}
-	w.turn()
+	w.nextList()
 	w.next()
 }
 

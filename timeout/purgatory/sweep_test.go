@@ -40,7 +40,7 @@ func TestRequestThatIsOverIsCollected(t *testing.T) {
 	}
 	runtime.KeepAlive(r)
 	r = nil
-	p.settle(t)
+	p.awaitCleanups(t)
 }
 
 // Entries of requests that are over vanish by themselves, also of keys that nobody touches again.
@@ -63,7 +63,7 @@ func TestListsAreSweptByThemselves(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			p.settle(t)
+			p.awaitCleanups(t)
 			full := p.Watchers()
 			if want := many * len(c.keys(0)); full != want {
 				t.Fatalf("%d watchers, want %d", full, want)
@@ -74,7 +74,7 @@ func TestListsAreSweptByThemselves(t *testing.T) {
 					handles[n] = nil
 				}
 			}
-			p.settle(t)
+			p.awaitCleanups(t)
 			live := full / 100
 			if n := p.Watchers(); n < live || n > 2*live+shards*minSweep {
 				t.Errorf("%d watchers are left of %d, where %d wait", n, full, live)
@@ -83,7 +83,7 @@ func TestListsAreSweptByThemselves(t *testing.T) {
 				r.Cancel()
 				handles[n] = nil
 			}
-			p.settle(t)
+			p.awaitCleanups(t)
 			if n := p.Watchers(); n > shards*minSweep {
 				t.Errorf("%d watchers are left where nothing waits", n)
 			}
@@ -111,7 +111,7 @@ func TestSweepCountsWhatWalksHaveRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p.settle(t)
+	p.awaitCleanups(t)
 }
 
 // A walk that meets nobody removes all that is over, however long the list.
@@ -356,7 +356,7 @@ func TestAMillionLeaveNothing(t *testing.T) {
 		}
 		held := int64(full-before) - 8*int64(c.many)
 		handles = nil
-		p.settle(t)
+		p.awaitCleanups(t)
 		after, _ := heap()
 		left := int64(after - before)
 		t.Logf("%d requests, keys touched %v: %d B each, %d kB left, %.2f %%",

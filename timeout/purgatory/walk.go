@@ -12,13 +12,13 @@ const (
 // The shard is locked for a stride at a time. Watchers that come meanwhile are put before those that the walk has yet to
 // see, so it ends, whoever parks; only a walk that has left nothing behind begins at the front.
 type walk[K comparable] struct {
-	shard *shard[K]
-	key   K        // of the present list
-	more  bool     // there is something left to see in it
-	keys  []K      // of all lists; none for a walk through one
-	list  int      // how many of keys have had their turn
-	at    *watcher // the last that was seen in it and left there, nil if none was; it may be removed by now
-	sweep bool     // the walk is there to remove watchers, and takes no requests
+	shard  *shard[K]
+	key    K        // of the present list
+	more   bool     // there is something left to see in it
+	keys   []K      // of all lists; none for a walk through one
+	list   int      // how many of keys have had their turn
+	cursor *watcher // the last that was seen in it and left there, nil if none was; it may be removed by now
+	sweep  bool     // the walk is there to remove watchers, and takes no requests
 
 	ready   [batch]*Parked // requests that were taken
 	taken   int            // how many of ready
@@ -37,7 +37,7 @@ func (w *walk[K]) next() (*Parked, bool) {
 		case !w.more && !w.ended:
 			return nil, false
 		case !w.more:
-			w.again()
+			w.secondPass()
 		}
 		w.read()
 	}
@@ -47,20 +47,20 @@ func (w *walk[K]) next() (*Parked, bool) {
 	return w.last, true
 }
 
-// turn goes to the next list.
-func (w *walk[K]) turn() {
+// nextList goes to the next list.
+func (w *walk[K]) nextList() {
 	if w.more = w.list < len(w.keys); w.more {
-		w.key, w.at = w.keys[w.list], nil
+		w.key, w.cursor = w.keys[w.list], nil
 		w.list++
 	}
 }
 
-// again begins a second look at all lists, which only removes: the watcher of a request that was returned had to stay for
+// secondPass begins a second look at all lists, which only removes: the watcher of a request that was returned had to stay for
 // the request to be tried. Most walks complete nothing and do without it.
-func (w *walk[K]) again() {
-	w.more, w.list, w.at, w.sweep, w.ended = true, 0, nil, true, false
+func (w *walk[K]) secondPass() {
+	w.more, w.list, w.cursor, w.sweep, w.ended = true, 0, nil, true, false
 	if len(w.keys) > 0 {
-		w.turn()
+		w.nextList()
 	}
 }
 
@@ -80,7 +80,7 @@ func (w *walk[K]) read() {
 func (w *walk[K]) readListLocked(limit int) (looked int) {
 	s, key := w.shard, w.key
 	// A watcher can be removed only when the one before it is known to be in the list.
-	prev, known, n := w.at, true, (*watcher)(nil)
+	prev, known, n := w.cursor, true, (*watcher)(nil)
 	if w.sweep && prev != nil && prev.removed() {
 		prev = nil // it tries nothing, so it may begin at the front again
 	}
@@ -90,11 +90,11 @@ func (w *walk[K]) readListLocked(limit int) (looked int) {
 		known, n = !prev.removed(), prev.next
 	}
 	for looked = 1; n != nil && looked < limit && w.taken < batch; looked++ {
-		w.at = n
+		w.cursor = n
 		switch {
 		case n.removed():
 			known = false
-		case w.wants(n):
+		case w.keeps(n):
 			prev, known = n, true
 		case known:
 			s.removeLocked(key, prev, n)
@@ -105,15 +105,15 @@ func (w *walk[K]) readListLocked(limit int) (looked int) {
 		n = n.next
 	}
 	if n == nil {
-		w.turn()
+		w.nextList()
 	} else if known {
-		w.at = prev
+		w.cursor = prev
 	}
 	return looked
 }
 
-// wants reports whether a watcher is to stay, because its request is not over, and takes the request.
-func (w *walk[K]) wants(n *watcher) bool {
+// keeps reports whether a watcher is to stay, because its request is not over, and takes the request.
+func (w *walk[K]) keeps(n *watcher) bool {
 	r := n.request.Value()
 	if r == nil || r.Done() {
 		return false
@@ -134,7 +134,7 @@ func each[T any](next func() (T, bool), do func(T)) {
 			return
 		}
 		for t, ok := next(); ok; t, ok = next() {
-			quietly(do, t)
+			ignorePanic(do, t)
 		}
 	}()
 	for t, ok := next(); ok; t, ok = next() {
@@ -143,7 +143,7 @@ func each[T any](next func() (T, bool), do func(T)) {
 	returned = true
 }
 
-func quietly[T any](do func(T), t T) {
+func ignorePanic[T any](do func(T), t T) {
 	defer func() { _ = recover() }()
 	do(t)
 }

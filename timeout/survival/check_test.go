@@ -80,7 +80,7 @@ func (t *Table) check() error {
 			return fmt.Errorf("word %d: marked %v, %d slots", w, marked, bits.OnesCount64(word))
 		}
 	}
-	if err := s.far.check(s, visit); err != nil {
+	if err := s.overflow.check(s, visit); err != nil {
 		return err
 	}
 
@@ -114,23 +114,23 @@ func (t *Table) check() error {
 	return nil
 }
 
-func (f *far) check(s *groups, visit func(uint32) error) error {
+func (f *overflow) check(s *groups, visit func(uint32) error) error {
 	books, pages := make(map[uint32]bool), make(map[uint32]bool)
 	for n, e := range f.heap {
-		b := f.books[e.book]
+		b := f.segments[e.segment]
 		switch {
-		case books[e.book]:
-			return fmt.Errorf("book %d stands twice in the heap", e.book)
-		case b.start != e.start || b.start%bookSize != 0 || int(b.heap) != n:
+		case books[e.segment]:
+			return fmt.Errorf("book %d stands twice in the heap", e.segment)
+		case b.start != e.start || b.start%segmentSize != 0 || int(b.heap) != n:
 			return fmt.Errorf("heap place %d holds %v, the book says start %d, place %d", n, e, b.start, b.heap)
 		case n > 0 && e.start <= f.heap[(n-1)/2].start:
 			return fmt.Errorf("heap place %d starts at %d, not after its parent", n, e.start)
-		case f.book(e.start) != e.book:
+		case f.segment(e.start) != e.segment:
 			return fmt.Errorf("book of %d is not in its bucket", e.start)
-		case b.marks == [bookLen / 64]uint64{}:
+		case b.marks == [segmentLen / 64]uint64{}:
 			return fmt.Errorf("book of %d is empty", e.start)
 		}
-		books[e.book] = true
+		books[e.segment] = true
 		for n, k := range b.pages {
 			if marked := b.marks[n/64]>>(n%64)&1 == 1; marked != (k != 0) {
 				return fmt.Errorf("book of %d, place %d: marked %v, page %d", b.start, n, marked, k)
@@ -139,7 +139,7 @@ func (f *far) check(s *groups, visit func(uint32) error) error {
 				continue
 			}
 			start := b.start + Tick(n)*pageSize
-			if pages[k] || f.at(k).mask == 0 || start < s.base || s.near(start) {
+			if pages[k] || f.at(k).mask == 0 || start < s.base || s.inRing(start) {
 				return fmt.Errorf("page %d of %d at base %d was found twice, is empty, or belongs into the ring", k, start, s.base)
 			}
 			pages[k] = true
@@ -150,15 +150,15 @@ func (f *far) check(s *groups, visit func(uint32) error) error {
 	}
 	chained := 0
 	for _, i := range f.buckets {
-		for ; i != 0; i = f.books[i].link {
+		for ; i != 0; i = f.segments[i].link {
 			chained++
 		}
 	}
 	if chained != len(f.heap) {
 		return fmt.Errorf("%d books in buckets, %d in the heap", chained, len(f.heap))
 	}
-	for i := f.freeBook; i != 0; i = f.books[i].link {
-		if b := f.books[i]; books[i] || b.pages != [bookLen]uint32{} || b.marks != [bookLen / 64]uint64{} {
+	for i := f.freeSegment; i != 0; i = f.segments[i].link {
+		if b := f.segments[i]; books[i] || b.pages != [segmentLen]uint32{} || b.marks != [segmentLen / 64]uint64{} {
 			return fmt.Errorf("book %d is free and in use, or free twice", i)
 		}
 		books[i] = true
@@ -169,8 +169,8 @@ func (f *far) check(s *groups, visit func(uint32) error) error {
 		}
 		pages[k] = true
 	}
-	if len(books) != max(1, len(f.books))-1 || len(pages) != max(1, int(f.made))-1 {
-		return fmt.Errorf("%d books and %d pages found, %d and %d made", len(books), len(pages), len(f.books)-1, f.made-1)
+	if len(books) != max(1, len(f.segments))-1 || len(pages) != max(1, int(f.made))-1 {
+		return fmt.Errorf("%d books and %d pages found, %d and %d made", len(books), len(pages), len(f.segments)-1, f.made-1)
 	}
 	return nil
 }

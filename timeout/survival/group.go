@@ -17,18 +17,18 @@ type group struct {
 // however many transactions it holds.
 type groups struct {
 	slab[group]
-	free  uint32 // top of the stack of free groups
-	base  Tick   // no group ends before it; a multiple of pageSize
-	far   far
-	marks bitmap
-	ring  [ringSize]uint32
+	free     uint32 // top of the stack of free groups
+	base     Tick   // no group ends before it; a multiple of pageSize
+	overflow overflow
+	marks    bitmap
+	ring     [ringSize]uint32
 }
 
 func newGroups(now Tick) groups {
 	return groups{slab: slab[group]{blocks: []*[blockLength]group{new([blockLength]group)}}, base: now - now%pageSize}
 }
 
-func (s *groups) near(end Tick) bool { return end-s.base < ringSize }
+func (s *groups) inRing(end Tick) bool { return end-s.base < ringSize }
 
 // find returns the group that ends at end, or 0. The end must not lie before base. It spells near out, which keeps it
 // small enough for the compiler to put it into Add.
@@ -36,7 +36,7 @@ func (s *groups) find(end Tick) uint32 {
 	if end-s.base < ringSize {
 		return s.ring[end%ringSize]
 	}
-	return s.far.find(end)
+	return s.overflow.find(end)
 }
 
 // open makes the group that ends at end, with no chunk yet.
@@ -48,12 +48,12 @@ func (s *groups) open(end Tick) uint32 {
 	g := s.at(i)
 	s.free = g.link // that of a group never used is 0, and so was free
 	*g = group{end: end}
-	if s.near(end) {
+	if s.inRing(end) {
 		slot := uint32(end % ringSize)
 		s.ring[slot] = i
 		s.marks.set(slot)
 	} else {
-		s.far.insert(end, i)
+		s.overflow.insert(end, i)
 	}
 	return i
 }
@@ -61,12 +61,12 @@ func (s *groups) open(end Tick) uint32 {
 // close forgets a group without transactions.
 func (s *groups) close(i uint32) {
 	g := s.at(i)
-	if s.near(g.end) {
+	if s.inRing(g.end) {
 		slot := uint32(g.end % ringSize)
 		s.ring[slot] = 0
 		s.marks.clear(slot)
 	} else {
-		s.far.remove(g.end)
+		s.overflow.remove(g.end)
 	}
 	g.link = s.free
 	s.free = i
@@ -77,7 +77,7 @@ func (s *groups) first() uint32 {
 	if slot, ok := s.marks.next(uint32(s.base % ringSize)); ok {
 		return s.ring[slot]
 	}
-	return s.far.first()
+	return s.overflow.first()
 }
 
 // slide moves base up to at most to, and takes the far pages that come within reach into the ring.
@@ -87,18 +87,18 @@ func (s *groups) slide(to Tick) {
 	}
 	s.base = to - to%pageSize
 	for {
-		start, ok := s.far.start()
-		if !ok || !s.near(start) {
+		start, ok := s.overflow.start()
+		if !ok || !s.inRing(start) {
 			break
 		}
-		s.marks.setPage(uint32(start%ringSize), s.far.move(s.ring[start%ringSize:]))
+		s.marks.setPage(uint32(start%ringSize), s.overflow.move(s.ring[start%ringSize:]))
 	}
 }
 
 // ascending yields the numbers of the groups that end at from or later, the one that ends first before the others.
 func (s *groups) ascending(from Tick) iter.Seq[uint32] {
 	return func(yield func(uint32) bool) {
-		for end := max(s.base, from); end >= s.base && s.near(end); end++ {
+		for end := max(s.base, from); end >= s.base && s.inRing(end); end++ {
 			slot, ok := s.marks.next(uint32(end % ringSize))
 			i := s.ring[slot]
 			if !ok || s.at(i).end < end {
@@ -109,7 +109,7 @@ func (s *groups) ascending(from Tick) iter.Seq[uint32] {
 			}
 			end = s.at(i).end
 		}
-		for i := range s.far.ascending(from) {
+		for i := range s.overflow.ascending(from) {
 			if !yield(i) {
 				return
 			}

@@ -16,7 +16,7 @@ const year = 365 * 24 * 3600 * 10 // ticks of 100 ms
 // history drives a table and its twin with the same calls and compares all they answer.
 type history struct {
 	table *Table
-	twin  *twin
+	twin  *model
 	ids   uint64
 	refs  []entryRef // of every transaction ever added, gone ones included
 }
@@ -27,7 +27,7 @@ type entryRef struct {
 }
 
 func newHistory(now Tick) *history {
-	return &history{table: NewTable(now), twin: &twin{now: now}}
+	return &history{table: NewTable(now), twin: &model{now: now}}
 }
 
 type fataler interface {
@@ -475,15 +475,15 @@ func TestSteadyStateDoesNotAllocate(t *testing.T) {
 
 // TestBooksAreSpread: wherever the books lie, few share a bucket, so that finding one does not depend on how many there are.
 func TestBooksAreSpread(t *testing.T) {
-	for stride := Tick(1); 1000*stride*bookSize < 1<<40; stride <<= 1 { // up to 3,000 years of ticks of 100 ms
+	for stride := Tick(1); 1000*stride*segmentSize < 1<<40; stride <<= 1 { // up to 3,000 years of ticks of 100 ms
 		table := NewTable(0)
 		for n := range Tick(1000) {
-			table.Add(uint64(n+1), (n+2)*stride*bookSize)
+			table.Add(uint64(n+1), (n+2)*stride*segmentSize)
 		}
-		f := &table.groups.far
+		f := &table.groups.overflow
 		for _, i := range f.buckets {
 			length := 0
-			for ; i != 0; i = f.books[i].link {
+			for ; i != 0; i = f.segments[i].link {
 				length++
 			}
 			if length > 8 {

@@ -16,7 +16,7 @@ type driven struct {
 	gone map[uint64]any // the latest handle of what is gone
 }
 
-func drive(name string, s timeout.Structure[any]) *driven {
+func newDriven(name string, s timeout.Structure[any]) *driven {
 	return &driven{name: name, s: s, held: map[uint64]any{}, gone: map[uint64]any{}}
 }
 
@@ -46,15 +46,15 @@ func (d *driven) took(ids []uint64) {
 // history is a random one, the same for the same seed, that several structures live through together. The first of them
 // says what is right.
 type history struct {
-	rnd    *rand.Rand
-	all    []*driven
-	ends   map[uint64]timeout.Tick // of what is pending
-	ids    []uint64                // what is pending, and what is not any more
-	last   uint64
-	now    timeout.Tick
-	far    func(now, distance timeout.Tick) timeout.Tick
-	reuse  bool // ids come again
-	counts map[string]int
+	rnd      *rand.Rand
+	all      []*driven
+	ends     map[uint64]timeout.Tick // of what is pending
+	ids      []uint64                // what is pending, and what is not any more
+	last     uint64
+	now      timeout.Tick
+	endAfter func(now, distance timeout.Tick) timeout.Tick
+	reuse    bool // ids come again
+	counts   map[string]int
 }
 
 // step is one call, at all of them.
@@ -93,7 +93,7 @@ func (h *history) add() error {
 		id = h.last
 		h.ids = append(h.ids, id)
 	}
-	end := h.far(h.now, h.distance())
+	end := h.endAfter(h.now, h.distance())
 	if h.rnd.IntN(20) == 0 {
 		end = h.now - min(h.now, timeout.Tick(h.rnd.Uint64N(50))) // has passed
 	}
@@ -157,11 +157,11 @@ func (h *history) expire(most int) error {
 		return nil
 	}
 	h.counts["expired"] += len(want)
-	return h.even(want[len(want)-1], taken)
+	return h.takeRest(want[len(want)-1], taken)
 }
 
-// even takes what is left of the end at which the structures may differ.
-func (h *history) even(end timeout.Tick, taken [][]uint64) error {
+// takeRest takes what is left of the end at which the structures may differ.
+func (h *history) takeRest(end timeout.Tick, taken [][]uint64) error {
 	for i, d := range h.all {
 		for _, id := range taken[i] {
 			d.took([]uint64{id})
@@ -201,7 +201,7 @@ func (h *history) advance() error {
 		to = h.now - min(h.now, 3) // back, to no effect
 	}
 	if h.rnd.IntN(40) == 0 {
-		to = h.far(h.now, h.distance())
+		to = h.endAfter(h.now, h.distance())
 	}
 	h.now = max(h.now, to)
 	for _, d := range h.all {
@@ -211,8 +211,8 @@ func (h *history) advance() error {
 	return nil
 }
 
-// look compares what can be seen.
-func (h *history) look() error {
+// compare compares what can be seen.
+func (h *history) compare() error {
 	first, some := timeout.Tick(0), false
 	for _, end := range h.ends {
 		if !some || end < first {

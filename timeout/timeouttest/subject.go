@@ -31,8 +31,8 @@ func (b boxed[H]) Cancel(id uint64, h any) bool {
 	return ok && b.Structure.Cancel(id, own)
 }
 
-// far bounds a distance from now to what the subject can do and what a tick can say.
-func (s Subject) far(now, distance timeout.Tick) timeout.Tick {
+// endAfter bounds a distance from now to what the subject can do and what a tick can say.
+func (s Subject) endAfter(now, distance timeout.Tick) timeout.Tick {
 	if s.Horizon > 0 {
 		distance = min(distance, s.Horizon)
 	}

@@ -23,8 +23,8 @@ const year = timeout.Tick(400 * 24 * 60 * 60 * 10)
 func Run(t *testing.T, s Subject) {
 	t.Run("histories", func(t *testing.T) { Same(t, s) })
 	for name, test := range map[string]func(*testing.T, Subject){
-		"an end that has passed": passed, "cancel": cancel, "back": back, "a year": aYear, "the last tick": theLast,
-		"in batches": batches, "between batches": between, "to the next": toTheNext, "twice": twice,
+		"an end that has passed": endPassed, "cancel": cancelEntries, "back": advanceBack, "a year": advanceYear, "the last tick": lastTick,
+		"in batches": inBatches, "between batches": betweenBatches, "to the next": advanceToNext, "twice": sameCallsTwice,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, s) })
 	}
@@ -35,7 +35,7 @@ func Same(t *testing.T, subjects ...Subject) {
 	t.Helper()
 	counts := map[string]int{}
 	for seed := range uint64(Histories) {
-		if err := live(seed, counts, subjects); err != nil {
+		if err := runHistory(seed, counts, subjects); err != nil {
 			t.Fatalf("history %d: %v", seed, err)
 		}
 	}
@@ -46,26 +46,26 @@ func Same(t *testing.T, subjects ...Subject) {
 	}
 }
 
-func live(seed uint64, counts map[string]int, subjects []Subject) error {
+func runHistory(seed uint64, counts map[string]int, subjects []Subject) error {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	h := &history{rnd: rnd, ends: map[uint64]timeout.Tick{}, counts: counts, reuse: seed%2 == 0, now: timeout.Tick(rnd.Uint64N(1000))}
 	if seed%5 == 0 {
 		h.now = math.MaxUint64 - timeout.Tick(rnd.Uint64N(3000)) // time comes to its end
 	}
 	horizon := Subject{}
-	h.all = append(h.all, drive("list", Boxed(NewList(h.now))))
+	h.all = append(h.all, newDriven("list", Boxed(NewList(h.now))))
 	for _, s := range subjects {
-		h.all = append(h.all, drive(s.Name, s.New(h.now)))
+		h.all = append(h.all, newDriven(s.Name, s.New(h.now)))
 		if s.Horizon > 0 && (horizon.Horizon == 0 || s.Horizon < horizon.Horizon) {
 			horizon.Horizon = s.Horizon
 		}
 	}
-	h.far = horizon.far
+	h.endAfter = horizon.endAfter
 	for i := range Steps {
 		if err := h.step(); err != nil {
 			return fmt.Errorf("step %d: %w", i, err)
 		}
-		if err := h.look(); err != nil {
+		if err := h.compare(); err != nil {
 			return fmt.Errorf("after step %d: %w", i, err)
 		}
 	}
@@ -84,7 +84,7 @@ func due(t *testing.T, s timeout.Structure[any], want ...uint64) {
 	}
 }
 
-func passed(t *testing.T, subject Subject) {
+func endPassed(t *testing.T, subject Subject) {
 	s := subject.New(100)
 	for id, end := range []timeout.Tick{0, 1, 99, 100} {
 		s.Add(uint64(id)+1, end)
@@ -95,7 +95,7 @@ func passed(t *testing.T, subject Subject) {
 	due(t, s, 9)
 }
 
-func cancel(t *testing.T, subject Subject) {
+func cancelEntries(t *testing.T, subject Subject) {
 	s, other := subject.New(10), subject.New(10)
 	one, two := s.Add(1, 15), s.Add(2, 15)
 	foreign := other.Add(3, 15)
@@ -121,7 +121,7 @@ func cancel(t *testing.T, subject Subject) {
 	}
 }
 
-func back(t *testing.T, subject Subject) {
+func advanceBack(t *testing.T, subject Subject) {
 	s := subject.New(50)
 	s.Add(1, 60)
 	s.Advance(55)
@@ -134,22 +134,22 @@ func back(t *testing.T, subject Subject) {
 	due(t, s, 1)
 }
 
-// aYear would take minutes in a structure that looks at every tick.
-func aYear(t *testing.T, subject Subject) {
+// advanceYear would take minutes in a structure that looks at every tick.
+func advanceYear(t *testing.T, subject Subject) {
 	s := subject.New(0)
 	for range 1000 {
 		now := s.Now()
-		s.Add(1, subject.far(now, 3))
-		s.Add(2, subject.far(now, year/2))
+		s.Add(1, subject.endAfter(now, 3))
+		s.Add(2, subject.endAfter(now, year/2))
 		s.Advance(now + year)
 		due(t, s, 1, 2)
 	}
 }
 
-func theLast(t *testing.T, subject Subject) {
+func lastTick(t *testing.T, subject Subject) {
 	s := subject.New(math.MaxUint64 - 20)
-	s.Add(1, subject.far(s.Now(), 20))
-	s.Add(2, subject.far(s.Now(), 5))
+	s.Add(1, subject.endAfter(s.Now(), 20))
+	s.Add(2, subject.endAfter(s.Now(), 5))
 	s.Advance(math.MaxUint64 - 15)
 	due(t, s, 2)
 	s.Advance(math.MaxUint64 - 1)
@@ -160,8 +160,8 @@ func theLast(t *testing.T, subject Subject) {
 	due(t, s, 3)
 }
 
-// batches takes many of one end, and of several, by batches of odd sizes, and by none.
-func batches(t *testing.T, subject Subject) {
+// inBatches takes many of one end, and of several, by batches of odd sizes, and by none.
+func inBatches(t *testing.T, subject Subject) {
 	s := subject.New(0)
 	const n = 1000
 	for id := range uint64(n) {
@@ -191,8 +191,8 @@ func batches(t *testing.T, subject Subject) {
 	}
 }
 
-// between adds and cancels while what is due is being taken.
-func between(t *testing.T, subject Subject) {
+// betweenBatches adds and cancels while what is due is being taken.
+func betweenBatches(t *testing.T, subject Subject) {
 	s := subject.New(0)
 	handles := map[uint64]any{}
 	for id := range uint64(10) {
@@ -226,12 +226,12 @@ func between(t *testing.T, subject Subject) {
 	}
 }
 
-// toTheNext goes from Next to Next, as who sleeps until then: it arrives at all ends, and not too often.
-func toTheNext(t *testing.T, subject Subject) {
+// advanceToNext goes from Next to Next, as who sleeps until then: it arrives at all ends, and not too often.
+func advanceToNext(t *testing.T, subject Subject) {
 	s := subject.New(7)
 	ends := map[uint64]timeout.Tick{}
 	for id := range uint64(64) {
-		end := subject.far(7, 1<<min(id, 40)+timeout.Tick(id))
+		end := subject.endAfter(7, 1<<min(id, 40)+timeout.Tick(id))
 		s.Add(id+1, end)
 		ends[id+1] = end
 	}
@@ -257,15 +257,15 @@ func toTheNext(t *testing.T, subject Subject) {
 	}
 }
 
-// twice makes the same calls to two structures: what comes out is the same, in the same order.
-func twice(t *testing.T, subject Subject) {
+// sameCallsTwice makes the same calls to two structures: what comes out is the same, in the same order.
+func sameCallsTwice(t *testing.T, subject Subject) {
 	run := func() (out []uint64) {
 		rnd := rand.New(rand.NewPCG(4, 2))
 		s := subject.New(0)
 		handles := make([]any, 3000)
 		buf := make([]uint64, 7)
 		for id := range uint64(len(handles)) {
-			handles[id] = s.Add(id+1, subject.far(s.Now(), timeout.Tick(rnd.Uint64N(500))))
+			handles[id] = s.Add(id+1, subject.endAfter(s.Now(), timeout.Tick(rnd.Uint64N(500))))
 			if victim := rnd.Uint64N(id + 1); rnd.IntN(2) == 0 {
 				s.Cancel(victim+1, handles[victim])
 			}

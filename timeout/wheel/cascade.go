@@ -14,8 +14,8 @@ func (w *Wheel[T]) grow() {
 	w.levels = append(w.levels, buckets)
 }
 
-// at returns the bucket of a level that stands for the ticks around end, if the level covers it.
-func (w *Wheel[T]) at(level int, end timeout.Tick) *bucket[T] {
+// bucketAt returns the bucket of a level that stands for the ticks around end, if the level covers it.
+func (w *Wheel[T]) bucketAt(level int, end timeout.Tick) *bucket[T] {
 	buckets := w.levels[level]
 	return &buckets[int(end>>(uint(level)*w.shift&63))&(len(buckets)-1)]
 }
@@ -36,11 +36,11 @@ func (w *Wheel[T]) lowest(end timeout.Tick) int {
 // and is not empty, because those that wait there came first, or that of the lowest level.
 func (w *Wheel[T]) target(top, lowest int, end timeout.Tick) *bucket[T] {
 	for level := top - 1; level > lowest; level-- {
-		if b := w.at(level, end); b.count > 0 {
+		if b := w.bucketAt(level, end); b.count > 0 {
 			return b
 		}
 	}
-	return w.at(lowest, end)
+	return w.bucketAt(lowest, end)
 }
 
 // place finds the bucket for a task that was added.
@@ -52,7 +52,7 @@ func (w *Wheel[T]) place(t *Task[T]) {
 	b := w.target(len(w.levels), lowest, t.end)
 	w.put(b, t)
 	if b.level > lowest {
-		w.lower(b, 2)
+		w.moveDown(b, 2)
 	}
 }
 
@@ -66,14 +66,14 @@ func (w *Wheel[T]) put(b *bucket[T], t *Task[T]) {
 	case b.level == 0:
 	case b.count > w.step && !b.early:
 		b.early = true
-		w.call(b, max(w.cursor, b.start-w.span(b.level)))
+		w.reschedule(b, max(w.cursor, b.start-w.span(b.level)))
 	case t.end < b.node.End():
-		w.call(b, t.end)
+		w.reschedule(b, t.end)
 	}
 }
 
-// call moves a bucket in the delay queue.
-func (w *Wheel[T]) call(b *bucket[T], at timeout.Tick) {
+// reschedule moves a bucket in the delay queue.
+func (w *Wheel[T]) reschedule(b *bucket[T], at timeout.Tick) {
 	w.queue.Remove(&b.node)
 	w.queue.Insert(&b.node, at)
 }
@@ -84,8 +84,8 @@ func (w *Wheel[T]) retire(b *bucket[T]) {
 	w.queue.Remove(&b.node)
 }
 
-// lower moves up to n tasks from the front of a bucket to lower levels.
-func (w *Wheel[T]) lower(b *bucket[T], n int) {
+// moveDown moves up to n tasks from the front of a bucket to lower levels.
+func (w *Wheel[T]) moveDown(b *bucket[T], n int) {
 	n = min(n, b.count)
 	t := b.root.next
 	for range n {
@@ -100,9 +100,9 @@ func (w *Wheel[T]) lower(b *bucket[T], n int) {
 	}
 }
 
-// settle empties the buckets of higher levels that want it by now, until something on level 0 is due or nothing is. It
+// cascade empties the buckets of higher levels that want it by now, until something on level 0 is due or nothing is. It
 // brings the cursor with it.
-func (w *Wheel[T]) settle() {
+func (w *Wheel[T]) cascade() {
 	for {
 		n := w.queue.Peek()
 		if n == nil || n.End() > w.now {
@@ -114,20 +114,20 @@ func (w *Wheel[T]) settle() {
 		if b.level == 0 {
 			return
 		}
-		w.descend(b)
+		w.cascadeBucket(b)
 	}
 }
 
-// descend empties a bucket that wants attention, or takes the next step if there is time for several.
-func (w *Wheel[T]) descend(b *bucket[T]) {
+// cascadeBucket empties a bucket that wants attention, or takes the next step if there is time for several.
+func (w *Wheel[T]) cascadeBucket(b *bucket[T]) {
 	if b.count <= w.step || b.start <= w.cursor {
-		w.lower(b, b.count)
+		w.moveDown(b, b.count)
 		return
 	}
 	ticks := b.start - w.cursor
-	w.lower(b, max(w.step, int((timeout.Tick(b.count)+ticks-1)/ticks)))
+	w.moveDown(b, max(w.step, int((timeout.Tick(b.count)+ticks-1)/ticks)))
 	if b.count > 0 {
 		steps := timeout.Tick(b.count+w.step-1) / timeout.Tick(w.step)
-		w.call(b, w.cursor+max(1, ticks/steps))
+		w.reschedule(b, w.cursor+max(1, ticks/steps))
 	}
 }

@@ -14,7 +14,7 @@ const year = 365 * 24 * 3600 * 10 // ticks of 100 ms
 // history drives a wheel and its twin with the same calls and compares all they answer.
 type history struct {
 	wheel   *Wheel[int]
-	twin    twin
+	twin    model
 	tasks   []*Task[int] // all ever added, gone ones included; Value is when, counted in calls of add
 	added   int
 	strange *Task[int] // waits in another wheel
@@ -31,7 +31,7 @@ type fataler interface {
 
 // newHistory begins with a wheel whose steps are small, so that histories of a few tasks have them.
 func newHistory(now timeout.Tick, size, step int) *history {
-	h := &history{wheel: New[int](now, size), twin: twin{now: now}, ends: make(map[timeout.Tick]bool)}
+	h := &history{wheel: New[int](now, size), twin: model{now: now}, ends: make(map[timeout.Tick]bool)}
 	h.wheel.step = step
 	h.other, h.strange = New[int](now, size), &Task[int]{}
 	h.other.Add(h.strange, now+1)
@@ -79,7 +79,7 @@ func (h *history) level(end timeout.Tick) int {
 	}
 	lowest := h.wheel.lowest(end)
 	for level := len(h.wheel.levels) - 1; level > lowest; level-- {
-		if h.wheel.at(level, end).count > 0 {
+		if h.wheel.bucketAt(level, end).count > 0 {
 			return level
 		}
 	}

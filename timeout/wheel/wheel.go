@@ -85,13 +85,13 @@ func (w *Wheel[T]) Cancel(t *Task[T]) bool {
 // have ended are due from now on.
 func (w *Wheel[T]) Advance(to timeout.Tick) {
 	w.now = max(w.now, to)
-	w.settle()
+	w.cascade()
 }
 
 // Pop takes the next task that is due and returns it, or nil if none is. Tasks can be added, cancelled, and added again
 // between one Pop and the next.
 func (w *Wheel[T]) Pop() *Task[T] {
-	w.settle()
+	w.cascade()
 	b := &w.due
 	if n := w.queue.Peek(); n != nil && n.End() <= w.now && (b.count == 0 || n.End() <= b.root.next.end) {
 		b = n.Value

@@ -157,7 +157,7 @@ func TestStepsAreSpread(t *testing.T) {
 	for i := range 4 * step {
 		w.Add(&Task[int]{}, start+timeout.Tick(i%DefaultSize))
 	}
-	b := w.at(1, start)
+	b := w.bucketAt(1, start)
 	var got []timeout.Tick
 	for count := b.count; w.Now() < start; count = b.count {
 		w.Advance(w.Now() + 1)
@@ -182,7 +182,7 @@ func TestBurst(t *testing.T) {
 			w.Add(&Task[int]{}, start+timeout.Tick(i%DefaultSize))
 		}
 		w.Advance(start - 1)
-		above := w.at(1, start)
+		above := w.bucketAt(1, start)
 		for i := range 100_000 {
 			before := above.count
 			w.Add(&Task[int]{}, start+timeout.Tick(i%DefaultSize))

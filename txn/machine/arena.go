@@ -12,10 +12,10 @@ import (
 // An outcome in an arena is the length of its encoding with its mark, its id, and the encoding. Its place is the number of
 // its chunk and the offset in that.
 const (
-	chunkSize   = 64 << 10 // a chunk is larger only if its one outcome is
-	chunkBits   = 16
-	outcomeHead = 4 + len(txn.ID{})
-	removedMark = 1 << 31
+	chunkSize        = 64 << 10 // a chunk is larger only if its one outcome is
+	chunkBits        = 16
+	arenaEntryHeader = 4 + len(txn.ID{})
+	removedBit       = 1 << 31
 )
 
 // chunk is a piece of an arena. Its bytes are appended to and never changed, but for the marks of what is removed: that is
@@ -37,7 +37,7 @@ var _ hashbelt.Container[txn.ID, outcome] = (*arena)(nil)
 
 // Put appends an outcome. The first chunk grows as it needs, so that an arena of one outcome is small.
 func (a *arena) Put(id txn.ID, o outcome) (place uint64) {
-	n, size := len(a.chunks), outcomeHead+len(o)
+	n, size := len(a.chunks), arenaEntryHeader+len(o)
 	if n == 0 || len(a.chunks[n-1].bytes)+size > chunkSize {
 		c := chunk{epoch: a.sharing.epoch}
 		if n > 0 {
@@ -67,12 +67,12 @@ func (a *arena) Get(id txn.ID, place uint64) (outcome, bool) {
 		return nil, false
 	}
 	b := a.chunks[n].bytes
-	if at+uint64(outcomeHead) > uint64(len(b)) || txn.ID(b[at+4:]) != id {
+	if at+uint64(arenaEntryHeader) > uint64(len(b)) || txn.ID(b[at+4:]) != id {
 		return nil, false
 	}
 	size := binary.LittleEndian.Uint32(b[at:])
-	from := at + uint64(outcomeHead)
-	if size&removedMark != 0 || uint64(size) > uint64(len(b))-from {
+	from := at + uint64(arenaEntryHeader)
+	if size&removedBit != 0 || uint64(size) > uint64(len(b))-from {
 		return nil, false
 	}
 	return b[from : from+uint64(size) : from+uint64(size)], true
@@ -91,7 +91,7 @@ func (a *arena) Remove(id txn.ID, place uint64) (outcome, bool) {
 		}
 		c.epoch = a.sharing.epoch
 	}
-	binary.LittleEndian.PutUint32(c.bytes[place&(1<<chunkBits-1):], uint32(len(o))|removedMark)
+	binary.LittleEndian.PutUint32(c.bytes[place&(1<<chunkBits-1):], uint32(len(o))|removedBit)
 	a.count--
 	return o, true
 }
@@ -99,7 +99,7 @@ func (a *arena) Remove(id txn.ID, place uint64) (outcome, bool) {
 // All gives the outcomes in the order in which they were put.
 func (a *arena) All() iter.Seq2[txn.ID, outcome] {
 	return func(yield func(txn.ID, outcome) bool) {
-		for o := range walk(a.chunks) {
+		for o := range outcomesIn(a.chunks) {
 			if !o.removed && !yield(o.id, o.outcome) {
 				return
 			}
@@ -109,22 +109,22 @@ func (a *arena) All() iter.Seq2[txn.ID, outcome] {
 
 func (a *arena) Len() int { return a.count }
 
-// stored is an outcome with what an arena knows of it.
-type stored struct {
+// storedOutcome is an outcome with what an arena knows of it.
+type storedOutcome struct {
 	id      txn.ID
 	outcome outcome
 	removed bool
 }
 
-// walk gives what is in chunks.
-func walk(chunks []chunk) iter.Seq[stored] {
-	return func(yield func(stored) bool) {
+// outcomesIn gives what is in chunks.
+func outcomesIn(chunks []chunk) iter.Seq[storedOutcome] {
+	return func(yield func(storedOutcome) bool) {
 		for i := range chunks {
 			for b := chunks[i].bytes; len(b) > 0; {
 				head := binary.LittleEndian.Uint32(b)
-				s := stored{id: txn.ID(b[4:]), removed: head&removedMark != 0}
-				b = b[outcomeHead:]
-				n := head &^ removedMark
+				s := storedOutcome{id: txn.ID(b[4:]), removed: head&removedBit != 0}
+				b = b[arenaEntryHeader:]
+				n := head &^ removedBit
 				s.outcome, b = b[:n:n], b[n:]
 				if !yield(s) {
 					return

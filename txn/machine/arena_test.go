@@ -13,49 +13,49 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// shelf is a belt of arenas, and the same as a row.
-type shelf struct {
-	kept   kept
+// arenaModel is a belt of arenas, and the same as a row.
+type arenaModel struct {
+	kept   retained
 	shared *atomic.Int32
 	tick   survival.Tick
-	row    []shelved
+	row    []arenaEntry
 	made   uint64
-	photos []photo
+	photos []arenaSnapshot
 }
 
-type shelved struct {
+type arenaEntry struct {
 	id  txn.ID
 	off survival.Tick
 	o   outcome
 }
 
-// photo is what a snapshot shares, and what was on the belt at that time.
-type photo struct {
+// arenaSnapshot is what a snapshot shares, and what was on the belt at that time.
+type arenaSnapshot struct {
 	chunks []chunk
-	row    []shelved
+	row    []arenaEntry
 }
 
 // shelfLife is the retention of a shelf, in ticks.
 const shelfLife = 3
 
-func newShelf() *shelf {
-	s := &shelf{shared: new(atomic.Int32)}
-	s.kept = newKept(Bootstrap{Interval: time.Second, Retention: shelfLife * time.Second, Retain: 1 << 40}, 0, s.shared)
+func newArenaModel() *arenaModel {
+	s := &arenaModel{shared: new(atomic.Int32)}
+	s.kept = newRetained(Bootstrap{Interval: time.Second, Retention: shelfLife * time.Second, Retain: 1 << 40}, 0, s.shared)
 	return s
 }
 
-func (s *shelf) put(t *rapid.T) {
+func (s *arenaModel) put(t *rapid.T) {
 	// Some fill a chunk to the brim, alone or with three others, and one is larger than a chunk.
-	size := rapid.SampledFrom([]int{0, 1, 90, 200, chunkSize/4 - outcomeHead, chunkSize - outcomeHead, chunkSize}).Draw(t, "size")
+	size := rapid.SampledFrom([]int{0, 1, 90, 200, chunkSize/4 - arenaEntryHeader, chunkSize - arenaEntryHeader, chunkSize}).Draw(t, "size")
 	s.made++
-	x := shelved{testID(s.made), s.tick + shelfLife, bytes.Repeat([]byte{byte(s.made)}, size)}
-	if err := s.kept.ring.AddNew(x.id, x.o, s.kept.end(s.tick)); err != nil {
+	x := arenaEntry{testID(s.made), s.tick + shelfLife, bytes.Repeat([]byte{byte(s.made)}, size)}
+	if err := s.kept.ring.AddNew(x.id, x.o, s.kept.dropAt(s.tick)); err != nil {
 		t.Fatal(err)
 	}
 	s.row = append(s.row, x)
 }
 
-func (s *shelf) remove(t *rapid.T) {
+func (s *arenaModel) remove(t *rapid.T) {
 	if len(s.row) == 0 {
 		return
 	}
@@ -70,19 +70,19 @@ func (s *shelf) remove(t *rapid.T) {
 	s.row = slices.Delete(slices.Clone(s.row), i, i+1)
 }
 
-func (s *shelf) turn(*rapid.T) {
+func (s *arenaModel) turn(*rapid.T) {
 	s.tick++
 	s.kept.advance(s.tick)
-	s.row = slices.DeleteFunc(slices.Clone(s.row), func(x shelved) bool { return x.off <= s.tick })
+	s.row = slices.DeleteFunc(slices.Clone(s.row), func(x arenaEntry) bool { return x.off <= s.tick })
 }
 
-func (s *shelf) take(*rapid.T) {
+func (s *arenaModel) take(*rapid.T) {
 	s.shared.Add(1)
-	s.photos = append(s.photos, photo{s.kept.share(), s.row})
+	s.photos = append(s.photos, arenaSnapshot{s.kept.snapshotChunks(), s.row})
 }
 
 // release gives all snapshots back: from now on nothing need be copied.
-func (s *shelf) release(t *rapid.T) {
+func (s *arenaModel) release(t *rapid.T) {
 	for _, p := range s.photos {
 		same(t, p.chunks, p.row)
 	}
@@ -90,7 +90,7 @@ func (s *shelf) release(t *rapid.T) {
 	s.photos = nil
 }
 
-func (s *shelf) check(t *rapid.T) {
+func (s *arenaModel) check(t *rapid.T) {
 	var now []chunk
 	n := 0
 	for _, c := range s.kept.ring.Containers() {
@@ -108,7 +108,7 @@ func (s *shelf) check(t *rapid.T) {
 	same(t, now, s.row)
 	for i := range s.made {
 		id := testID(i + 1)
-		at := slices.IndexFunc(s.row, func(x shelved) bool { return x.id == id })
+		at := slices.IndexFunc(s.row, func(x arenaEntry) bool { return x.id == id })
 		if o, _, ok := s.kept.ring.Get(id); ok != (at >= 0) || ok && !bytes.Equal(o, s.row[at].o) {
 			t.Fatalf("%v is there: %v, with %d bytes; place %d in the row", id, ok, len(o), at)
 		}
@@ -119,10 +119,10 @@ func (s *shelf) check(t *rapid.T) {
 }
 
 // same wants chunks to hold a row, each within the ids that its chunk says.
-func same(t *rapid.T, chunks []chunk, row []shelved) {
+func same(t *rapid.T, chunks []chunk, row []arenaEntry) {
 	n := 0
 	for i := range chunks {
-		for s := range walk(chunks[i : i+1]) {
+		for s := range outcomesIn(chunks[i : i+1]) {
 			if s.id.Compare(chunks[i].first) < 0 || s.id.Compare(chunks[i].last) > 0 {
 				t.Fatalf("chunk %d says %v to %v, and has %v", i, chunks[i].first, chunks[i].last, s.id)
 			}
@@ -143,7 +143,7 @@ func same(t *rapid.T, chunks []chunk, row []shelved) {
 // TestArenas holds the belt against a row, and what snapshots share against what the row was then.
 func TestArenas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := newShelf()
+		s := newArenaModel()
 		t.Repeat(map[string]func(*rapid.T){
 			"put": s.put, "and put": s.put, "and put again": s.put, "remove": s.remove, "turn": s.turn, "take": s.take, "release": s.release, "": s.check,
 		})
@@ -154,7 +154,7 @@ func TestArenas(t *testing.T) {
 func TestArenaAsked(t *testing.T) {
 	a := &arena{sharing: &sharing{snapshots: new(atomic.Int32)}}
 	first, second := a.Put(testID(1), outcome("one")), a.Put(testID(2), outcome("two"))
-	for place := range uint64(4 * outcomeHead) {
+	for place := range uint64(4 * arenaEntryHeader) {
 		for n := range uint64(3) {
 			o, ok := a.Get(testID(n+1), place)
 			if want := n == 0 && place == first || n == 1 && place == second; ok != want {
@@ -169,7 +169,7 @@ func TestArenaAsked(t *testing.T) {
 		}
 	}
 	id := testID(3)
-	inside := a.Put(testID(4), append(outcome{0xff, 0xff, 0, 0}, id[:]...)) + uint64(outcomeHead)
+	inside := a.Put(testID(4), append(outcome{0xff, 0xff, 0, 0}, id[:]...)) + uint64(arenaEntryHeader)
 	if o, ok := a.Get(id, inside); ok {
 		t.Errorf("found %q, which would reach beyond its chunk", o)
 	}

@@ -16,12 +16,12 @@ const (
 	MaxBy    = 128
 )
 
-// Action is what a person did. Values are never renumbered.
-type Action uint8
+// AuditAction is what a person did. Values are never renumbered.
+type AuditAction uint8
 
 const (
 	// ActionResolve: said how a transaction, or a branch, ends or has ended.
-	ActionResolve Action = iota + 1
+	ActionResolve AuditAction = iota + 1
 	// ActionRollback: decided to roll back, by [txn.CauseOperator].
 	ActionRollback
 	// ActionForget: took a hazard off a finished transaction.
@@ -39,13 +39,13 @@ const (
 	// ActionResume: let a state that was restored from a backup go on.
 	ActionResume
 
-	newestAction = ActionResume
+	lastAction = ActionResume
 )
 
 var actionNames = []string{"", "resolve", "rollback", "forget", "participant-add", "participant-remove", "token-add", "token-remove", "member-remove", "resume"}
 
 // String gives the name used in the API, for example "participant-add".
-func (a Action) String() string {
+func (a AuditAction) String() string {
 	if int(a) < len(actionNames) {
 		return actionNames[a]
 	}
@@ -58,16 +58,16 @@ type AuditRecord struct {
 	Wall       int64  // leader's wall clock, milliseconds since 1970
 	Tick       survival.Tick
 	Index      uint64 // the log's entry
-	Action     Action
+	Action     AuditAction
 	ID         txn.ID          // zero when it is about no transaction
 	Branch     txn.BranchID    // of ActionResolve: the one that was named
-	Ending     txn.BranchState // of ActionResolve
+	Outcome    txn.BranchState // of ActionResolve
 	Subject    string          // the name of the participant, the name and id of the token, or the node
 	By, Reason string
 }
 
-// Show makes the public form.
-func (a *AuditRecord) Show() txn.AuditRecord {
+// Public makes the public form.
+func (a *AuditRecord) Public() txn.AuditRecord {
 	r := txn.AuditRecord{
 		Seq: a.Seq, Time: time.UnixMilli(a.Wall).UTC(), Tick: uint64(a.Tick), Index: a.Index, Action: a.Action.String(),
 		ID: a.ID, Subject: a.Subject, By: a.By, Reason: a.Reason,
@@ -78,23 +78,23 @@ func (a *AuditRecord) Show() txn.AuditRecord {
 	} else if !a.ID.IsZero() {
 		r.Subject = a.ID.String()
 	}
-	if a.Ending != 0 {
-		r.Subject += " " + a.Ending.String()
+	if a.Outcome != 0 {
+		r.Subject += " " + a.Outcome.String()
 	}
 	return r
 }
 
-// trail is the bounded list of what people did. Its records are never changed and
+// auditLog is the bounded list of what people did. Its records are never changed and
 // their places never used again, so that a reader may keep the slice: a snapshot
 // costs nothing.
-type trail struct {
+type auditLog struct {
 	records []AuditRecord
 	seq     uint64
 }
 
-// note adds a record to the trail, which forgets the oldest when it is full.
-func (m *Machine) note(a AuditRecord) {
-	t := &m.trail
+// appendAudit adds a record to the trail, which forgets the oldest when it is full.
+func (m *Machine) appendAudit(a AuditRecord) {
+	t := &m.auditLog
 	t.seq++
 	a.Seq, a.Wall, a.Tick, a.Index = t.seq, m.wall, m.tick, m.entry
 	if len(t.records) == MaxAudit {
@@ -105,23 +105,23 @@ func (m *Machine) note(a AuditRecord) {
 }
 
 // all gives the records to a reader, whose appending would not touch ours.
-func (t *trail) all() []AuditRecord { return slices.Clip(t.records) }
+func (t *auditLog) all() []AuditRecord { return slices.Clip(t.records) }
 
-// said reports whether the resolution was carried out before, in the same words.
-func (t *trail) said(c *Resolve) bool {
+// isRepeat reports whether the resolution was carried out before, in the same words.
+func (t *auditLog) isRepeat(c *Resolve) bool {
 	return slices.ContainsFunc(t.records, func(a AuditRecord) bool {
-		return a.Action == ActionResolve && a.ID == c.ID && a.Branch == c.Branch && a.Ending == c.Ending &&
+		return a.Action == ActionResolve && a.ID == c.ID && a.Branch == c.Branch && a.Outcome == c.Outcome &&
 			a.By == c.By && a.Reason == c.Reason
 	})
 }
 
-func (t *trail) restore(records []AuditRecord) error {
+func (t *auditLog) restore(records []AuditRecord) error {
 	if len(records) > MaxAudit {
 		return fmt.Errorf("%d audit records; at most %d", len(records), MaxAudit)
 	}
 	for i := range records {
 		a := &records[i]
-		if a.Seq == 0 || i > 0 && a.Seq != records[i-1].Seq+1 || a.Action < ActionResolve || a.Action > newestAction {
+		if a.Seq == 0 || i > 0 && a.Seq != records[i-1].Seq+1 || a.Action < ActionResolve || a.Action > lastAction {
 			return fmt.Errorf("audit record %d has number %d and action %v", i+1, a.Seq, a.Action)
 		}
 		t.seq = a.Seq

@@ -9,9 +9,9 @@ import (
 )
 
 func (m *Machine) begin(c Begin) Result {
-	sum := c.sum()
+	sum := c.fingerprint()
 	if i, ok := m.find(c.ID); ok {
-		if m.txs.at(i).sum != sum {
+		if m.txs.at(i).fingerprint != sum {
 			return m.answer(i, Conflict)
 		}
 		return m.begun(i)
@@ -24,8 +24,8 @@ func (m *Machine) begin(c Begin) Result {
 	m.scratch = encodeLabels(appendSession(m.scratch[:0], c.Session), c.Labels)
 	*r = record{
 		id: c.ID, seq: m.nextSeq(), expiry: c.Expiry, survival: c.Survival, timeout: c.Timeout,
-		began: m.wall, sum: sum, state: txn.Active,
-		name: putText(&m.texts, c.Name), labels: putText(&m.texts, m.scratch),
+		began: m.wall, fingerprint: sum, state: txn.Active,
+		name: storeString(&m.strings, c.Name), labels: storeString(&m.strings, m.scratch),
 	}
 	m.index[c.ID] = i
 	for k := range c.Branches {
@@ -34,7 +34,7 @@ func (m *Machine) begin(c Begin) Result {
 	if !c.Session.IsZero() {
 		r.flags |= inSession
 	}
-	m.changed(r)
+	m.emitChange(r)
 	if c.Expiry <= m.tick {
 		m.decideRollback(i, txn.CauseTimeout)
 		return m.begun(i)
@@ -53,8 +53,8 @@ func (m *Machine) begun(i uint32) Result {
 
 // checkBegin refuses what must not enter the state.
 func (m *Machine) checkBegin(c Begin) Result {
-	if m.held {
-		return Result{Code: Held}
+	if m.recoveryPaused {
+		return Result{Code: RecoveryPaused}
 	}
 	if m.mayBeForgotten(c.Mark) { // before all else that is said of it: whatever is wrong now, it may have been committed
 		return Result{Code: Forgotten, Mark: m.Mark()}
@@ -68,11 +68,11 @@ func (m *Machine) checkBegin(c Begin) Result {
 	if r := m.checkSession(c.Session); r.Code != OK {
 		return r
 	}
-	m.parts.round++
+	m.participants.beginSeq++
 	for k := range c.Branches {
 		id := txn.BranchID(k + 1)
 		p, code := m.checkBranch(&c.Branches[k])
-		if code == OK && m.parts.seen(p) {
+		if code == OK && m.participants.markSeen(p) {
 			code = Malformed // twice in one begin: which payload would be meant?
 		}
 		if code != OK {
@@ -83,10 +83,10 @@ func (m *Machine) checkBegin(c Begin) Result {
 }
 
 func (m *Machine) checkBranch(b *Branch) (participant uint32, code Code) {
-	if len(b.Payload) > txn.MaxPayload || len(b.Session) > txn.MaxSession {
+	if len(b.Payload) > txn.MaxPayload || len(b.SessionRef) > txn.MaxSessionRef {
 		return 0, Malformed
 	}
-	p, ok := m.parts.find(b.Participant)
+	p, ok := m.participants.find(b.Participant)
 	if !ok {
 		return 0, NoParticipant
 	}
@@ -107,13 +107,13 @@ func validLabels(labels []Label) bool {
 
 // addBranch appends a checked branch to r.
 func (m *Machine) addBranch(r *record, b *Branch) {
-	p, _ := m.parts.find(b.Participant)
-	m.parts.list[p].open++
+	p, _ := m.participants.find(b.Participant)
+	m.participants.list[p].unfinished++
 	m.appendBranch(r, branch{
 		participant: p, state: txn.BranchEnlisted,
-		payload: putText(&m.texts, b.Payload), session: putText(&m.texts, b.Session),
+		payload: storeString(&m.strings, b.Payload), sessionRef: storeString(&m.strings, b.SessionRef),
 	})
-	r.open++
+	r.unfinished++
 }
 
 // appendBranch links a branch at the rear of r's.
@@ -160,61 +160,61 @@ func (m *Machine) enlist(c Enlist) Result {
 func (m *Machine) enlistAgain(i, k uint32, id txn.BranchID, e *Enlist) Result {
 	c := &e.Branch
 	b := m.branches.at(k)
-	another := c.Session != "" && !sameText(&m.texts.pages, b.session, []byte(c.Session))
-	if !sameText(&m.texts.pages, b.payload, c.Payload) || another && b.vote != 0 {
+	another := c.SessionRef != "" && !equalStored(&m.strings.pages, b.sessionRef, []byte(c.SessionRef))
+	if !equalStored(&m.strings.pages, b.payload, c.Payload) || another && b.vote != 0 {
 		return m.refuse(i, Conflict, id)
 	}
 	if another && !e.Legacy {
-		if code := m.replace(k, c.Session); code != OK {
+		if code := m.replaceSessionRef(k, c.SessionRef); code != OK {
 			return m.refuse(i, code, id)
 		}
 	}
 	if another {
-		if b.session != 0 {
-			m.txs.edit(i).flags |= moved // the old one may be at work yet: only a prepare tells which of the two is the branch
+		if b.sessionRef != 0 {
+			m.txs.edit(i).flags |= reenlisted // the old one may be at work yet: only a prepare tells which of the two is the branch
 		}
 		b = m.branches.edit(k)
-		m.texts.drop(b.session)
-		b.session = putText(&m.texts, c.Session)
+		m.strings.drop(b.sessionRef)
+		b.sessionRef = storeString(&m.strings, c.SessionRef)
 	}
 	res := m.answer(i, OK)
 	res.Branch = id
 	return res
 }
 
-// maxReplaced is how many sessions of one branch may be replaced.
-const maxReplaced = 16
+// maxReplacedRefs is how many sessions of one branch may be replaced.
+const maxReplacedRefs = 16
 
-// replace remembers the session of a branch that gives way to next, unless next has given
+// replaceSessionRef remembers the session of a branch that gives way to next, unless next has given
 // way before.
-func (m *Machine) replace(k uint32, next string) Code {
+func (m *Machine) replaceSessionRef(k uint32, next string) Code {
 	b := m.branches.at(k)
-	if b.session == 0 {
+	if b.sessionRef == 0 {
 		return OK
 	}
-	gone := splitTexts(appendText(nil, &m.texts.pages, b.replaced))
+	gone := splitStrings(appendStored(nil, &m.strings.pages, b.replaced))
 	if slices.Contains(gone, next) {
-		return Replaced
+		return SessionRefReplaced
 	}
-	if len(gone) == maxReplaced {
+	if len(gone) == maxReplacedRefs {
 		return TooMany
 	}
-	m.scratch = joinTexts(m.scratch[:0], append(gone, string(appendText(nil, &m.texts.pages, b.session))))
+	m.scratch = joinStrings(m.scratch[:0], append(gone, string(appendStored(nil, &m.strings.pages, b.sessionRef))))
 	b = m.branches.edit(k)
-	m.texts.drop(b.replaced)
-	b.replaced = putText(&m.texts, m.scratch)
+	m.strings.drop(b.replaced)
+	b.replaced = storeString(&m.strings, m.scratch)
 	return OK
 }
 
-// joinTexts and splitTexts give a list of texts a form that one text can hold.
-func joinTexts(dst []byte, all []string) []byte {
+// joinStrings and splitTexts give a list of texts a form that one text can hold.
+func joinStrings(dst []byte, all []string) []byte {
 	for _, s := range all {
 		dst = appendString(dst, s)
 	}
 	return dst
 }
 
-func splitTexts(b []byte) (all []string) {
+func splitStrings(b []byte) (all []string) {
 	for len(b) > 0 {
 		var s string
 		s, b = cutString(b)
@@ -247,9 +247,9 @@ func (m *Machine) branch(r *record, id txn.BranchID) uint32 {
 	return k
 }
 
-// sum recognises a repeated begin. What the leader computes anew at each try is
+// fingerprint recognises a repeated begin. What the leader computes anew at each try is
 // not part of it.
-func (c *Begin) sum() uint64 {
+func (c *Begin) fingerprint() uint64 {
 	h := fnv.New64a()
 	var b []byte
 	b = appendString(b, c.Name)

@@ -46,7 +46,7 @@ func TestTwoVotesOfOneBranchInOneCall(t *testing.T) {
 			if o, _ := m.Lookup(testID(1)); o.State != txn.Active {
 				t.Errorf("%s with %v: %v", name, c.votes, o.State)
 			}
-			if err := m.Check(); err != nil {
+			if err := m.CheckInvariants(); err != nil {
 				t.Error(err)
 			}
 		}
@@ -63,7 +63,7 @@ func TestTheLargestBeginThatIsLegal(t *testing.T) {
 		return list
 	}
 	branch := func(payload, session int) []Branch {
-		return []Branch{{Participant: "bank", Payload: make([]byte, payload), Session: strings.Repeat("s", session)}}
+		return []Branch{{Participant: "bank", Payload: make([]byte, payload), SessionRef: strings.Repeat("s", session)}}
 	}
 	const none = -1 << 62
 	for name, c := range map[string]struct {
@@ -79,8 +79,8 @@ func TestTheLargestBeginThatIsLegal(t *testing.T) {
 		"longer value":     {Begin{Labels: labels(1, 1, txn.MaxLabel+1)}, Malformed},
 		"payload":          {Begin{Branches: branch(txn.MaxPayload, 0)}, OK},
 		"longer payload":   {Begin{Branches: branch(txn.MaxPayload+1, 0)}, Malformed},
-		"session":          {Begin{Branches: branch(0, txn.MaxSession)}, OK},
-		"longer session":   {Begin{Branches: branch(0, txn.MaxSession+1)}, Malformed},
+		"session":          {Begin{Branches: branch(0, txn.MaxSessionRef)}, OK},
+		"longer session":   {Begin{Branches: branch(0, txn.MaxSessionRef+1)}, Malformed},
 		"shortest timeout": {Begin{Timeout: 1}, OK},
 		"no timeout":       {Begin{Timeout: none}, Malformed},
 	} {
@@ -176,21 +176,21 @@ func TestNodesAtTheirLimits(t *testing.T) {
 
 // TestWhatOperatorsSayAtItsLimits: a name and a reason of the largest size are taken, and one byte more is refused.
 func TestWhatOperatorsSayAtItsLimits(t *testing.T) {
-	hazard := Hazard{ID: one, Branch: 1, Hazard: txn.HazardRolledBack}
+	hazard := ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicRollback}
 	for name, c := range map[string]struct {
 		make []Command
 		say  func(by, reason string) Command
 	}{
 		"forget": {[]Command{sole, Commit{ID: one, Votes: []txn.BranchVote{yes1}}, hazard}, func(by, reason string) Command { return Forget{ID: one, By: by, Reason: reason} }},
 		"resolve": {[]Command{sole}, func(by, reason string) Command {
-			return Resolve{ID: one, Ending: txn.BranchRolledBack, By: by, Reason: reason}
+			return Resolve{ID: one, Outcome: txn.BranchRolledBack, By: by, Reason: reason}
 		}},
 		"remove member": {nil, func(by, reason string) Command { return RemoveMember{Node: "n", By: by, Reason: reason} }},
-		"resume":        {nil, func(by, reason string) Command { return Resume{By: by, Reason: reason} }},
+		"resume":        {nil, func(by, reason string) Command { return ResumeRecovery{By: by, Reason: reason} }},
 		"unregister":    {nil, func(by, reason string) Command { return UnregisterParticipant{Name: "bank", By: by, Reason: reason} }},
 	} {
 		for more, want := range map[[2]int]Code{{0, 0}: OK, {1, 0}: Malformed, {0, 1}: Malformed} {
-			m := (world{make: c.make, held: name == "resume"}).build(t)
+			m := (scenario{make: c.make, held: name == "resume"}).build(t)
 			said := c.say(strings.Repeat("b", MaxBy+more[0]), strings.Repeat("r", txn.MaxReason+more[1]))
 			if got := m.Apply(Entry{Commands: []Command{said}}).Results[0].Code; got != want {
 				t.Errorf("%s, %d and %d bytes too long: %s; want %s", name, more[0], more[1], codeNames[got], codeNames[want])

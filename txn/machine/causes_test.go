@@ -46,20 +46,20 @@ func TestEffectsTellOfHazardsAndOperators(t *testing.T) {
 		Begin{ID: one, Timeout: time.Second, Expiry: 10, Branches: []Branch{{Participant: "orders"}, {Participant: "stock"}}},
 		Commit{ID: one, Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VotePrepared}, {Branch: 2, Vote: txn.VotePrepared}}},
 	}})
-	proof := Hazard{ID: one, Branch: 2, Hazard: txn.HazardRolledBack, Detail: "pg_xact_status(1) = aborted"}
-	resolve := Resolve{ID: one, Branch: 1, Ending: txn.BranchRolledBack, By: "ann", Reason: "looked"}
+	proof := ReportHeuristic{ID: one, Branch: 2, Heuristic: txn.HeuristicRollback, Detail: "pg_xact_status(1) = aborted"}
+	resolve := Resolve{ID: one, Branch: 1, Outcome: txn.BranchRolledBack, By: "ann", Reason: "looked"}
 	fx := m.Apply(Entry{Index: 7, Commands: []Command{proof, proof, resolve, resolve}})
-	want := []BranchHazard{
-		{ID: one, Branch: 2, Participant: "stock", Hazard: txn.HazardRolledBack, Detail: proof.Detail},
-		{ID: one, Branch: 1, Participant: "orders", Hazard: txn.HazardRolledBack, Detail: "said by ann: looked"},
+	want := []BranchHeuristic{
+		{ID: one, Branch: 2, Participant: "stock", Heuristic: txn.HeuristicRollback, Detail: proof.Detail},
+		{ID: one, Branch: 1, Participant: "orders", Heuristic: txn.HeuristicRollback, Detail: "said by ann: looked"},
 	}
-	if d := cmp.Diff(want, fx.Hazards); d != "" {
+	if d := cmp.Diff(want, fx.Heuristics); d != "" {
 		t.Errorf("hazards (-want +got):\n%s", d)
 	}
 	if len(fx.Audit) != 1 || fx.Audit[0].Action != ActionResolve || fx.Audit[0].By != "ann" || fx.Audit[0].Index != 7 {
 		t.Errorf("audit: %+v", fx.Audit)
 	}
-	if fx := m.Apply(Entry{Commands: []Command{proof}}); len(fx.Hazards)+len(fx.Audit) != 0 {
+	if fx := m.Apply(Entry{Commands: []Command{proof}}); len(fx.Heuristics)+len(fx.Audit) != 0 {
 		t.Errorf("repeated: %+v", fx)
 	}
 }
@@ -67,7 +67,7 @@ func TestEffectsTellOfHazardsAndOperators(t *testing.T) {
 // TestEffectsUntilTheDecision: a begin and each state after it is a change, and what the coordinator has to prepare is work,
 // each once.
 func TestEffectsUntilTheDecision(t *testing.T) {
-	m := (world{}).build(t)
+	m := (scenario{}).build(t)
 	some := Commit{ID: one, Votes: []txn.BranchVote{yes1}}
 	for i, step := range []struct {
 		do      Command
@@ -81,8 +81,8 @@ func TestEffectsUntilTheDecision(t *testing.T) {
 		{Vote{ID: one, Votes: []txn.BranchVote{yes2}}, []Change{{ID: one, State: txn.Committing}}, []txn.ID{one}},
 	} {
 		fx := do(t, m, step.do)
-		if !slices.Equal(fx.Changes, step.changes) || !slices.Equal(fx.Work, step.work) {
-			t.Errorf("step %d: changes %+v and work %v; want %+v and %v", i, fx.Changes, fx.Work, step.changes, step.work)
+		if !slices.Equal(fx.Changes, step.changes) || !slices.Equal(fx.Pending, step.work) {
+			t.Errorf("step %d: changes %+v and work %v; want %+v and %v", i, fx.Changes, fx.Pending, step.changes, step.work)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 func (m *Machine) Hash() uint64 {
 	s := m.Snapshot()
 	defer s.Release()
-	sum := hashOf(s.head)
+	sum := hashOf(s.header)
 	for t := range s.Transactions() {
 		sum += hashOf(*t) // a sum, since slots have no meaning
 	}
@@ -33,36 +33,36 @@ func hashOf(v any) uint64 {
 	return binary.BigEndian.Uint64(h.Sum(nil))
 }
 
-// Check audits the invariants of the package documentation. It takes time in
+// CheckInvariants audits the invariants of the package documentation. It takes time in
 // the number of transactions and is meant for tests.
-func (m *Machine) Check() error {
-	var a audit
-	a.open = make([]int, len(m.parts.list))
-	v := m.image()
+func (m *Machine) CheckInvariants() error {
+	var a recount
+	a.unfinished = make([]int, len(m.participants.list))
+	v := m.stateView()
 	var t Transaction
 	for i := uint32(1); i < m.txs.used; i++ {
 		r := m.txs.at(i)
 		if r.id.IsZero() {
 			continue
 		}
-		v.spread(i, &t)
+		v.expand(i, &t)
 		if err := a.add(m, i, &t); err != nil {
 			return fmt.Errorf("%v: %w", r.id, err)
 		}
 	}
-	if err := a.checkKept(m); err != nil {
+	if err := a.checkRetained(m); err != nil {
 		return err
 	}
 	return a.compare(m)
 }
 
-// audit counts anew what the machine keeps count of.
-type audit struct {
-	txs, timed, delegated, undone, hazards, kept, branches int
-	open                                                   []int
+// recount counts anew what the machine keeps count of.
+type recount struct {
+	txs, withDeadline, delegated, completing, heuristics, retained, branches int
+	unfinished                                                               []int
 }
 
-func (a *audit) add(m *Machine, i uint32, t *Transaction) error {
+func (a *recount) add(m *Machine, i uint32, t *Transaction) error {
 	r := m.txs.at(i)
 	a.txs++
 	a.branches += len(t.Branches)
@@ -70,20 +70,20 @@ func (a *audit) add(m *Machine, i uint32, t *Transaction) error {
 	for _, b := range t.Branches {
 		if !b.State.Finished() {
 			open++
-			a.open[m.parts.byName[b.Participant]]++
+			a.unfinished[m.participants.byName[b.Participant]]++
 		}
-		if (b.State == txn.BranchHazard) != (b.Hazard != 0) {
-			return fmt.Errorf("branch in state %v has hazard %q", b.State, b.Hazard)
+		if (b.State == txn.BranchHeuristic) != (b.Heuristic != 0) {
+			return fmt.Errorf("branch in state %v has hazard %q", b.State, b.Heuristic)
 		}
-		if t.State.Decided() && b.State.Finished() && b.Hazard == 0 && b.State != r.ending() {
+		if t.State.Decided() && b.State.Finished() && b.Heuristic == 0 && b.State != r.decidedOutcome() {
 			return fmt.Errorf("decided %v, branch %v", t.State, b.State)
 		}
 		if !t.State.Decided() && b.State.Finished() {
 			return fmt.Errorf("undecided, branch %v", b.State)
 		}
 	}
-	if m.index[t.ID] != i || open != int(r.open) || len(t.Branches) != int(r.count) {
-		return fmt.Errorf("slot %d, %d open of %d: index says slot %d, record %d of %d", i, open, len(t.Branches), m.index[t.ID], r.open, r.count)
+	if m.index[t.ID] != i || open != int(r.unfinished) || len(t.Branches) != int(r.count) {
+		return fmt.Errorf("slot %d, %d open of %d: index says slot %d, record %d of %d", i, open, len(t.Branches), m.index[t.ID], r.unfinished, r.count)
 	}
 	if t.State.Decided() && t.State.Finished() != (open == 0) {
 		return fmt.Errorf("state %v with %d open branches", t.State, open)
@@ -95,17 +95,17 @@ func (a *audit) add(m *Machine, i uint32, t *Transaction) error {
 		return err
 	}
 	switch {
-	case r.timed():
-		a.timed++
+	case r.hasDeadline():
+		a.withDeadline++
 	case !t.State.Decided():
 		a.delegated++
 	case !t.State.Finished():
-		a.undone++
-	case t.Hazard == 0:
+		a.completing++
+	case t.Heuristic == 0:
 		return errors.New("finished without a hazard, and has a record")
 	}
-	if t.Hazard != 0 {
-		a.hazards++
+	if t.Heuristic != 0 {
+		a.heuristics++
 	}
 	return nil
 }
@@ -115,37 +115,37 @@ func checkDecision(r *record, t *Transaction) error {
 	if r.is(delegated) != t.Delegated() {
 		return fmt.Errorf("state %v, votes %+v: delegated is %v", t.State, t.Branches, r.is(delegated))
 	}
-	if r.is(endedByHand) != t.EndedByHand() {
-		return fmt.Errorf("votes %+v: ended by hand is %v", t.Branches, r.is(endedByHand))
+	if r.is(endedByApplication) != t.EndedByApplication() {
+		return fmt.Errorf("votes %+v: ended by hand is %v", t.Branches, r.is(endedByApplication))
 	}
 	for _, b := range t.Branches {
-		if b.Vote == txn.VoteEndedByHand && r.timed() {
+		if b.Vote == txn.VoteEndedByApplication && r.hasDeadline() {
 			return fmt.Errorf("state %v, and a branch was ended by hand", t.State)
 		}
-		if b.Vote == txn.VoteDelegated && (r.timed() || len(t.Branches) != 1) {
+		if b.Vote == txn.VoteDelegated && (r.hasDeadline() || len(t.Branches) != 1) {
 			return fmt.Errorf("state %v with %d branches, and one is delegated to", t.State, len(t.Branches))
 		}
 	}
-	if !t.State.Decided() && (t.Decided != 0 || t.DecidedTick != 0 || t.DecidedIndex != 0 || t.Hazard != 0) {
-		return fmt.Errorf("state %v, decided at %d, tick %d, entry %d, hazard %q", t.State, t.Decided, t.DecidedTick, t.DecidedIndex, t.Hazard)
+	if !t.State.Decided() && (t.Decided != 0 || t.DecidedTick != 0 || t.DecidedIndex != 0 || t.Heuristic != 0) {
+		return fmt.Errorf("state %v, decided at %d, tick %d, entry %d, hazard %q", t.State, t.Decided, t.DecidedTick, t.DecidedIndex, t.Heuristic)
 	}
 	return nil
 }
 
-func (a *audit) compare(m *Machine) error {
+func (a *recount) compare(m *Machine) error {
 	c := m.Counts()
 	if a.txs != m.txs.len() || a.txs != len(m.index) || a.branches != m.branches.len() {
 		return fmt.Errorf("%d transactions and %d branches in the slabs, %d in the index, counted %d and %d", m.txs.len(), m.branches.len(), len(m.index), a.txs, a.branches)
 	}
-	if a.timed+a.delegated != c.Open || a.delegated != c.Delegated || a.undone != c.Undone || a.hazards != c.Hazards || a.kept != m.kept.ring.Len() {
-		return fmt.Errorf("counts %+v, kept %d; counted %+v", c, m.kept.ring.Len(), *a)
+	if a.withDeadline+a.delegated != c.Undecided || a.delegated != c.Delegated || a.completing != c.Completing || a.heuristics != c.Heuristics || a.retained != m.retained.ring.Len() {
+		return fmt.Errorf("counts %+v, kept %d; counted %+v", c, m.retained.ring.Len(), *a)
 	}
-	for p, n := range a.open {
-		if m.parts.list[p].open != n {
-			return fmt.Errorf("participant %s: %d open branches, counted %d", m.parts.list[p].Name, m.parts.list[p].open, n)
+	for p, n := range a.unfinished {
+		if m.participants.list[p].unfinished != n {
+			return fmt.Errorf("participant %s: %d open branches, counted %d", m.participants.list[p].Name, m.participants.list[p].unfinished, n)
 		}
 	}
-	if err := errors.Join(new(trail).restore(m.trail.records), m.nodes.check(), m.tokens.check()); err != nil {
+	if err := errors.Join(new(auditLog).restore(m.auditLog.records), m.membership.check(), m.tokens.check()); err != nil {
 		return err
 	}
 	return errors.Join(m.checkDeadlines(), m.checkSessions())
@@ -158,7 +158,7 @@ func (m *Machine) checkDeadlines() error {
 	for id, end := range m.deadlines.All() {
 		r := m.txs.at(uint32(id))
 		joins := survival.Index{Survival: int64(end - m.tick)}
-		if index := r.index(m.tick); !r.timed() || !index.Equal(joins) {
+		if index := r.survivalIndex(m.tick); !r.hasDeadline() || !index.Equal(joins) {
 			return fmt.Errorf("%v in state %v, survival index %v, expiry %d, is in the group of tick %d, which %v joins",
 				r.id, r.state, index, r.expiry, end, joins)
 		}

@@ -22,14 +22,14 @@ func but[T any](v T, change func(*T)) T {
 	return v
 }
 
-var clusterWorlds = []world{
+var clusterWorlds = []scenario{
 	{name: "founded"},
 	{name: "member", make: []Command{SetMember{alice}}},
 	{name: "member removed", make: []Command{SetMember{alice}, RemoveMember{Node: "n_a", By: "ann"}}},
 	{name: "token", make: []Command{client}},
 	{name: "token removed", make: []Command{client, RemoveToken{ID: client.ID}}},
 	{name: "held", make: []Command{SetMember{alice}, client}, held: true},
-	{name: "resumed", make: []Command{SetMember{alice}, client, Resume{By: "ann", Reason: "compared"}}, held: true},
+	{name: "resumed", make: []Command{SetMember{alice}, client, ResumeRecovery{By: "ann", Reason: "compared"}}, held: true},
 	{name: "full", make: fullCluster()},
 }
 
@@ -82,9 +82,9 @@ var clusterCommands = []struct {
 	{"revoke", RemoveToken{ID: client.ID, By: "bob", Reason: "lost"}},
 	{"revoke unknown", RemoveToken{ID: "zzzzzzzz"}},
 	{"revoke, long why", RemoveToken{ID: client.ID, Reason: strings.Repeat("b", txn.MaxReason+1)}},
-	{"resume", Resume{By: "bob", Reason: "compared"}},
-	{"resume, no reason", Resume{By: "bob"}},
-	{"resume, long by", Resume{By: strings.Repeat("b", MaxBy+1), Reason: "r"}},
+	{"resume", ResumeRecovery{By: "bob", Reason: "compared"}},
+	{"resume, no reason", ResumeRecovery{By: "bob"}},
+	{"resume, long by", ResumeRecovery{By: strings.Repeat("b", MaxBy+1), Reason: "r"}},
 	{"begin", begin},
 }
 
@@ -96,7 +96,7 @@ func TestClusterTable(t *testing.T) {
 		fmt.Fprintf(&got, "%s\n", w.name)
 		m := w.build(t)
 		if w.name == "resumed" {
-			m.Apply(Entry{Wall: 5, Commands: []Command{Resume{By: "ann", Reason: "compared"}}})
+			m.Apply(Entry{Wall: 5, Commands: []Command{ResumeRecovery{By: "ann", Reason: "compared"}}})
 		}
 		s := m.Snapshot()
 		for _, c := range clusterCommands {
@@ -109,7 +109,7 @@ func TestClusterTable(t *testing.T) {
 			}
 			hash := m.Hash()
 			code := m.Apply(Entry{Wall: 7, Commands: []Command{c.c}}).Results[0].Code
-			if err := m.Check(); err != nil {
+			if err := m.CheckInvariants(); err != nil {
 				t.Errorf("%s, %s: %v", w.name, c.name, err)
 			}
 			changed := "unchanged"
@@ -118,7 +118,7 @@ func TestClusterTable(t *testing.T) {
 			}
 			trail := ""
 			if n := len(s.Header().Audit); len(m.Audit()) > n || n == MaxAudit && m.Audit()[n-1].Seq > s.Header().Audit[n-1].Seq {
-				a := m.Audit()[len(m.Audit())-1].Show()
+				a := m.Audit()[len(m.Audit())-1].Public()
 				trail = strings.TrimSuffix(fmt.Sprintf(" %s %s, by %s: %s", a.Action, a.Subject, a.By, a.Reason), ", by : ")
 			}
 			fmt.Fprintf(&got, "  %-18s %-12s %s%s\n", c.name, codeNames[code], changed, trail)

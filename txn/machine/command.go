@@ -55,7 +55,7 @@ type Begin struct {
 type Branch struct {
 	Participant string
 	Payload     []byte
-	Session     string
+	SessionRef  string
 }
 
 // Enlist adds a branch to an active transaction, or gives a known one another
@@ -73,26 +73,26 @@ type Enlist struct {
 // back when one is a no. Missing votes of participants that the coordinator
 // prepares turn the transaction to preparing.
 type Commit struct {
-	ID          txn.ID
-	Votes       []txn.BranchVote
-	OwnPhaseTwo bool
+	ID              txn.ID
+	Votes           []txn.BranchVote
+	ClientCompletes bool
 }
 
 // Vote adds votes and asks for no decision; that of a preparing transaction is made
 // when no vote is missing, and a no decides at once.
 type Vote struct {
-	ID          txn.ID
-	Votes       []txn.BranchVote
-	OwnPhaseTwo bool
-	Reason      string // of a no
+	ID              txn.ID
+	Votes           []txn.BranchVote
+	ClientCompletes bool
+	Reason          string // of a no
 }
 
-// EndedByHand says that statements of the application's own have ended a branch
-// ([txn.VoteEndedByHand]). It decides an undecided transaction to roll back, unless the
+// EndedByApplication says that statements of the application's own have ended a branch
+// ([txn.VoteEndedByApplication]). It decides an undecided transaction to roll back, unless the
 // decision is delegated to that branch, whose end then still has to be found out. Whatever
 // else was decided stays, and is marked: nobody may be told any more that surely nothing
 // was applied.
-type EndedByHand struct {
+type EndedByApplication struct {
 	ID     txn.ID
 	Branch txn.BranchID
 	Reason string
@@ -122,20 +122,20 @@ type Extend struct {
 	Expiry   survival.Tick
 }
 
-// Done acknowledges that branches ended as decided.
-type Done struct {
-	ID   txn.ID
-	Acks []txn.Ack
+// ReportCompletion acknowledges that branches ended as decided.
+type ReportCompletion struct {
+	ID      txn.ID
+	Reports []txn.CompletionReport
 }
 
-// Hazard records that a branch ended, or may have ended, otherwise than decided. A
+// ReportHeuristic records that a branch ended, or may have ended, otherwise than decided. A
 // proof (any but HazardUnknown) is taken also against a branch that has been
 // acknowledged, as long as the outcome is kept.
-type Hazard struct {
-	ID     txn.ID
-	Branch txn.BranchID
-	Hazard txn.Hazard // HazardCommitted, HazardRolledBack or HazardUnknown
-	Detail string
+type ReportHeuristic struct {
+	ID        txn.ID
+	Branch    txn.BranchID
+	Heuristic txn.Heuristic // HazardCommitted, HazardRolledBack or HazardUnknown
+	Detail    string
 	// Legacy marks a command of earlier releases, which was refused once the branch
 	// had ended: replayed, it has to be refused again.
 	Legacy bool
@@ -145,11 +145,11 @@ type Hazard struct {
 // decided one how branches ended of which that cannot be found out otherwise. The
 // same words again are a repeat, and change nothing.
 type Resolve struct {
-	ID     txn.ID
-	Branch txn.BranchID // zero: all that are unfinished or of unknown end
-	Ending txn.BranchState
-	By     string // at most MaxBy bytes
-	Reason string // required
+	ID      txn.ID
+	Branch  txn.BranchID // zero: all that are unfinished or of unknown end
+	Outcome txn.BranchState
+	By      string // at most MaxBy bytes
+	Reason  string // required
 	// Undecided says that the person saw an undecided transaction, and wants it
 	// rolled back: when it has been decided to commit meanwhile, that is no word about
 	// how its branches ended, and refused.
@@ -212,8 +212,8 @@ type AddToken struct {
 // RemoveToken takes a token back. Audited.
 type RemoveToken struct{ ID, By, Reason string }
 
-// Resume ends the time in which a restored cluster is held. Audited.
-type Resume struct{ By, Reason string }
+// ResumeRecovery ends the time in which a restored cluster is held. Audited.
+type ResumeRecovery struct{ By, Reason string }
 
 // OpenSession makes a client's session. The same again is a repeat.
 type OpenSession struct {
@@ -238,19 +238,19 @@ func (SetMember) command()             {}
 func (RemoveMember) command()          {}
 func (AddToken) command()              {}
 func (RemoveToken) command()           {}
-func (Resume) command()                {}
+func (ResumeRecovery) command()        {}
 func (Bootstrap) command()             {}
 func (Begin) command()                 {}
 func (Enlist) command()                {}
 func (Commit) command()                {}
 func (Vote) command()                  {}
 func (Delegate) command()              {}
-func (EndedByHand) command()           {}
+func (EndedByApplication) command()    {}
 func (Resolve) command()               {}
 func (Rollback) command()              {}
 func (Extend) command()                {}
-func (Done) command()                  {}
-func (Hazard) command()                {}
+func (ReportCompletion) command()      {}
+func (ReportHeuristic) command()       {}
 func (Forget) command()                {}
 func (AddParticipant) command()        {}
 func (RemoveParticipant) command()     {}
@@ -285,8 +285,8 @@ const (
 	// BadVote: the vote contradicts an earlier one of Result.Branch, or the
 	// branch is unknown.
 	BadVote
-	// BadAck: the acknowledgement contradicts the decision or an earlier one.
-	BadAck
+	// BadCompletion: the acknowledgement contradicts the decision or an earlier one.
+	BadCompletion
 	// TooMany: the transaction has the most branches it may have, or the cluster
 	// the most participants.
 	TooMany
@@ -301,25 +301,25 @@ const (
 	// NotInDoubt: there is nothing to resolve: the branch has ended as decided, its
 	// end is proved, or the transaction has no branch in doubt.
 	NotInDoubt
-	// NotSole: the decision cannot be delegated: there are other branches, or a vote,
+	// NotSoleBranch: the decision cannot be delegated: there are other branches, or a vote,
 	// or the coordinator prepares the participant, or the branch was enlisted from more
 	// than one session, each of which could commit.
-	NotSole
-	// Held: the state was restored from a backup, and nobody has said since that new
+	NotSoleBranch
+	// RecoveryPaused: the state was restored from a backup, and nobody has said since that new
 	// transactions may begin.
-	Held
+	RecoveryPaused
 	// NoToken: there is no such token.
 	NoToken
 	// NoSession: the client's session is unknown; it may have ended and been forgotten.
 	NoSession
-	// SessionOver: the client's session has ended, at the tick Result.Expiry; Cause
+	// SessionEnded: the client's session has ended, at the tick Result.Expiry; Cause
 	// says how.
-	SessionOver
+	SessionEnded
 	// Forgotten: nothing is known of the id, and it is older than what is surely
 	// remembered: the transaction may have been decided.
 	Forgotten
-	// Replaced: another session was enlisted for the branch since.
-	Replaced
+	// SessionRefReplaced: another session was enlisted for the branch since.
+	SessionRefReplaced
 )
 
 // Result is the replicated answer to one command.
@@ -327,10 +327,10 @@ type Result struct {
 	Code  Code
 	State txn.State // after the command; zero when there is no transaction
 	Cause txn.Cause
-	// Hazard and EndedByHand are as in [txn.Outcome].
-	Hazard      txn.Hazard
-	EndedByHand bool
-	Branch      txn.BranchID // of Enlist: the branch; of a refusal: the one at fault
+	// Heuristic and EndedByHand are as in [txn.Outcome].
+	Heuristic          txn.Heuristic
+	EndedByApplication bool
+	Branch             txn.BranchID // of Enlist: the branch; of a refusal: the one at fault
 	// Of Begin and Extend: what is in force. Timeout is also the TTL of a session.
 	Timeout  time.Duration
 	Survival uint64
@@ -340,46 +340,46 @@ type Result struct {
 
 // Change tells that a transaction got another state or hazard.
 type Change struct {
-	ID     txn.ID
-	State  txn.State
-	Cause  txn.Cause
-	Hazard txn.Hazard
+	ID        txn.ID
+	State     txn.State
+	Cause     txn.Cause
+	Heuristic txn.Heuristic
 }
 
 // Effects are what applying one entry brought about.
 type Effects struct {
 	Results []Result // one per command, in order
-	// Work lists transactions whose branches now have to be driven (or asked for
+	// Pending lists transactions whose branches now have to be driven (or asked for
 	// their votes). A hint for the leader; the truth is Machine.Undone.
-	Work []txn.ID
-	// Handoffs are as Work, but the application has promised to finish its
+	Pending []txn.ID
+	// DeferToClient are as Work, but the application has promised to finish its
 	// branches itself: look again a little later.
-	Handoffs []txn.ID
-	Changes  []Change
-	// Opened are the sessions that were opened: whoever hears clients has to listen
+	DeferToClient []txn.ID
+	Changes       []Change
+	// SessionsOpened are the sessions that were opened: whoever hears clients has to listen
 	// for these from now on.
-	Opened []Opened
-	// Closed are those that their clients have closed, some of them perhaps in the
+	SessionsOpened []SessionLease
+	// SessionsClosed are those that their clients have closed, some of them perhaps in the
 	// entry that opened them: nobody has to listen for these any more.
-	Closed []Opened
-	// Hazards are the hazards of branches that became known, and Audit what people
+	SessionsClosed []SessionLease
+	// Heuristics are the hazards of branches that became known, and Audit what people
 	// did: both for the log file.
-	Hazards []BranchHazard
-	Audit   []AuditRecord
+	Heuristics []BranchHeuristic
+	Audit      []AuditRecord
 }
 
-// BranchHazard is a branch of which it became known that it ended, or may have
+// BranchHeuristic is a branch of which it became known that it ended, or may have
 // ended, otherwise than decided.
-type BranchHazard struct {
+type BranchHeuristic struct {
 	ID          txn.ID
 	Branch      txn.BranchID
 	Participant string
-	Hazard      txn.Hazard
+	Heuristic   txn.Heuristic
 	Detail      string // how that is known
 }
 
-// Opened is a client's session that is, or was, open, and how long its client may be silent.
-type Opened struct {
+// SessionLease is a client's session that is, or was, open, and how long its client may be silent.
+type SessionLease struct {
 	ID  txn.SessionID
 	TTL time.Duration
 }

@@ -28,7 +28,7 @@ func (m *Machine) commit(c Commit) Result {
 	if wanted != 0 && !no {
 		return m.refuse(i, MissingVote, wanted)
 	}
-	m.castVotes(i, c.Votes, c.OwnPhaseTwo)
+	m.castVotes(i, c.Votes, c.ClientCompletes)
 	r = m.txs.edit(i)
 	switch {
 	case no:
@@ -38,8 +38,8 @@ func (m *Machine) commit(c Commit) Result {
 	case missing:
 		if r.state == txn.Active {
 			r.state = txn.Preparing
-			m.changed(r)
-			m.fx.Work = append(m.fx.Work, r.id)
+			m.emitChange(r)
+			m.fx.Pending = append(m.fx.Pending, r.id)
 		}
 	default:
 		m.deadlines.Cancel(uint64(i), r.deadline)
@@ -65,11 +65,11 @@ func (m *Machine) rollback(c Rollback) Result {
 		return m.answer(i, Malformed)
 	}
 	r = m.txs.edit(i)
-	r.reason = putText(&m.texts, c.Reason)
+	r.reason = storeString(&m.strings, c.Reason)
 	m.deadlines.Cancel(uint64(i), r.deadline)
 	m.decideRollback(i, c.Cause)
 	if c.Cause == txn.CauseOperator {
-		m.note(AuditRecord{Action: ActionRollback, ID: c.ID, Reason: c.Reason})
+		m.appendAudit(AuditRecord{Action: ActionRollback, ID: c.ID, Reason: c.Reason})
 	}
 	return m.answer(i, OK)
 }
@@ -97,15 +97,15 @@ func (m *Machine) extend(c Extend) Result {
 	return m.answer(i, OK)
 }
 
-// over is why an undecided transaction is to be rolled back that nobody has decided: its
+// dueCause is why an undecided transaction is to be rolled back that nobody has decided: its
 // session had ended before its time was over, or its time is over. It is zero when it
 // goes on.
-func (m *Machine) over(r *record) txn.Cause {
-	if !r.timed() {
+func (m *Machine) dueCause(r *record) txn.Cause {
+	if !r.hasDeadline() {
 		return 0
 	}
-	if h := r.holder(); h != 0 {
-		if s := m.sessions.slab.at(h); s.state != txn.SessionOpen && s.at < r.expiry {
+	if h := r.sessionSlot(); h != 0 {
+		if s := m.sessions.slab.at(h); s.state != txn.SessionOpen && s.endedTick < r.expiry {
 			return s.state.Cause()
 		}
 	}
@@ -115,63 +115,63 @@ func (m *Machine) over(r *record) txn.Cause {
 	return 0
 }
 
-// expire decides what is over, whether or not its turn has come.
-func (m *Machine) expire(i uint32, cause txn.Cause) {
+// expireNow decides what is over, whether or not its turn has come.
+func (m *Machine) expireNow(i uint32, cause txn.Cause) {
 	m.deadlines.Cancel(uint64(i), m.txs.at(i).deadline)
 	m.decideRollback(i, cause)
 }
 
-// drain turns one batch of the transactions that are timed out to rolling back, and
+// expireBatch turns one batch of the transactions that are timed out to rolling back, and
 // says how many those were.
-func (m *Machine) drain() int {
-	n := m.deadlines.Expire(m.due)
-	for _, i := range m.due[:n] {
-		m.decideRollback(uint32(i), m.over(m.txs.at(uint32(i))))
+func (m *Machine) expireBatch() int {
+	n := m.deadlines.Expire(m.expireBuf)
+	for _, i := range m.expireBuf[:n] {
+		m.decideRollback(uint32(i), m.dueCause(m.txs.at(uint32(i))))
 	}
 	return n
 }
 
 func (m *Machine) decideCommit(i uint32) {
 	m.committed++
-	m.decided(i).state = txn.Committing
-	m.settle(i, txn.BranchCommitted)
+	m.recordDecision(i).state = txn.Committing
+	m.finishVoteless(i, txn.BranchCommitted)
 }
 
 func (m *Machine) decideRollback(i uint32, cause txn.Cause) {
-	m.rolled[cause]++
-	r := m.decided(i)
+	m.rolledBack[cause]++
+	r := m.recordDecision(i)
 	r.state, r.cause = txn.RollingBack, cause
-	m.settle(i, txn.BranchRolledBack)
+	m.finishVoteless(i, txn.BranchRolledBack)
 }
 
-// decided records when, and by which entry, the one decision was made.
-func (m *Machine) decided(i uint32) *record {
+// recordDecision records when, and by which entry, the one decision was made.
+func (m *Machine) recordDecision(i uint32) *record {
 	m.leaveSession(i)
 	r := m.txs.edit(i)
-	r.decided, r.at, r.entry = m.wall, m.tick, m.entry
+	r.decidedAt, r.decidedTick, r.entry = m.wall, m.tick, m.entry
 	return r
 }
 
-// settle finishes the branches that need no phase two: the read-only ones, and
+// finishVoteless finishes the branches that need no phase two: the read-only ones, and
 // those that voted no, which have rolled back already.
-func (m *Machine) settle(i uint32, end txn.BranchState) {
+func (m *Machine) finishVoteless(i uint32, end txn.BranchState) {
 	r := m.txs.edit(i)
-	m.undone++
+	m.completing++
 	for k := r.first; k != 0; {
 		b := m.branches.at(k)
 		if b.vote == txn.VoteReadOnly || b.vote == txn.VoteNo {
-			m.endBranch(r, m.branches.edit(k), end)
+			m.finishBranch(r, m.branches.edit(k), end)
 		}
 		k = b.next
 	}
-	if r.open == 0 {
+	if r.unfinished == 0 {
 		m.finish(i)
 		return
 	}
-	m.changed(r)
-	if r.is(ownPhaseTwo) && r.state == txn.Committing {
-		m.fx.Handoffs = append(m.fx.Handoffs, r.id)
+	m.emitChange(r)
+	if r.is(clientCompletes) && r.state == txn.Committing {
+		m.fx.DeferToClient = append(m.fx.DeferToClient, r.id)
 	} else {
-		m.fx.Work = append(m.fx.Work, r.id)
+		m.fx.Pending = append(m.fx.Pending, r.id)
 	}
 }

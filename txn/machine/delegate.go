@@ -20,8 +20,8 @@ func (m *Machine) delegate(c Delegate) Result {
 		return m.answer(i, OK)
 	case r.state != txn.Active:
 		return m.answer(i, Decided)
-	case r.count != 1, r.is(moved), m.branches.at(k).vote != 0, m.parts.list[m.branches.at(k).participant].CoordinatorPrepares:
-		return m.refuse(i, NotSole, c.Branch)
+	case r.count != 1, r.is(reenlisted), m.branches.at(k).vote != 0, m.participants.list[m.branches.at(k).participant].CoordinatorPrepares:
+		return m.refuse(i, NotSoleBranch, c.Branch)
 	}
 	r = m.txs.edit(i)
 	m.deadlines.Cancel(uint64(i), r.deadline)
@@ -30,24 +30,24 @@ func (m *Machine) delegate(c Delegate) Result {
 	r.flags |= delegated
 	m.branches.edit(k).vote = txn.VoteDelegated
 	m.delegated++
-	m.changed(r)
-	m.fx.Handoffs = append(m.fx.Handoffs, r.id)
+	m.emitChange(r)
+	m.fx.DeferToClient = append(m.fx.DeferToClient, r.id)
 	return m.answer(i, OK)
 }
 
-// doneDelegated makes the branch's end the decision.
-func (m *Machine) doneDelegated(i uint32, c Done) Result {
-	if len(c.Acks) == 0 {
+// completeDelegated makes the branch's end the decision.
+func (m *Machine) completeDelegated(i uint32, c ReportCompletion) Result {
+	if len(c.Reports) == 0 {
 		return m.answer(i, Undecided)
 	}
-	end := c.Acks[0].State
-	for _, a := range c.Acks {
+	end := c.Reports[0].State
+	for _, a := range c.Reports {
 		if a.Branch != 1 || a.State != end || end != txn.BranchCommitted && end != txn.BranchRolledBack {
-			return m.refuse(i, BadAck, a.Branch)
+			return m.refuse(i, BadCompletion, a.Branch)
 		}
 	}
 	r := m.undelegate(i)
-	m.endBranch(r, m.branches.edit(r.first), end)
+	m.finishBranch(r, m.branches.edit(r.first), end)
 	if end == txn.BranchCommitted {
 		m.decideCommit(i)
 	} else {
@@ -56,22 +56,22 @@ func (m *Machine) doneDelegated(i uint32, c Done) Result {
 	return m.answer(i, OK)
 }
 
-// hazardDelegated ends a transaction whose branch may have ended either way: it
+// heuristicDelegated ends a transaction whose branch may have ended either way: it
 // has promised nothing, so the decision is to roll back.
-func (m *Machine) hazardDelegated(i uint32, c Hazard) Result {
+func (m *Machine) heuristicDelegated(i uint32, c ReportHeuristic) Result {
 	switch {
 	case c.Branch != 1:
 		return m.refuse(i, NoBranch, c.Branch)
-	case c.Hazard != txn.HazardUnknown:
+	case c.Heuristic != txn.HeuristicHazard:
 		return m.answer(i, Undecided)
 	case len(c.Detail) > txn.MaxReason:
 		return m.answer(i, Malformed)
 	}
 	r := m.undelegate(i)
 	b := m.branches.edit(r.first)
-	m.endInHazard(r, b, c)
-	r.hazard = c.Hazard
-	m.countHazard(r.hazard)
+	m.finishHeuristic(r, b, c)
+	r.heuristic = c.Heuristic
+	m.countHeuristic(r.heuristic)
 	m.decideRollback(i, txn.CauseVoteNo)
 	return m.answer(i, OK)
 }

@@ -14,7 +14,7 @@
 // only if it is undecided and its expiry is not after the machine's tick. That
 // is a derived fact, so that a commit and the timeout cannot disagree. Moving
 // the records of a group that has come due is drained in batches of
-// [DrainBatch] an entry, so that a million due at once do not stop everything;
+// [ExpireBatch] an entry, so that a million due at once do not stop everything;
 // [Machine.Due] says whether some are left.
 //
 // # Invariants
@@ -38,7 +38,7 @@
 //     delegated; a decided one is in none. A session that is open, or has undecided
 //     transactions, is never forgotten.
 //
-// [Machine.Check] audits them all.
+// [Machine.CheckInvariants] audits them all.
 //
 // # Sessions
 //
@@ -71,7 +71,7 @@
 // a snapshot needs to hold. A command on an outcome gets a record for as long as it
 // takes. Two facts change one: a late hazard takes the outcome off the belt, and the record
 // stays until the hazard is forgotten; and a branch that turns out to have been ended by the
-// application's own statements ([EndedByHand]) puts it back with the mark, as if it had
+// application's own statements ([EndedByApplication]) puts it back with the mark, as if it had
 // finished now.
 //
 // # What people say
@@ -87,7 +87,7 @@
 // ([SetMember]), which ids are gone for good ([RemoveMember]), and the tokens that
 // admit callers, of whose secrets it knows the hash alone.
 //
-// A state that was restored from a backup is held until a person has said [Resume]:
+// A state that was restored from a backup is held until a person has said [ResumeRecovery]:
 // what was decided after the backup is unknown to it. Time goes on meanwhile, and
 // what is open can be decided, but whoever drives branches must leave them alone.
 //

@@ -10,9 +10,9 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// crowd begins so many transactions with one deadline, each with a branch, and gives
+// beginMany begins so many transactions with one deadline, each with a branch, and gives
 // their ids.
-func crowd(m *Machine, n int, expiry survival.Tick) (ids []txn.ID) {
+func beginMany(m *Machine, n int, expiry survival.Tick) (ids []txn.ID) {
 	for i := range n {
 		ids = append(ids, testID(uint64(i+1)))
 		m.Apply(Entry{Commands: []Command{Begin{ID: ids[i], Timeout: time.Second, Expiry: expiry, Branches: []Branch{{Participant: "bank"}}}}})
@@ -24,7 +24,7 @@ func crowd(m *Machine, n int, expiry survival.Tick) (ids []txn.ID) {
 // comes too late, also for a transaction that this entry does not drain.
 func TestNothingIsTakenAtTheDeadline(t *testing.T) {
 	m := bootstrapped(t, "bank")
-	late := crowd(m, DrainBatch+1, 7)[DrainBatch]
+	late := beginMany(m, ExpireBatch+1, 7)[ExpireBatch]
 	fx := m.Apply(Entry{Tick: 7, Commands: []Command{
 		Extend{ID: late, Timeout: time.Second, Expiry: 99},
 		Enlist{ID: late, Branch: Branch{Participant: "bank"}},
@@ -35,7 +35,7 @@ func TestNothingIsTakenAtTheDeadline(t *testing.T) {
 			t.Errorf("command %d at the deadline: code %s, %v, %v", i+1, codeNames[r.Code], r.State, r.Cause)
 		}
 	}
-	if err := m.Check(); err != nil {
+	if err := m.CheckInvariants(); err != nil {
 		t.Error(err)
 	}
 }
@@ -44,7 +44,7 @@ func TestNothingIsTakenAtTheDeadline(t *testing.T) {
 // drains holds the rest, in its order.
 func TestRestoreKeepsWhatIsDue(t *testing.T) {
 	m := bootstrapped(t, "bank")
-	rest := crowd(m, DrainBatch+100, 7)[DrainBatch:]
+	rest := beginMany(m, ExpireBatch+100, 7)[ExpireBatch:]
 	m.Apply(Entry{Tick: 7})
 	if !m.Due() {
 		t.Fatal("one entry has drained everything: nothing is tried here")
@@ -58,7 +58,7 @@ func TestRestoreKeepsWhatIsDue(t *testing.T) {
 	if next, ok := r.Next(); !r.Due() || !ok || next != 7 {
 		t.Errorf("after the restore the next deadline is %d, %v; due: %v", next, ok, r.Due())
 	}
-	work := r.Apply(Entry{Tick: 7}).Work
+	work := r.Apply(Entry{Tick: 7}).Pending
 	if len(work) != len(rest) || r.Due() {
 		t.Fatalf("the entry after the restore moved %d, more due: %v; want %d", len(work), r.Due(), len(rest))
 	}
@@ -78,15 +78,15 @@ func TestRestoreKeepsWhatIsDue(t *testing.T) {
 func TestCheckFindsUnequalIndicesInAGroup(t *testing.T) {
 	for _, tick := range []survival.Tick{0, 5, 7} {
 		m := bootstrapped(t, "bank")
-		crowd(m, DrainBatch+3, 7)
+		beginMany(m, ExpireBatch+3, 7)
 		m.Apply(Entry{Tick: tick})
-		if err := m.Check(); err != nil {
+		if err := m.CheckInvariants(); err != nil {
 			t.Fatal(err)
 		}
-		i := m.index[testID(DrainBatch+2)]
+		i := m.index[testID(ExpireBatch+2)]
 		m.txs.edit(i).expiry++
 		want := fmt.Sprintf("is in the group of tick 7, which %d(0) joins", 7-int64(tick))
-		if err := m.Check(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := m.CheckInvariants(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("tick %d: an index with one invocation more in a group: %v; want %q", tick, err, want)
 		}
 	}

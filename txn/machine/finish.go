@@ -6,7 +6,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-func (m *Machine) done(c Done) Result {
+func (m *Machine) reportCompletion(c ReportCompletion) Result {
 	i, ok := m.find(c.ID)
 	if !ok {
 		return Result{Code: NotFound}
@@ -15,69 +15,69 @@ func (m *Machine) done(c Done) Result {
 	switch {
 	case !r.state.Decided() && !r.is(delegated):
 		return m.answer(i, Undecided)
-	case len(c.Acks) > int(r.count):
-		return m.answer(i, BadAck)
+	case len(c.Reports) > int(r.count):
+		return m.answer(i, BadCompletion)
 	case r.is(delegated):
-		return m.doneDelegated(i, c)
+		return m.completeDelegated(i, c)
 	}
-	end := r.ending()
-	for _, a := range c.Acks {
+	end := r.decidedOutcome()
+	for _, a := range c.Reports {
 		k := m.branch(r, a.Branch)
-		if k == 0 || !m.branches.at(k).accepts(a.State, end) {
-			return m.refuse(i, BadAck, a.Branch)
+		if k == 0 || !m.branches.at(k).acceptsCompletion(a.State, end) {
+			return m.refuse(i, BadCompletion, a.Branch)
 		}
 	}
-	if r.closed() {
+	if r.isFinal() {
 		return m.answer(i, OK)
 	}
 	r = m.txs.edit(i)
-	for _, a := range c.Acks {
+	for _, a := range c.Reports {
 		b := m.branches.edit(m.branch(r, a.Branch))
-		if b.state == txn.BranchHazard {
-			m.clearHazard(b)
+		if b.state == txn.BranchHeuristic {
+			m.clearHeuristic(b)
 		}
-		m.endBranch(r, b, end)
+		m.finishBranch(r, b, end)
 	}
-	m.weigh(i)
+	m.updateHeuristic(i)
 	return m.answer(i, OK)
 }
 
-// closed reports whether nothing about r can change any more: it is finished
+// isFinal reports whether nothing about r can change any more: it is finished
 // and has no hazard, or that was forgotten.
-func (r *record) closed() bool { return r.state.Finished() && r.hazard == 0 }
+func (r *record) isFinal() bool { return r.state.Finished() && r.heuristic == 0 }
 
-// ending is how every branch of a decided transaction has to end.
-func (r *record) ending() txn.BranchState {
+// decidedOutcome is how every branch of a decided transaction has to end.
+func (r *record) decidedOutcome() txn.BranchState {
 	if r.state.Commits() {
 		return txn.BranchCommitted
 	}
 	return txn.BranchRolledBack
 }
 
-// accepts reports whether the acknowledgement is new, a repeat, or the proof
+// acceptsCompletion reports whether the acknowledgement is new, a repeat, or the proof
 // that was missing before.
-func (b *branch) accepts(ack, end txn.BranchState) bool {
+func (b *branch) acceptsCompletion(ack, end txn.BranchState) bool {
 	if ack != end {
 		return false
 	}
-	return b.state != txn.BranchHazard || b.hazard == txn.HazardUnknown
+	return b.state != txn.BranchHeuristic || b.heuristic == txn.HeuristicHazard
 }
 
-func (m *Machine) clearHazard(b *branch) {
-	m.texts.drop(b.detail)
-	b.hazard, b.detail = 0, 0
+func (m *Machine) clearHeuristic(b *branch) {
+	m.strings.drop(b.detail)
+	b.heuristic, b.detail = 0, 0
 }
 
-// endBranch marks an unfinished branch as finished; a finished one stays.
-func (m *Machine) endBranch(r *record, b *branch, end txn.BranchState) {
+// finishBranch marks an unfinished branch as finished; a finished one stays.
+func (m *Machine) finishBranch(r *record, b *branch, end txn.BranchState) {
 	if !b.state.Finished() {
-		r.open--
-		m.parts.list[b.participant].open--
+		r.unfinished--
+		m.participants.list[b.participant].unfinished--
 	}
 	b.state = end
 }
 
-func (m *Machine) hazard(c Hazard) Result {
+func (m *Machine) reportHeuristic(c ReportHeuristic) Result {
 	i, ok := m.find(c.ID)
 	if !ok {
 		return Result{Code: NotFound}
@@ -85,7 +85,7 @@ func (m *Machine) hazard(c Hazard) Result {
 	r := m.txs.at(i)
 	switch {
 	case r.is(delegated):
-		return m.hazardDelegated(i, c)
+		return m.heuristicDelegated(i, c)
 	case !r.state.Decided():
 		return m.answer(i, Undecided)
 	}
@@ -94,103 +94,103 @@ func (m *Machine) hazard(c Hazard) Result {
 		return m.answer(i, NoBranch)
 	}
 	b := m.branches.at(k)
-	wrong := c.Hazard == txn.HazardUnknown ||
-		c.Hazard == txn.HazardRolledBack && r.state.Commits() ||
-		c.Hazard == txn.HazardCommitted && !r.state.Commits()
-	known := b.state == txn.BranchHazard
+	wrong := c.Heuristic == txn.HeuristicHazard ||
+		c.Heuristic == txn.HeuristicRollback && r.state.Commits() ||
+		c.Heuristic == txn.HeuristicCommit && !r.state.Commits()
+	known := b.state == txn.BranchHeuristic
 	switch {
 	case !wrong || len(c.Detail) > txn.MaxReason:
 		return m.answer(i, Malformed)
-	case known && b.hazard == c.Hazard:
+	case known && b.heuristic == c.Heuristic:
 		return m.answer(i, OK)
-	case !b.accuses(c, r.closed()):
-		return m.answer(i, BadAck)
+	case !b.acceptsHeuristic(c, r.isFinal()):
+		return m.answer(i, BadCompletion)
 	}
 	r, b = m.txs.edit(i), m.branches.edit(k)
-	m.texts.drop(b.detail)
-	m.endInHazard(r, b, c)
-	m.weigh(i)
+	m.strings.drop(b.detail)
+	m.finishHeuristic(r, b, c)
+	m.updateHeuristic(i)
 	return m.answer(i, OK)
 }
 
-// endInHazard ends a branch that has no detail otherwise than decided.
-func (m *Machine) endInHazard(r *record, b *branch, c Hazard) {
-	b.hazard, b.detail = c.Hazard, putText(&m.texts, c.Detail)
-	m.endBranch(r, b, txn.BranchHazard)
-	m.fx.Hazards = append(m.fx.Hazards, BranchHazard{
-		ID: r.id, Branch: c.Branch, Participant: m.parts.list[b.participant].Name, Hazard: c.Hazard, Detail: c.Detail,
+// finishHeuristic ends a branch that has no detail otherwise than decided.
+func (m *Machine) finishHeuristic(r *record, b *branch, c ReportHeuristic) {
+	b.heuristic, b.detail = c.Heuristic, storeString(&m.strings, c.Detail)
+	m.finishBranch(r, b, txn.BranchHeuristic)
+	m.fx.Heuristics = append(m.fx.Heuristics, BranchHeuristic{
+		ID: r.id, Branch: c.Branch, Participant: m.participants.list[b.participant].Name, Heuristic: c.Heuristic, Detail: c.Detail,
 	})
 }
 
-// accuses reports whether the branch takes the hazard on: as its end, as the
+// acceptsHeuristic reports whether the branch takes the hazard on: as its end, as the
 // proof that was missing before, or as the proof that its acknowledgement was
 // wrong. A read-only branch has no wrong end.
-func (b *branch) accuses(c Hazard, closed bool) bool {
-	if !b.state.Finished() || b.hazard == txn.HazardUnknown && !closed {
+func (b *branch) acceptsHeuristic(c ReportHeuristic, closed bool) bool {
+	if !b.state.Finished() || b.heuristic == txn.HeuristicHazard && !closed {
 		return true
 	}
-	return c.Hazard != txn.HazardUnknown && b.vote != txn.VoteReadOnly && !c.Legacy
+	return c.Heuristic != txn.HeuristicHazard && b.vote != txn.VoteReadOnly && !c.Legacy
 }
 
-// weigh derives the transaction's hazard from its branches, and finishes it when
+// updateHeuristic derives the transaction's hazard from its branches, and finishes it when
 // no branch is left.
-func (m *Machine) weigh(i uint32) {
+func (m *Machine) updateHeuristic(i uint32) {
 	r := m.txs.edit(i)
-	was := r.hazard
-	r.hazard = m.derivedHazard(r)
-	if (was == 0) != (r.hazard == 0) {
-		m.countHazard(r.hazard)
+	was := r.heuristic
+	r.heuristic = m.deriveHeuristic(r)
+	if (was == 0) != (r.heuristic == 0) {
+		m.countHeuristic(r.heuristic)
 	}
 	switch {
-	case r.open == 0 && !r.state.Finished():
+	case r.unfinished == 0 && !r.state.Finished():
 		m.finish(i)
-	case was != r.hazard:
-		m.changed(r)
-		if r.closed() {
-			m.close(i)
+	case was != r.heuristic:
+		m.emitChange(r)
+		if r.isFinal() {
+			m.startRetention(i)
 		}
 	}
 }
 
-func (m *Machine) countHazard(h txn.Hazard) {
+func (m *Machine) countHeuristic(h txn.Heuristic) {
 	if h == 0 {
-		m.hazards--
+		m.heuristics--
 	} else {
-		m.hazards++
+		m.heuristics++
 	}
 }
 
-// everHazard is the hazard that answers name. Of a transaction that is rolled back that is
+// reportedHeuristic is the hazard that answers name. Of a transaction that is rolled back that is
 // also one which a person has forgotten, since that does not undo what was applied.
-func (m *Machine) everHazard(r *record) txn.Hazard {
-	if r.hazard != 0 || r.state.Commits() || !r.state.Decided() {
-		return r.hazard
+func (m *Machine) reportedHeuristic(r *record) txn.Heuristic {
+	if r.heuristic != 0 || r.state.Commits() || !r.state.Decided() {
+		return r.heuristic
 	}
-	return m.derivedHazard(r)
+	return m.deriveHeuristic(r)
 }
 
-// everHazard is that of a transaction whose branches are spread out.
-func (t *Transaction) everHazard() (h txn.Hazard) {
+// reportedHeuristic is that of a transaction whose branches are spread out.
+func (t *Transaction) reportedHeuristic() (h txn.Heuristic) {
 	for _, b := range t.Branches {
-		h = cmp.Or(h, b.Hazard)
+		h = cmp.Or(h, b.Heuristic)
 	}
-	return cmp.Or(t.Hazard, h)
+	return cmp.Or(t.Heuristic, h)
 }
 
-// derivedHazard: one wrong branch among right (or still open) ones makes the
+// deriveHeuristic: one wrong branch among right (or still open) ones makes the
 // transaction mixed; all wrong alike makes it that; otherwise it may be unknown.
-func (m *Machine) derivedHazard(r *record) txn.Hazard {
-	var wrong txn.Hazard
+func (m *Machine) deriveHeuristic(r *record) txn.Heuristic {
+	var wrong txn.Heuristic
 	var wrongs, unknowns uint16
 	for k := r.first; k != 0; {
 		b := m.branches.at(k)
-		switch b.hazard {
+		switch b.heuristic {
 		case 0:
-		case txn.HazardUnknown:
+		case txn.HeuristicHazard:
 			unknowns++
 		default:
 			wrongs++
-			wrong = b.hazard
+			wrong = b.heuristic
 		}
 		k = b.next
 	}
@@ -198,9 +198,9 @@ func (m *Machine) derivedHazard(r *record) txn.Hazard {
 	case wrongs == r.count:
 		return wrong
 	case wrongs > 0:
-		return txn.HazardMixed
+		return txn.HeuristicMixed
 	case unknowns > 0:
-		return txn.HazardUnknown
+		return txn.HeuristicHazard
 	}
 	return 0
 }
@@ -208,33 +208,33 @@ func (m *Machine) derivedHazard(r *record) txn.Hazard {
 // finish ends a decided transaction, all of whose branches are finished.
 func (m *Machine) finish(i uint32) {
 	r := m.txs.edit(i)
-	m.undone--
+	m.completing--
 	if r.state == txn.Committing {
 		r.state = txn.Committed
 	} else {
 		r.state = txn.RolledBack
 	}
 	r.ended = m.tick
-	m.changed(r)
-	if r.hazard == 0 {
-		m.close(i)
+	m.emitChange(r)
+	if r.heuristic == 0 {
+		m.startRetention(i)
 	}
 }
 
-// close begins the retention of a finished outcome. What only the participants
+// startRetention begins the retention of a finished outcome. What only the participants
 // needed, and may be large, is not kept.
-func (m *Machine) close(i uint32) {
+func (m *Machine) startRetention(i uint32) {
 	r := m.txs.edit(i)
 	r.seq, r.ended = m.nextSeq(), m.tick
 	for k := r.first; k != 0; {
 		b := m.branches.edit(k)
-		m.texts.drop(b.payload)
-		m.texts.drop(b.session)
-		m.texts.drop(b.replaced)
-		b.payload, b.session, b.replaced = 0, 0, 0
+		m.strings.drop(b.payload)
+		m.strings.drop(b.sessionRef)
+		m.strings.drop(b.replaced)
+		b.payload, b.sessionRef, b.replaced = 0, 0, 0
 		k = b.next
 	}
-	m.closed = append(m.closed, i)
+	m.toRetain = append(m.toRetain, i)
 }
 
 func (m *Machine) forget(c Forget) Result {
@@ -248,40 +248,40 @@ func (m *Machine) forget(c Forget) Result {
 		return m.answer(i, Malformed)
 	case !r.state.Finished():
 		return m.answer(i, Unfinished)
-	case r.hazard == 0:
-		return m.forgotten(i)
+	case r.heuristic == 0:
+		return m.forgetResult(i)
 	}
 	r = m.txs.edit(i)
-	r.hazard = 0
-	m.countHazard(0)
-	m.texts.drop(r.reason)
-	r.reason = putText(&m.texts, c.Reason)
-	m.note(AuditRecord{Action: ActionForget, ID: c.ID, By: c.By, Reason: c.Reason})
-	m.changed(r)
-	m.close(i)
-	return m.forgotten(i)
+	r.heuristic = 0
+	m.countHeuristic(0)
+	m.strings.drop(r.reason)
+	r.reason = storeString(&m.strings, c.Reason)
+	m.appendAudit(AuditRecord{Action: ActionForget, ID: c.ID, By: c.By, Reason: c.Reason})
+	m.emitChange(r)
+	m.startRetention(i)
+	return m.forgetResult(i)
 }
 
-// forgotten answers the person who knows of the hazard: it is none any more.
-func (m *Machine) forgotten(i uint32) Result {
+// forgetResult answers the person who knows of the hazard: it is none any more.
+func (m *Machine) forgetResult(i uint32) Result {
 	res := m.answer(i, OK)
-	res.Hazard = 0
+	res.Heuristic = 0
 	return res
 }
 
 func (m *Machine) drop(i uint32) {
 	r := m.txs.at(i)
 	delete(m.index, r.id)
-	m.texts.drop(r.name)
-	m.texts.drop(r.labels)
-	m.texts.drop(r.reason)
+	m.strings.drop(r.name)
+	m.strings.drop(r.labels)
+	m.strings.drop(r.reason)
 	for k := r.first; k != 0; {
 		b := m.branches.at(k)
 		next := b.next
-		m.texts.drop(b.payload)
-		m.texts.drop(b.session)
-		m.texts.drop(b.replaced)
-		m.texts.drop(b.detail)
+		m.strings.drop(b.payload)
+		m.strings.drop(b.sessionRef)
+		m.strings.drop(b.replaced)
+		m.strings.drop(b.detail)
 		m.branches.give(k)
 		k = next
 	}

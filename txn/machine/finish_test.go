@@ -17,7 +17,7 @@ func do(t *testing.T, m *Machine, cs ...Command) Effects {
 		if fx.Results[0].Code != OK {
 			t.Fatalf("%T: %s", c, codeNames[fx.Results[0].Code])
 		}
-		if err := m.Check(); err != nil {
+		if err := m.CheckInvariants(); err != nil {
 			t.Fatalf("%T: %v", c, err)
 		}
 	}
@@ -34,31 +34,31 @@ func outcomeOf(t *testing.T, m *Machine) txn.Outcome {
 }
 
 func TestProofTakesAnUnknownHazardAway(t *testing.T) {
-	m := (world{make: []Command{begin, commit}}).build(t)
-	do(t, m, Hazard{ID: one, Branch: 1, Hazard: txn.HazardUnknown, Detail: "no such gid"}, Done{one, []txn.Ack{{Branch: 2, State: txn.BranchCommitted}}})
-	if o := outcomeOf(t, m); o.Hazard != txn.HazardUnknown || o.State != txn.Committed {
+	m := (scenario{make: []Command{begin, commit}}).build(t)
+	do(t, m, ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicHazard, Detail: "no such gid"}, ReportCompletion{one, []txn.CompletionReport{{Branch: 2, State: txn.BranchCommitted}}})
+	if o := outcomeOf(t, m); o.Heuristic != txn.HeuristicHazard || o.State != txn.Committed {
 		t.Fatalf("%+v", o)
 	}
-	do(t, m, Done{one, []txn.Ack{{Branch: 1, State: txn.BranchCommitted}}})
-	if o := outcomeOf(t, m); o.Hazard != 0 {
+	do(t, m, ReportCompletion{one, []txn.CompletionReport{{Branch: 1, State: txn.BranchCommitted}}})
+	if o := outcomeOf(t, m); o.Heuristic != 0 {
 		t.Errorf("after the application's own acknowledgement: %+v", o)
 	}
 }
 
 func TestForgottenStaysForgotten(t *testing.T) {
-	m := (world{make: []Command{begin, commit}}).build(t)
-	do(t, m, Hazard{ID: one, Branch: 1, Hazard: txn.HazardUnknown, Detail: ""}, Hazard{ID: one, Branch: 2, Hazard: txn.HazardRolledBack, Detail: ""}, Forget{ID: one, Reason: "paid by hand"})
-	do(t, m, Done{one, []txn.Ack{{Branch: 1, State: txn.BranchCommitted}}})
-	if o := outcomeOf(t, m); o.Hazard != 0 || o.State != txn.Committed {
+	m := (scenario{make: []Command{begin, commit}}).build(t)
+	do(t, m, ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicHazard, Detail: ""}, ReportHeuristic{ID: one, Branch: 2, Heuristic: txn.HeuristicRollback, Detail: ""}, Forget{ID: one, Reason: "paid by hand"})
+	do(t, m, ReportCompletion{one, []txn.CompletionReport{{Branch: 1, State: txn.BranchCommitted}}})
+	if o := outcomeOf(t, m); o.Heuristic != 0 || o.State != txn.Committed {
 		t.Errorf("%+v", o)
 	}
 }
 
 func TestHazardOutlivesRetention(t *testing.T) {
-	m := (world{make: []Command{begin, commit}}).build(t)
-	do(t, m, Hazard{ID: one, Branch: 1, Hazard: txn.HazardRolledBack, Detail: "by hand"}, Done{one, []txn.Ack{{Branch: 2, State: txn.BranchCommitted}}})
+	m := (scenario{make: []Command{begin, commit}}).build(t)
+	do(t, m, ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicRollback, Detail: "by hand"}, ReportCompletion{one, []txn.CompletionReport{{Branch: 2, State: txn.BranchCommitted}}})
 	m.Apply(Entry{Tick: 1 << 40})
-	if o := outcomeOf(t, m); o.Hazard != txn.HazardMixed {
+	if o := outcomeOf(t, m); o.Heuristic != txn.HeuristicMixed {
 		t.Errorf("%+v", o)
 	}
 	do(t, m, Forget{ID: one, Reason: "seen"})
@@ -66,27 +66,27 @@ func TestHazardOutlivesRetention(t *testing.T) {
 	if _, ok := m.Lookup(one); ok {
 		t.Error("forgotten, and its retention is over: it should be gone")
 	}
-	if m.texts.len() != 0 || m.branches.len() != 0 || m.txs.len() != 0 {
-		t.Errorf("left behind: %d cells, %d branches, %d records", m.texts.len(), m.branches.len(), m.txs.len())
+	if m.strings.len() != 0 || m.branches.len() != 0 || m.txs.len() != 0 {
+		t.Errorf("left behind: %d cells, %d branches, %d records", m.strings.len(), m.branches.len(), m.txs.len())
 	}
 }
 
 // A million due at once are decided by the entry that brings the tick, and moved
 // by it and the next ones in bounded batches, in the order of joining.
 func TestDrainIsBoundedAndInOrder(t *testing.T) {
-	const n = DrainBatch + 100
+	const n = ExpireBatch + 100
 	m := bootstrapped(t, "bank")
 	for i := range uint64(n) {
 		m.Apply(Entry{Commands: []Command{Begin{ID: testID(i + 1), Timeout: time.Second, Expiry: 7, Branches: []Branch{{Participant: "bank"}}}}})
 	}
 	fx := m.Apply(Entry{Tick: 7})
-	if len(fx.Work) != DrainBatch || !m.Due() {
-		t.Fatalf("the first entry moved %d, more due: %v", len(fx.Work), m.Due())
+	if len(fx.Pending) != ExpireBatch || !m.Due() {
+		t.Fatalf("the first entry moved %d, more due: %v", len(fx.Pending), m.Due())
 	}
 	if o, _ := m.Lookup(testID(n)); o.State != txn.RollingBack || o.Cause != txn.CauseTimeout {
 		t.Errorf("the last one, not moved yet, is %+v", o)
 	}
-	work := append(fx.Work, m.Apply(Entry{Tick: 7}).Work...)
+	work := append(fx.Pending, m.Apply(Entry{Tick: 7}).Pending...)
 	if len(work) != n || m.Due() {
 		t.Fatalf("moved %d, more due: %v", len(work), m.Due())
 	}
@@ -111,7 +111,7 @@ func TestExpiryOfOneGroupOnly(t *testing.T) {
 		t.Errorf("at tick 2: %+v", c)
 	}
 	m.Apply(Entry{Tick: 3})
-	if c := m.Counts(); c.RolledBack[txn.CauseTimeout] != 1 || c.Open != 1000 {
+	if c := m.Counts(); c.RolledBack[txn.CauseTimeout] != 1 || c.Undecided != 1000 {
 		t.Errorf("at tick 3: %+v", c)
 	}
 }
@@ -141,7 +141,7 @@ func TestLimits(t *testing.T) {
 }
 
 func TestParticipantInUseStays(t *testing.T) {
-	m := (world{make: []Command{begin}}).build(t)
+	m := (scenario{make: []Command{begin}}).build(t)
 	if got := m.Apply(Entry{Commands: []Command{RemoveParticipant{"bank"}}}).Results[0].Code; got != InUse {
 		t.Errorf("removing a participant with open branches: %s", codeNames[got])
 	}
@@ -156,10 +156,10 @@ func TestParticipantInUseStays(t *testing.T) {
 }
 
 func TestVotesOfTheCoordinatorKeepThePromiseOfTheApplication(t *testing.T) {
-	m := (world{make: []Command{begin}}).build(t)
-	do(t, m, Commit{ID: one, Votes: []txn.BranchVote{yes1}, OwnPhaseTwo: true})
+	m := (scenario{make: []Command{begin}}).build(t)
+	do(t, m, Commit{ID: one, Votes: []txn.BranchVote{yes1}, ClientCompletes: true})
 	fx := do(t, m, Commit{ID: one, Votes: []txn.BranchVote{yes2}})
-	if len(fx.Handoffs) != 1 || len(fx.Work) != 0 {
+	if len(fx.DeferToClient) != 1 || len(fx.Pending) != 0 {
 		t.Errorf("%+v: the application has promised to finish its branches", fx)
 	}
 }
@@ -168,15 +168,15 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	m := bootstrapped(t, "bank", "stock")
 	b := begin
 	b.Labels = []Label{{"order", "a label that is longer than one cell of text"}}
-	b.Branches = []Branch{{Participant: "bank", Payload: make([]byte, 1000), Session: "pid=1"}, {Participant: "stock"}}
-	do(t, m, b, Enlist{ID: one, Branch: Branch{Participant: "bank", Payload: b.Branches[0].Payload, Session: "pid=2, and so on for more than one cell"}}, undo)
-	if x, _ := m.Get(one); len(x.Branches[0].Payload) != 1000 || x.Branches[0].Session[:5] != "pid=2" || x.Labels[0] != b.Labels[0] {
+	b.Branches = []Branch{{Participant: "bank", Payload: make([]byte, 1000), SessionRef: "pid=1"}, {Participant: "stock"}}
+	do(t, m, b, Enlist{ID: one, Branch: Branch{Participant: "bank", Payload: b.Branches[0].Payload, SessionRef: "pid=2, and so on for more than one cell"}}, undo)
+	if x, _ := m.Get(one); len(x.Branches[0].Payload) != 1000 || x.Branches[0].SessionRef[:5] != "pid=2" || x.Labels[0] != b.Labels[0] {
 		t.Errorf("%+v", x)
 	}
 	do(t, m, acks(txn.BranchRolledBack))
 	m.Apply(Entry{Tick: 1 << 40})
-	if m.texts.len() != 0 || m.branches.len() != 0 || m.txs.len() != 0 {
-		t.Errorf("left behind: %d cells, %d branches, %d records", m.texts.len(), m.branches.len(), m.txs.len())
+	if m.strings.len() != 0 || m.branches.len() != 0 || m.txs.len() != 0 {
+		t.Errorf("left behind: %d cells, %d branches, %d records", m.strings.len(), m.branches.len(), m.txs.len())
 	}
 }
 
@@ -184,19 +184,19 @@ func TestNothingIsLeftBehind(t *testing.T) {
 // finished, however long the outcome is kept.
 func TestFinishedOutcomesAreSmall(t *testing.T) {
 	m := bootstrapped(t, "bank")
-	b := Begin{ID: one, Name: "n", Timeout: time.Second, Expiry: 9, Branches: []Branch{{Participant: "bank", Payload: make([]byte, txn.MaxPayload), Session: "pid=1"}}}
-	do(t, m, b, undo, Done{one, []txn.Ack{{Branch: 1, State: txn.BranchRolledBack}}})
-	if o, _ := m.kept.oldest(); len(o) == 0 || len(o) > 80 || m.texts.len() != 0 {
-		t.Errorf("a finished transaction takes %d bytes and %d cells", len(o), m.texts.len())
+	b := Begin{ID: one, Name: "n", Timeout: time.Second, Expiry: 9, Branches: []Branch{{Participant: "bank", Payload: make([]byte, txn.MaxPayload), SessionRef: "pid=1"}}}
+	do(t, m, b, undo, ReportCompletion{one, []txn.CompletionReport{{Branch: 1, State: txn.BranchRolledBack}}})
+	if o, _ := m.retained.oldest(); len(o) == 0 || len(o) > 80 || m.strings.len() != 0 {
+		t.Errorf("a finished transaction takes %d bytes and %d cells", len(o), m.strings.len())
 	}
 	do(t, m, b) // and a repeated begin is still recognised
 }
 
 func TestMoreAcksThanBranches(t *testing.T) {
-	m := (world{make: []Command{begin, commit}}).build(t)
+	m := (scenario{make: []Command{begin, commit}}).build(t)
 	hash := m.Hash()
-	flood := Done{ID: one, Acks: make([]txn.Ack, 100_000)}
-	if got := m.Apply(Entry{Commands: []Command{flood}}).Results[0].Code; got != BadAck || m.Hash() != hash {
+	flood := ReportCompletion{ID: one, Reports: make([]txn.CompletionReport, 100_000)}
+	if got := m.Apply(Entry{Commands: []Command{flood}}).Results[0].Code; got != BadCompletion || m.Hash() != hash {
 		t.Errorf("100,000 acknowledgements of 2 branches: %s", codeNames[got])
 	}
 }

@@ -36,7 +36,7 @@ func setup(boot Bootstrap) Entry {
 func drawBranches(t *rapid.T) (bs []Branch) {
 	for _, p := range []string{"bank", "web"} {
 		if rapid.Bool().Draw(t, p) {
-			bs = append(bs, Branch{Participant: p, Session: rapid.SampledFrom([]string{"", "s1"}).Draw(t, "session")})
+			bs = append(bs, Branch{Participant: p, SessionRef: rapid.SampledFrom([]string{"", "s1"}).Draw(t, "session")})
 		}
 	}
 	return bs
@@ -55,42 +55,42 @@ func drawCommand(t *rapid.T, tick survival.Tick) Command {
 	case 3:
 		return Enlist{ID: id, Branch: Branch{
 			Participant: rapid.SampledFrom([]string{"bank", "web", "nobody"}).Draw(t, "at"),
-			Session:     rapid.SampledFrom([]string{"", "s1", "s2"}).Draw(t, "session"),
+			SessionRef:  rapid.SampledFrom([]string{"", "s1", "s2"}).Draw(t, "session"),
 		}}
 	case 4, 5:
-		return Commit{ID: id, Votes: drawVotes(t), OwnPhaseTwo: rapid.Bool().Draw(t, "own")}
+		return Commit{ID: id, Votes: drawVotes(t), ClientCompletes: rapid.Bool().Draw(t, "own")}
 	case 6:
 		return Rollback{id, rapid.SampledFrom([]txn.Cause{txn.CauseClient, txn.CauseOperator}).Draw(t, "cause"), "because"}
 	case 7:
 		return Extend{id, time.Second, 2, expiry}
 	case 8:
 		s := rapid.SampledFrom([]txn.BranchState{txn.BranchCommitted, txn.BranchRolledBack}).Draw(t, "end")
-		acks := []txn.Ack{{Branch: branch, State: s}}
-		return Done{id, acks[:rapid.SampledFrom([]int{1, 1, 1, 0}).Draw(t, "acks")]}
+		acks := []txn.CompletionReport{{Branch: branch, State: s}}
+		return ReportCompletion{id, acks[:rapid.SampledFrom([]int{1, 1, 1, 0}).Draw(t, "acks")]}
 	case 10:
-		return Vote{ID: id, Votes: drawVotes(t), OwnPhaseTwo: rapid.Bool().Draw(t, "own"), Reason: "no room"}
+		return Vote{ID: id, Votes: drawVotes(t), ClientCompletes: rapid.Bool().Draw(t, "own"), Reason: "no room"}
 	case 11:
 		return Delegate{id, rapid.SampledFrom([]txn.BranchID{1, 1, 1, branch}).Draw(t, "sole")}
 	case 12, 13:
 		return Resolve{
 			ID: id, Branch: rapid.SampledFrom([]txn.BranchID{0, branch}).Draw(t, "named"),
-			Ending: rapid.SampledFrom([]txn.BranchState{txn.BranchCommitted, txn.BranchRolledBack}).Draw(t, "end"),
-			By:     rapid.SampledFrom([]string{"", "ann"}).Draw(t, "by"), Reason: rapid.SampledFrom([]string{"looked", "asked"}).Draw(t, "reason"),
+			Outcome: rapid.SampledFrom([]txn.BranchState{txn.BranchCommitted, txn.BranchRolledBack}).Draw(t, "end"),
+			By:      rapid.SampledFrom([]string{"", "ann"}).Draw(t, "by"), Reason: rapid.SampledFrom([]string{"looked", "asked"}).Draw(t, "reason"),
 		}
 	case 9:
-		return EndedByHand{ID: id, Branch: branch, Reason: "COMMIT was typed"}
+		return EndedByApplication{ID: id, Branch: branch, Reason: "COMMIT was typed"}
 	case 14, 15:
 		return drawCluster(t)
 	default:
 		if rapid.Bool().Draw(t, "forget") {
 			return Forget{ID: id, By: "bob", Reason: "seen"}
 		}
-		return Hazard{ID: id, Branch: branch, Hazard: rapid.SampledFrom([]txn.Hazard{txn.HazardCommitted, txn.HazardRolledBack, txn.HazardUnknown}).Draw(t, "hazard"), Detail: "detail", Legacy: rapid.IntRange(0, 3).Draw(t, "legacy") == 0}
+		return ReportHeuristic{ID: id, Branch: branch, Heuristic: rapid.SampledFrom([]txn.Heuristic{txn.HeuristicCommit, txn.HeuristicRollback, txn.HeuristicHazard}).Draw(t, "hazard"), Detail: "detail", Legacy: rapid.IntRange(0, 3).Draw(t, "legacy") == 0}
 	}
 }
 
 func drawVotes(t *rapid.T) (votes []txn.BranchVote) {
-	kinds := rapid.SampledFrom([]txn.Vote{txn.VotePrepared, txn.VotePrepared, txn.VotePrepared, txn.VoteReadOnly, txn.VoteNo, txn.VoteDelegated, txn.VoteEndedByHand})
+	kinds := rapid.SampledFrom([]txn.Vote{txn.VotePrepared, txn.VotePrepared, txn.VotePrepared, txn.VoteReadOnly, txn.VoteNo, txn.VoteDelegated, txn.VoteEndedByApplication})
 	first := txn.BranchID(rapid.IntRange(1, 2).Draw(t, "first"))
 	for b := range txn.BranchID(rapid.IntRange(0, 3).Draw(t, "votes")) {
 		votes = append(votes, txn.BranchVote{Branch: first + b, Vote: kinds.Draw(t, "vote")})
@@ -117,11 +117,11 @@ func TestRandomHistories(t *testing.T) {
 		m, twin := New(), newModel(boot, map[string]bool{"bank": false, "web": true})
 		m.Apply(setup(boot))
 		for _, p := range []string{"bank", "web"} {
-			twin.note(AuditRecord{Action: ActionAddParticipant, Subject: p})
+			twin.appendAudit(AuditRecord{Action: ActionAddParticipant, Subject: p})
 		}
 		for range rapid.IntRange(1, 40).Draw(t, "entries") {
 			if rapid.IntRange(0, 29).Draw(t, "disaster") == 0 {
-				m, twin.held, twin.restored = restoredHeld(t, m), true, true
+				m, twin.held, twin.restored = restoredPaused(t, m), true, true
 			}
 			e := drawEntry(t, m.Tick())
 			drained := dueAt(m, e.Tick)
@@ -132,9 +132,9 @@ func TestRandomHistories(t *testing.T) {
 					t.Fatalf("%T %+v: %s; the model says %s", c, c, codeNames[fx.Results[i].Code], codeNames[want])
 				}
 			}
-			twin.over()
+			twin.expireSessions()
 			twin.trim()
-			if err := m.Check(); err != nil {
+			if err := m.CheckInvariants(); err != nil {
 				t.Fatal(err)
 			}
 			compare(t, m, twin)
@@ -161,20 +161,20 @@ func compare(t *rapid.T, m *Machine, twin *model) {
 	}
 	compareCluster(t, m, twin)
 	compareSessions(t, m, twin)
-	if m.txs.len()+m.kept.ring.Len() != len(twin.txs) {
-		t.Fatalf("%d records and %d outcomes; the model has %d", m.txs.len(), m.kept.ring.Len(), len(twin.txs))
+	if m.txs.len()+m.retained.ring.Len() != len(twin.txs) {
+		t.Fatalf("%d records and %d outcomes; the model has %d", m.txs.len(), m.retained.ring.Len(), len(twin.txs))
 	}
 	for id, want := range twin.txs {
 		got, ok := m.Get(id)
-		if !ok || got.State != want.state || got.Cause != want.cause || got.Hazard != want.hazard || got.OwnPhaseTwo != want.own || len(got.Branches) != len(want.branches) ||
+		if !ok || got.State != want.state || got.Cause != want.cause || got.Heuristic != want.hazard || got.ClientCompletes != want.own || len(got.Branches) != len(want.branches) ||
 			got.Name != want.name || got.Reason != want.reason || got.Decided != want.decided || got.DecidedTick != want.at || got.DecidedIndex != want.entry || got.Session != want.session || got.Delegated() != want.delegated() {
 			t.Fatalf("%v: %+v; the model has %+v", id, got, want)
 		}
-		if o, _ := m.Lookup(id); o.EndedByHand != got.EndedByHand() {
+		if o, _ := m.Lookup(id); o.EndedByApplication != got.EndedByApplication() {
 			t.Fatalf("%v: looked up as %+v; it is %+v", id, o, got)
 		}
 		for i, b := range got.Branches {
-			if w := want.branches[i]; b.Vote != w.vote || b.State != w.state || b.Hazard != w.hazard || b.Participant != w.at || b.Detail != w.detail || b.Session != w.place && !got.State.Finished() {
+			if w := want.branches[i]; b.Vote != w.vote || b.State != w.state || b.Heuristic != w.hazard || b.Participant != w.at || b.Detail != w.detail || b.SessionRef != w.place && !got.State.Finished() {
 				t.Fatalf("%v: branch %d is %+v; the model has %+v", id, i+1, b, *w)
 			}
 		}
@@ -191,7 +191,7 @@ func TestSnapshotAndTail(t *testing.T) {
 		for range rapid.IntRange(1, 25).Draw(t, "entries") {
 			e := drawEntry(t, m.Tick())
 			if rapid.IntRange(0, 29).Draw(t, "disaster") == 0 {
-				m, copies = restoredHeld(t, m), nil
+				m, copies = restoredPaused(t, m), nil
 			}
 			s := m.Snapshot()
 			fx := m.Apply(e)
@@ -208,7 +208,7 @@ func TestSnapshotAndTail(t *testing.T) {
 				}
 			}
 			for i, c := range copies {
-				if err := c.Check(); err != nil {
+				if err := c.CheckInvariants(); err != nil {
 					t.Fatal(err)
 				}
 				if c.Hash() != m.Hash() {

@@ -7,11 +7,11 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Horizon is the tick from which on every outcome is remembered: what finished at or
+// RetentionHorizon is the tick from which on every outcome is remembered: what finished at or
 // after it is known, and what finished before may have been forgotten. It is derived from
 // what is kept, so that it is the same after a snapshot. It is never after the machine's
 // tick.
-func (m *Machine) Horizon() survival.Tick {
+func (m *Machine) RetentionHorizon() survival.Tick {
 	if m.boot.Interval <= 0 {
 		return 0
 	}
@@ -24,29 +24,31 @@ func (m *Machine) Horizon() survival.Tick {
 	}
 	// What was dropped because there were too many finished no later than the oldest that
 	// is left, and not in the present step.
-	oldest := m.kept.turn(m.tick) * m.kept.step
-	if ended, ok := m.Oldest(); ok {
+	oldest := m.retained.rotationAt(m.tick) * m.retained.step
+	if ended, ok := m.OldestRetained(); ok {
 		oldest = min(oldest, ended+1)
 	}
 	return max(horizon, oldest)
 }
 
 // Mark is the present point of the log, for ids that are made from now on.
-func (m *Machine) Mark() txn.Mark { return txn.Mark{Life: m.life(), Tick: uint64(m.tick) + 1} }
+func (m *Machine) Mark() txn.Mark {
+	return txn.Mark{Incarnation: m.timeline(), Tick: uint64(m.tick) + 1}
+}
 
-// life tells the lives of a cluster apart. Nothing begins between a restore and the moment
+// timeline tells the lives of a cluster apart. Nothing begins between a restore and the moment
 // of the resume.
-func (m *Machine) life() uint64 { return uint64(m.resumed) }
+func (m *Machine) timeline() uint64 { return uint64(m.resumedAt) }
 
-// MarkOf is the mark of an id whose maker knew none: no later than the point at which it
+// MarkForID is the mark of an id whose maker knew none: no later than the point at which it
 // was made, by the time in it. tick is the present one by the clock that stamps entries, which is
 // ahead of the log's where nothing was written for a while. Clocks are allowed to differ by slack; an id that is from
 // further in the future cannot be judged, and counts as older than all others, as does one
 // that was made before the state was restored from a backup and resumed.
-func (m *Machine) MarkOf(id txn.ID, tick survival.Tick, now time.Time, slack time.Duration) txn.Mark {
-	mark, made := txn.Mark{Life: m.life(), Tick: uint64(tick) + 1}, id.Made()
+func (m *Machine) MarkForID(id txn.ID, tick survival.Tick, now time.Time, slack time.Duration) txn.Mark {
+	mark, made := txn.Mark{Incarnation: m.timeline(), Tick: uint64(tick) + 1}, id.Time()
 	age := now.Sub(made)
-	if age < -slack || m.boot.Interval <= 0 || m.Lost(made.UnixMilli(), slack.Milliseconds()) {
+	if age < -slack || m.boot.Interval <= 0 || m.MayPredateBackup(made.UnixMilli(), slack.Milliseconds()) {
 		return txn.Mark{Tick: 1}
 	}
 	ago := uint64((age+slack)/m.boot.Interval) + 1
@@ -67,5 +69,5 @@ func (m *Machine) mayBeForgotten(id txn.Mark) bool {
 		return false
 	}
 	now := m.Mark()
-	return id.Life != now.Life || id.Tick > now.Tick || id.Tick <= uint64(m.Horizon())
+	return id.Incarnation != now.Incarnation || id.Tick > now.Tick || id.Tick <= uint64(m.RetentionHorizon())
 }

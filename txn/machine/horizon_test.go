@@ -24,7 +24,7 @@ func TestBeginRepeatedAfterItsOutcomeWasForgotten(t *testing.T) {
 		"by number": {Interval: time.Second, Retention: 1000 * time.Hour, Retain: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			k := newKeeper(t, boot)
+			k := newRetentionFixture(t, boot)
 			k.Apply(Entry{Tick: 5})
 			id, mark := testID(1<<40), k.Mark()
 			if r := beginAt(k.Machine, id, mark, 5); r.Code != OK || r.Mark != k.Mark() {
@@ -62,7 +62,7 @@ func TestBeginRepeatedAfterItsOutcomeWasForgotten(t *testing.T) {
 // TestMarksOfOthers: a mark of another life of the cluster, or one that the log has not
 // reached, says nothing about an id. No mark is one of a leader that made the id itself.
 func TestMarksOfOthers(t *testing.T) {
-	m := newKeeper(t, Bootstrap{Interval: time.Second, Retention: time.Hour, Retain: 1000}).Machine
+	m := newRetentionFixture(t, Bootstrap{Interval: time.Second, Retention: time.Hour, Retain: 1000}).Machine
 	m.Apply(Entry{Tick: 100})
 	for name, c := range map[string]struct {
 		mark txn.Mark
@@ -72,8 +72,8 @@ func TestMarksOfOthers(t *testing.T) {
 		"first":                   {txn.Mark{Tick: 1}, OK},
 		"none":                    {txn.Mark{}, OK},
 		"ahead of the log":        {txn.Mark{Tick: 102}, Forgotten},
-		"of another life":         {txn.Mark{Life: 1795428330123, Tick: 50}, Forgotten},
-		"of another life, tick 0": {txn.Mark{Life: 1795428330123}, Forgotten},
+		"of another life":         {txn.Mark{Incarnation: 1795428330123, Tick: 50}, Forgotten},
+		"of another life, tick 0": {txn.Mark{Incarnation: 1795428330123}, Forgotten},
 	} {
 		if r := beginAt(m, testID(uint64(len(name))<<32), c.mark, 100); r.Code != c.want {
 			t.Errorf("%s: code %d; want %d", name, r.Code, c.want)
@@ -84,22 +84,22 @@ func TestMarksOfOthers(t *testing.T) {
 // TestMarksOfARestoredCluster: ids of the life before, of which nothing is known after a
 // restore, are refused, whatever their ticks; also by the time in them.
 func TestMarksOfARestoredCluster(t *testing.T) {
-	k := newKeeper(t, Bootstrap{Interval: time.Second, Retention: time.Hour, Retain: 1000})
+	k := newRetentionFixture(t, Bootstrap{Interval: time.Second, Retention: time.Hour, Retain: 1000})
 	k.Apply(Entry{Tick: 100})
 	s := k.Snapshot()
 	defer s.Release()
 	h := s.Header()
-	h.Incarnation, h.Held = h.Incarnation+1, true
+	h.Incarnation, h.RecoveryPaused = h.Incarnation+1, true
 	m, err := Restore(h, withoutError(s.Sessions()), withoutError(s.Transactions()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	old := txn.Mark{Tick: 150} // 49 ticks behind the backup
-	if r := beginAt(m, testID(1), old, 100); r.Code != Held {
+	if r := beginAt(m, testID(1), old, 100); r.Code != RecoveryPaused {
 		t.Errorf("while it is held: code %d", r.Code)
 	}
 	resumed := time.UnixMilli(1763740800123)
-	m.Apply(Entry{Tick: 120, Wall: resumed.UnixMilli(), Commands: []Command{Resume{By: "ann", Reason: "compared"}}})
+	m.Apply(Entry{Tick: 120, Wall: resumed.UnixMilli(), Commands: []Command{ResumeRecovery{By: "ann", Reason: "compared"}}})
 	for _, tick := range []survival.Tick{120, 200} {
 		if r := beginAt(m, testID(1), old, tick); r.Code != Forgotten {
 			t.Errorf("an id of the life before, at tick %d: code %d; want %d", tick, r.Code, Forgotten)
@@ -110,7 +110,7 @@ func TestMarksOfARestoredCluster(t *testing.T) {
 	}
 	for ago, want := range map[time.Duration]Code{-10 * time.Minute: OK, -time.Minute: Forgotten, time.Hour: Forgotten} {
 		id := txn.NewID(resumed.Add(-ago), [10]byte{byte(want), 1})
-		mark := m.MarkOf(id, m.Tick(), resumed.Add(10*time.Minute), time.Minute)
+		mark := m.MarkForID(id, m.Tick(), resumed.Add(10*time.Minute), time.Minute)
 		if r := beginAt(m, id, mark, 800); r.Code != want {
 			t.Errorf("an id from %v before the resume, by its time: mark %v, code %d; want %d", ago, mark, r.Code, want)
 		}
@@ -120,7 +120,7 @@ func TestMarksOfARestoredCluster(t *testing.T) {
 // TestMarkOfTheTimeInAnID: it is never later than the tick at which the id was made, if
 // clocks differ by no more than the slack.
 func TestMarkOfTheTimeInAnID(t *testing.T) {
-	m := newKeeper(t, Bootstrap{Interval: 100 * time.Millisecond, Retention: time.Hour, Retain: 1000}).Machine
+	m := newRetentionFixture(t, Bootstrap{Interval: 100 * time.Millisecond, Retention: time.Hour, Retain: 1000}).Machine
 	m.Apply(Entry{Tick: 36_000}) // an hour
 	now := time.UnixMilli(1763740800123)
 	for ago, want := range map[time.Duration]uint64{
@@ -133,7 +133,7 @@ func TestMarkOfTheTimeInAnID(t *testing.T) {
 		24 * time.Hour:                    1,
 		time.Minute - 50*time.Millisecond: 36_001 - 1199 - 1,
 	} {
-		if got := m.MarkOf(txn.NewID(now.Add(-ago), [10]byte{1}), m.Tick(), now, time.Minute); got != (txn.Mark{Tick: want}) {
+		if got := m.MarkForID(txn.NewID(now.Add(-ago), [10]byte{1}), m.Tick(), now, time.Minute); got != (txn.Mark{Tick: want}) {
 			t.Errorf("an id from %v ago: mark %v; want %d", ago, got, want)
 		}
 	}
@@ -146,7 +146,7 @@ func TestMarkOfTheTimeInAnID(t *testing.T) {
 func TestNoLifeAfterDeath(t *testing.T) {
 	for seed := range uint64(40) {
 		d := rand.New(rand.NewPCG(seed, 1))
-		k := newKeeper(t, Bootstrap{
+		k := newRetentionFixture(t, Bootstrap{
 			Interval: time.Second, Retention: time.Duration(d.IntN(400)) * time.Second, Retain: uint64(d.IntN(60)),
 		})
 		type known struct {
@@ -173,17 +173,17 @@ func TestNoLifeAfterDeath(t *testing.T) {
 			fx := k.Apply(Entry{Tick: tick, Commands: []Command{b}})
 			state, code := fx.Results[0].State, fx.Results[0].Code
 			if x.over && code == OK && !state.Finished() {
-				t.Fatalf("seed %d, tick %d: what had finished at %d is %v by a begin with mark %v; the horizon is %d", seed, tick, x.ended, state, x.mark, k.Horizon())
+				t.Fatalf("seed %d, tick %d: what had finished at %d is %v by a begin with mark %v; the horizon is %d", seed, tick, x.ended, state, x.mark, k.RetentionHorizon())
 			}
 			if code == Forgotten {
-				if refused++; x.mark.Tick > uint64(k.Horizon()) {
-					t.Fatalf("seed %d, tick %d: an id with mark %v is refused; the horizon is %d", seed, tick, x.mark, k.Horizon())
+				if refused++; x.mark.Tick > uint64(k.RetentionHorizon()) {
+					t.Fatalf("seed %d, tick %d: an id with mark %v is refused; the horizon is %d", seed, tick, x.mark, k.RetentionHorizon())
 				}
 			}
-			acks := []txn.Ack{{Branch: 1, State: txn.BranchCommitted}}
-			last := Command(Done{ID: x.id, Acks: acks})
+			acks := []txn.CompletionReport{{Branch: 1, State: txn.BranchCommitted}}
+			last := Command(ReportCompletion{ID: x.id, Reports: acks})
 			if d.IntN(10) == 0 {
-				last = Hazard{ID: x.id, Branch: 1, Hazard: txn.HazardRolledBack, Detail: "by hand"}
+				last = ReportHeuristic{ID: x.id, Branch: 1, Heuristic: txn.HeuristicRollback, Detail: "by hand"}
 			}
 			k.Apply(Entry{Tick: tick, Commands: []Command{
 				Commit{ID: x.id, Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VotePrepared}}}, last,
@@ -195,15 +195,15 @@ func TestNoLifeAfterDeath(t *testing.T) {
 				switch g, ok := k.Get(x.id); {
 				case ok && g.State.Finished():
 					x.over, x.ended = true, g.Ended
-				case !ok && x.over && x.ended >= k.Horizon():
-					t.Fatalf("seed %d, tick %d: what finished at %d is not known, and the horizon is %d", seed, tick, x.ended, k.Horizon())
+				case !ok && x.over && x.ended >= k.RetentionHorizon():
+					t.Fatalf("seed %d, tick %d: what finished at %d is not known, and the horizon is %d", seed, tick, x.ended, k.RetentionHorizon())
 				}
 			}
-			if k.Horizon() > k.Tick() {
-				t.Fatalf("seed %d: the horizon %d is ahead of the tick %d", seed, k.Horizon(), k.Tick())
+			if k.RetentionHorizon() > k.Tick() {
+				t.Fatalf("seed %d: the horizon %d is ahead of the tick %d", seed, k.RetentionHorizon(), k.Tick())
 			}
 		}
-		k.healthy(t)
+		k.checkInvariants(t)
 		if seed == 0 && refused == 0 {
 			t.Error("nothing was refused")
 		}

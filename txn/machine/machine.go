@@ -7,10 +7,10 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// DrainBatch is how many records of due transactions one entry moves, and
+// ExpireBatch is how many records of due transactions one entry moves, and
 // forgetBatch how many ended sessions one entry forgets.
 const (
-	DrainBatch  = 4096
+	ExpireBatch = 4096
 	forgetBatch = 4096
 )
 
@@ -22,33 +22,33 @@ type Machine struct {
 
 	txs      slab[record]
 	branches slab[branch]
-	texts    texts
+	strings  stringPool
 	shared   *atomic.Int32
 
-	index     map[txn.ID]uint32 // looked up, never ranged over
-	deadlines *survival.Table   // of the undecided, by slot
-	parts     registry
-	kept      kept
-	sessions  sessions
-	trail     trail
-	nodes     nodes
-	tokens    tokens
+	index        map[txn.ID]uint32 // looked up, never ranged over
+	deadlines    *survival.Table   // of the undecided, by slot
+	participants participantRegistry
+	retained     retained
+	sessions     sessions
+	auditLog     auditLog
+	membership   membership
+	tokens       tokens
 
-	incarnation uint64 // how often the state was restored from a backup
-	held        bool   // since the last time nobody has said that all may go on
-	resumed     int64  // when somebody said so: leader's wall clock, milliseconds since 1970
+	incarnation    uint64 // how often the state was restored from a backup
+	recoveryPaused bool   // since the last time nobody has said that all may go on
+	resumedAt      int64  // when somebody said so: leader's wall clock, milliseconds since 1970
 
-	undone    int // decided and not finished
-	delegated int // undecided, and only their branch's end decides
-	hazards   int // finished or not, with a hazard
-	committed uint64
-	rolled    ByCause
+	completing int // decided and not finished
+	delegated  int // undecided, and only their branch's end decides
+	heuristics int // finished or not, with a hazard
+	committed  uint64
+	rolledBack ByCause
 
-	due     []uint64 // scratch of the drain
-	closed  []uint32 // records that are to go onto the belt, in this order, before the next command
-	thawed  uint32   // record of the outcome that the command is about, which is on the belt; 0 for none
-	ghost   Transaction
-	scratch []byte
+	expireBuf []uint64 // scratch of the drain
+	toRetain  []uint32 // records that are to go onto the belt, in this order, before the next command
+	loaded    uint32   // record of the outcome that the command is about, which is on the belt; 0 for none
+	decodeBuf Transaction
+	scratch   []byte
 	// Of the entry that is being applied.
 	fx    *Effects
 	wall  int64
@@ -59,18 +59,18 @@ type Machine struct {
 func New() *Machine {
 	shared := new(atomic.Int32)
 	return &Machine{
-		shared:    shared,
-		txs:       newSlab[record](shared),
-		branches:  newSlab[branch](shared),
-		texts:     texts{newSlab[cell](shared)},
-		index:     make(map[txn.ID]uint32),
-		deadlines: survival.NewTable(0),
-		parts:     newRegistry(),
-		nodes:     newNodes(),
-		tokens:    newTokens(),
-		sessions:  newSessions(shared),
-		kept:      newKept(Bootstrap{}, 0, shared),
-		due:       make([]uint64, DrainBatch),
+		shared:       shared,
+		txs:          newSlab[record](shared),
+		branches:     newSlab[branch](shared),
+		strings:      stringPool{newSlab[stringCell](shared)},
+		index:        make(map[txn.ID]uint32),
+		deadlines:    survival.NewTable(0),
+		participants: newParticipantRegistry(),
+		membership:   newMembership(),
+		tokens:       newTokens(),
+		sessions:     newSessions(shared),
+		retained:     newRetained(Bootstrap{}, 0, shared),
+		expireBuf:    make([]uint64, ExpireBatch),
 	}
 }
 
@@ -81,18 +81,18 @@ func (m *Machine) Apply(e Entry) Effects {
 	if e.Tick > m.tick {
 		m.tick = e.Tick
 		m.deadlines.Advance(e.Tick)
-		m.kept.advance(e.Tick)
+		m.retained.advance(e.Tick)
 	}
-	drained := m.drain()
-	m.settleKept()
+	drained := m.expireBatch()
+	m.flushRetained()
 	m.forgetSessions()
 	for i, c := range e.Commands {
 		fx.Results[i] = m.command(c)
-		m.settleKept()
+		m.flushRetained()
 	}
-	m.drainSessions(DrainBatch - drained)
-	m.settleKept()
-	m.kept.trim()
+	m.expireSessionBatch(ExpireBatch - drained)
+	m.flushRetained()
+	m.retained.trim()
 	m.fx = nil
 	return fx
 }
@@ -115,18 +115,18 @@ func (m *Machine) command(c Command) Result {
 		return m.vote(c)
 	case Delegate:
 		return m.delegate(c)
-	case EndedByHand:
-		return m.endedByHand(c)
+	case EndedByApplication:
+		return m.markEndedByApplication(c)
 	case Resolve:
 		return m.resolve(c)
 	case Rollback:
 		return m.rollback(c)
 	case Extend:
 		return m.extend(c)
-	case Done:
-		return m.done(c)
-	case Hazard:
-		return m.hazard(c)
+	case ReportCompletion:
+		return m.reportCompletion(c)
+	case ReportHeuristic:
+		return m.reportHeuristic(c)
 	case Forget:
 		return m.forget(c)
 	case AddParticipant:
@@ -145,8 +145,8 @@ func (m *Machine) command(c Command) Result {
 		return m.addToken(c)
 	case RemoveToken:
 		return m.removeToken(c)
-	case Resume:
-		return m.resume(c)
+	case ResumeRecovery:
+		return m.resumeRecovery(c)
 	case OpenSession:
 		return m.openSession(c)
 	case CloseSession:
@@ -159,11 +159,11 @@ func (m *Machine) command(c Command) Result {
 
 func (m *Machine) bootstrap(b Bootstrap) Result {
 	switch {
-	case !txn.ValidCluster(b.Cluster) || b.Interval <= 0 || b.Retention < 0:
+	case !txn.ValidClusterID(b.Cluster) || b.Interval <= 0 || b.Retention < 0:
 		return Result{Code: Malformed}
 	case m.boot.Cluster == "":
 		m.boot = b
-		m.kept = newKept(b, m.tick, m.shared)
+		m.retained = newRetained(b, m.tick, m.shared)
 	case m.boot != b:
 		return Result{Code: Conflict}
 	}
@@ -175,10 +175,10 @@ func (m *Machine) bootstrap(b Bootstrap) Result {
 func (m *Machine) find(id txn.ID) (uint32, bool) {
 	i, ok := m.index[id]
 	if !ok {
-		return m.thaw(id)
+		return m.loadRetained(id)
 	}
-	if cause := m.over(m.txs.at(i)); cause != 0 {
-		m.expire(i, cause)
+	if cause := m.dueCause(m.txs.at(i)); cause != 0 {
+		m.expireNow(i, cause)
 	}
 	return i, true
 }
@@ -187,7 +187,7 @@ func (m *Machine) find(id txn.ID) (uint32, bool) {
 func (m *Machine) answer(i uint32, code Code) Result {
 	r := m.txs.at(i)
 	return Result{
-		Code: code, State: r.state, Cause: r.cause, Hazard: m.everHazard(r), EndedByHand: r.is(endedByHand),
+		Code: code, State: r.state, Cause: r.cause, Heuristic: m.reportedHeuristic(r), EndedByApplication: r.is(endedByApplication),
 		Timeout: r.timeout, Survival: r.survival, Expiry: r.expiry,
 	}
 }
@@ -207,8 +207,8 @@ func (m *Machine) notActive(i uint32) Result {
 	return m.answer(i, Decided)
 }
 
-func (m *Machine) changed(r *record) {
-	m.fx.Changes = append(m.fx.Changes, Change{r.id, r.state, r.cause, r.hazard})
+func (m *Machine) emitChange(r *record) {
+	m.fx.Changes = append(m.fx.Changes, Change{r.id, r.state, r.cause, r.heuristic})
 }
 
 func (m *Machine) nextSeq() uint64 {

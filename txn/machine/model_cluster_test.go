@@ -25,7 +25,7 @@ func (m *model) cluster(c Command) Code {
 		if !m.removed[c.Node] {
 			delete(m.members, c.Node)
 			m.removed[c.Node] = true
-			m.note(AuditRecord{Action: ActionRemoveMember, Subject: c.Node, By: c.By, Reason: c.Reason})
+			m.appendAudit(AuditRecord{Action: ActionRemoveMember, Subject: c.Node, By: c.By, Reason: c.Reason})
 		}
 	case AddToken:
 		return m.addToken(c)
@@ -35,11 +35,11 @@ func (m *model) cluster(c Command) Code {
 			return NoToken
 		}
 		delete(m.tokens, c.ID)
-		m.note(AuditRecord{Action: ActionRemoveToken, Subject: t.Name + " " + t.ID, By: c.By, Reason: c.Reason})
-	case Resume:
+		m.appendAudit(AuditRecord{Action: ActionRemoveToken, Subject: t.Name + " " + t.ID, By: c.By, Reason: c.Reason})
+	case ResumeRecovery:
 		if m.held {
 			m.held, m.resumed = false, m.wall
-			m.note(AuditRecord{Action: ActionResume, By: c.By, Reason: c.Reason})
+			m.appendAudit(AuditRecord{Action: ActionResume, By: c.By, Reason: c.Reason})
 		}
 	default:
 		return Malformed
@@ -48,9 +48,9 @@ func (m *model) cluster(c Command) Code {
 }
 
 func (m *model) addToken(c AddToken) Code {
-	fresh := Token{ID: c.ID, Name: c.Name, Role: c.Role, Hash: c.Hash, Rate: c.Rate, Made: m.wall, Expires: c.Expires, By: c.By}
+	fresh := Token{ID: c.ID, Name: c.Name, Role: c.Role, Hash: c.Hash, Rate: c.Rate, Created: m.wall, Expires: c.Expires, By: c.By}
 	for _, t := range m.tokens {
-		t.Made = m.wall
+		t.Created = m.wall
 		if t == fresh {
 			return OK
 		}
@@ -61,7 +61,7 @@ func (m *model) addToken(c AddToken) Code {
 		}
 	}
 	m.tokens[c.ID] = fresh
-	m.note(AuditRecord{Action: ActionAddToken, Subject: c.Name + " " + c.ID, By: c.By})
+	m.appendAudit(AuditRecord{Action: ActionAddToken, Subject: c.Name + " " + c.ID, By: c.By})
 	return OK
 }
 
@@ -82,7 +82,7 @@ func drawCluster(t *rapid.T) Command {
 	case 4:
 		return RemoveToken{ID: token.Draw(t, "id"), By: text, Reason: "lost"}
 	}
-	return Resume{By: text, Reason: "compared"}
+	return ResumeRecovery{By: text, Reason: "compared"}
 }
 
 // compareCluster looks at everything by all the ways to it.
@@ -117,11 +117,11 @@ func compareCluster(t *rapid.T, m *Machine, twin *model) {
 	}
 	for _, made := range []int64{twin.resumed, twin.resumed + 2, twin.resumed + 3} {
 		lost := twin.restored && (twin.held || made <= twin.resumed+2)
-		if m.Lost(made, 2) != lost {
+		if m.MayPredateBackup(made, 2) != lost {
 			t.Fatalf("made at %d, resumed at %d: lost is %v", made, twin.resumed, !lost)
 		}
 	}
-	if m.Held() != twin.held {
-		t.Fatalf("held: %v; the model says %v", m.Held(), twin.held)
+	if m.RecoveryPaused() != twin.held {
+		t.Fatalf("held: %v; the model says %v", m.RecoveryPaused(), twin.held)
 	}
 }

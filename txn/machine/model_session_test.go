@@ -30,7 +30,7 @@ func (m *model) session(c Command) (Code, bool) {
 		case s == nil:
 			m.sessions[c.ID] = &modelSession{name: c.Name, ttl: c.TTL, opened: m.wall, state: txn.SessionOpen}
 		case s.state != txn.SessionOpen:
-			return SessionOver, true
+			return SessionEnded, true
 		case s.name != c.Name || s.ttl != c.TTL:
 			return Conflict, true
 		}
@@ -39,7 +39,7 @@ func (m *model) session(c Command) (Code, bool) {
 		case s == nil:
 			return NoSession, true
 		case s.state == txn.SessionExpired:
-			return SessionOver, true
+			return SessionEnded, true
 		case s.state == txn.SessionOpen:
 			m.endSession(c.ID, txn.SessionClosed)
 		}
@@ -62,8 +62,8 @@ func (m *model) endSession(id txn.SessionID, state txn.SessionState) {
 	m.ended = append(m.ended, id)
 }
 
-// over ends what sessions that have ended left undecided, session by session, in the order of joining.
-func (m *model) over() {
+// expireSessions ends what sessions that have ended left undecided, session by session, in the order of joining.
+func (m *model) expireSessions() {
 	for _, id := range m.ended {
 		var left []txn.ID
 		for x, t := range m.txs {
@@ -86,7 +86,7 @@ func (m *model) mayBegin(id txn.SessionID) Code {
 	case s == nil:
 		return NoSession
 	case s.state != txn.SessionOpen:
-		return SessionOver
+		return SessionEnded
 	}
 	return OK
 }
@@ -135,7 +135,7 @@ func compareSessions(t *rapid.T, m *Machine, twin *model) {
 				undecided++
 			}
 		}
-		if want == nil || got.Name != want.name || got.State != want.state || got.TTL != want.ttl || got.Opened != want.opened || got.At != want.at || got.Transactions != undecided {
+		if want == nil || got.Name != want.name || got.State != want.state || got.TTL != want.ttl || got.Opened != want.opened || got.EndedTick != want.at || got.Transactions != undecided {
 			t.Fatalf("session %+v with %d transactions; the model has %+v with %d", got, got.Transactions, want, undecided)
 		}
 		if again, ok := m.Session(got.ID); !ok || again != got {
@@ -143,7 +143,7 @@ func compareSessions(t *rapid.T, m *Machine, twin *model) {
 		}
 	}
 	for n := range uint64(5) {
-		if code := m.Alive(sessionID(n)).Code; n > 0 && code != twin.mayBegin(sessionID(n)) {
+		if code := m.SessionStatus(sessionID(n)).Code; n > 0 && code != twin.mayBegin(sessionID(n)) {
 			t.Fatalf("a sign of life of session %d: %s; the model says %s", n, codeNames[code], codeNames[twin.mayBegin(sessionID(n))])
 		}
 	}

@@ -36,7 +36,7 @@ type model struct {
 type modelTx struct {
 	state    txn.State
 	cause    txn.Cause
-	hazard   txn.Hazard
+	hazard   txn.Heuristic
 	expiry   survival.Tick
 	ended    survival.Tick
 	sum      uint64
@@ -55,7 +55,7 @@ type modelBranch struct {
 	at     string
 	vote   txn.Vote
 	state  txn.BranchState
-	hazard txn.Hazard
+	hazard txn.Heuristic
 	detail string
 	place  string // session
 	gone   []string
@@ -149,7 +149,7 @@ func (m *model) decide(id txn.ID, s txn.State, c txn.Cause) {
 			b.state = t.end()
 		}
 	}
-	m.settle(id)
+	m.finishVoteless(id)
 }
 
 func (t *modelTx) delegated() bool {
@@ -169,22 +169,22 @@ func (m *model) count() Counts {
 		case t.state.Finished():
 			c.Finished++
 		case t.state.Decided():
-			c.Undone++
+			c.Completing++
 		case t.delegated():
-			c.Open++
+			c.Undecided++
 			c.Delegated++
 		default:
-			c.Open++
+			c.Undecided++
 		}
 		if t.hazard != 0 {
-			c.Hazards++
+			c.Heuristics++
 		}
 	}
 	return c
 }
 
-// note records what a person did.
-func (m *model) note(a AuditRecord) {
+// appendAudit records what a person did.
+func (m *model) appendAudit(a AuditRecord) {
 	a.Seq = 1
 	if n := len(m.trail); n > 0 {
 		a.Seq = m.trail[n-1].Seq + 1
@@ -200,12 +200,12 @@ func (t *modelTx) end() txn.BranchState {
 	return txn.BranchRolledBack
 }
 
-// settle finishes a decided transaction without open branches.
-func (m *model) settle(id txn.ID) {
+// finishVoteless finishes a decided transaction without open branches.
+func (m *model) finishVoteless(id txn.ID) {
 	t := m.txs[id]
 	open := slices.ContainsFunc(t.branches, func(b *modelBranch) bool { return !b.state.Finished() })
 	before := t.hazard
-	t.hazard = t.weigh()
+	t.hazard = t.deriveHeuristic()
 	was := t.state.Finished()
 	if was && before == 0 && t.hazard != 0 {
 		m.finished = slices.DeleteFunc(m.finished, func(x txn.ID) bool { return x == id })
@@ -224,21 +224,21 @@ func (m *model) settle(id txn.ID) {
 	}
 }
 
-func (t *modelTx) weigh() txn.Hazard {
-	kinds := map[txn.Hazard]int{}
+func (t *modelTx) deriveHeuristic() txn.Heuristic {
+	kinds := map[txn.Heuristic]int{}
 	for _, b := range t.branches {
 		kinds[b.hazard]++
 	}
-	wrong := kinds[txn.HazardCommitted] + kinds[txn.HazardRolledBack]
+	wrong := kinds[txn.HeuristicCommit] + kinds[txn.HeuristicRollback]
 	switch {
 	case wrong > 0 && wrong < len(t.branches):
-		return txn.HazardMixed
-	case kinds[txn.HazardCommitted] > 0:
-		return txn.HazardCommitted
-	case kinds[txn.HazardRolledBack] > 0:
-		return txn.HazardRolledBack
-	case kinds[txn.HazardUnknown] > 0:
-		return txn.HazardUnknown
+		return txn.HeuristicMixed
+	case kinds[txn.HeuristicCommit] > 0:
+		return txn.HeuristicCommit
+	case kinds[txn.HeuristicRollback] > 0:
+		return txn.HeuristicRollback
+	case kinds[txn.HeuristicHazard] > 0:
+		return txn.HeuristicHazard
 	}
 	return 0
 }
@@ -262,14 +262,14 @@ func (m *model) apply(c Command) Code {
 				t.reason = c.Reason
 				m.decide(c.ID, txn.RollingBack, c.Cause)
 				if c.Cause == txn.CauseOperator {
-					m.note(AuditRecord{Action: ActionRollback, ID: c.ID, Reason: c.Reason})
+					m.appendAudit(AuditRecord{Action: ActionRollback, ID: c.ID, Reason: c.Reason})
 				}
 			}
 			return OK
 		})
 	case Vote:
 		return m.on(c.ID, func(t *modelTx) Code { return m.vote(c, t) })
-	case EndedByHand:
+	case EndedByApplication:
 		return m.on(c.ID, func(t *modelTx) Code { return m.endedByHand(c, t) })
 	case Delegate:
 		return m.on(c.ID, func(t *modelTx) Code { return m.delegate(c, t) })
@@ -290,10 +290,10 @@ func (m *model) apply(c Command) Code {
 			}
 			return OK
 		})
-	case Done:
+	case ReportCompletion:
 		return m.on(c.ID, func(t *modelTx) Code { return m.done(c, t) })
-	case Hazard:
-		return m.on(c.ID, func(t *modelTx) Code { return m.danger(c, t) })
+	case ReportHeuristic:
+		return m.on(c.ID, func(t *modelTx) Code { return m.reportHeuristic(c, t) })
 	case Forget:
 		return m.on(c.ID, func(t *modelTx) Code {
 			if !t.state.Finished() {
@@ -302,7 +302,7 @@ func (m *model) apply(c Command) Code {
 			if t.hazard != 0 {
 				t.hazard, t.ended, t.reason = 0, m.tick, c.Reason
 				m.finished = append(m.finished, c.ID)
-				m.note(AuditRecord{Action: ActionForget, ID: c.ID, By: c.By, Reason: c.Reason})
+				m.appendAudit(AuditRecord{Action: ActionForget, ID: c.ID, By: c.By, Reason: c.Reason})
 			}
 			return OK
 		})
@@ -324,21 +324,21 @@ func (m *model) on(id txn.ID, do func(*modelTx) Code) Code {
 func (m *model) begin(c Begin) Code {
 	m.expire(c.ID)
 	if t := m.txs[c.ID]; t != nil {
-		if t.sum != c.sum() {
+		if t.sum != c.fingerprint() {
 			return Conflict
 		}
 		return OK
 	}
 	if m.held {
-		return Held
+		return RecoveryPaused
 	}
 	if code := m.mayBegin(c.Session); code != OK {
 		return code
 	}
 	m.joins++
-	t := &modelTx{state: txn.Active, expiry: c.Expiry, sum: c.sum(), name: c.Name, session: c.Session, joined: m.joins}
+	t := &modelTx{state: txn.Active, expiry: c.Expiry, sum: c.fingerprint(), name: c.Name, session: c.Session, joined: m.joins}
 	for _, b := range c.Branches {
-		t.branches = append(t.branches, &modelBranch{at: b.Participant, state: txn.BranchEnlisted, place: b.Session})
+		t.branches = append(t.branches, &modelBranch{at: b.Participant, state: txn.BranchEnlisted, place: b.SessionRef})
 	}
 	m.txs[c.ID] = t
 	m.expire(c.ID)
@@ -356,21 +356,21 @@ func (m *model) enlist(t *modelTx, b Branch) Code {
 	case !known:
 		return NoParticipant
 	case i < 0:
-		t.branches = append(t.branches, &modelBranch{at: b.Participant, state: txn.BranchEnlisted, place: b.Session})
-	case b.Session != "" && b.Session != t.branches[i].place:
+		t.branches = append(t.branches, &modelBranch{at: b.Participant, state: txn.BranchEnlisted, place: b.SessionRef})
+	case b.SessionRef != "" && b.SessionRef != t.branches[i].place:
 		if t.branches[i].vote != 0 {
 			return Conflict
 		}
 		if x := t.branches[i]; x.place != "" {
-			if slices.Contains(x.gone, b.Session) {
-				return Replaced
+			if slices.Contains(x.gone, b.SessionRef) {
+				return SessionRefReplaced
 			}
-			if len(x.gone) == maxReplaced {
+			if len(x.gone) == maxReplacedRefs {
 				return TooMany
 			}
 			x.gone = append(x.gone, x.place)
 		}
-		t.branches[i].place = b.Session
+		t.branches[i].place = b.SessionRef
 	}
 	return OK
 }
@@ -384,7 +384,7 @@ func (m *model) commit(c Commit, t *modelTx) Code {
 	case t.delegated():
 		return Delegated
 	}
-	votes, ok := t.tally(c.Votes)
+	votes, ok := t.mergeVotes(c.Votes)
 	if !ok {
 		return BadVote
 	}
@@ -395,7 +395,7 @@ func (m *model) commit(c Commit, t *modelTx) Code {
 		}
 	}
 	t.cast(votes)
-	t.own = t.own || c.OwnPhaseTwo
+	t.own = t.own || c.ClientCompletes
 	switch {
 	case no:
 		m.decide(c.ID, txn.RollingBack, txn.CauseVoteNo)
@@ -408,38 +408,38 @@ func (m *model) commit(c Commit, t *modelTx) Code {
 	return OK
 }
 
-func (m *model) done(c Done, t *modelTx) Code {
+func (m *model) done(c ReportCompletion, t *modelTx) Code {
 	if t.delegated() {
 		return m.end(c, t)
 	}
 	if !t.state.Decided() {
 		return Undecided
 	}
-	if len(c.Acks) > len(t.branches) {
-		return BadAck
+	if len(c.Reports) > len(t.branches) {
+		return BadCompletion
 	}
-	for _, a := range c.Acks {
+	for _, a := range c.Reports {
 		if a.Branch == 0 || int(a.Branch) > len(t.branches) || a.State != t.end() {
-			return BadAck
+			return BadCompletion
 		}
-		if h := t.branches[a.Branch-1].hazard; h != 0 && h != txn.HazardUnknown {
-			return BadAck
+		if h := t.branches[a.Branch-1].hazard; h != 0 && h != txn.HeuristicHazard {
+			return BadCompletion
 		}
 	}
 	if t.state.Finished() && t.hazard == 0 {
 		return OK
 	}
-	for _, a := range c.Acks {
+	for _, a := range c.Reports {
 		b := t.branches[a.Branch-1]
 		b.state, b.hazard, b.detail = t.end(), 0, ""
 	}
-	m.settle(c.ID)
+	m.finishVoteless(c.ID)
 	return OK
 }
 
-func (m *model) danger(c Hazard, t *modelTx) Code {
+func (m *model) reportHeuristic(c ReportHeuristic, t *modelTx) Code {
 	if t.delegated() {
-		return m.lost(c, t)
+		return m.heuristicDelegated(c, t)
 	}
 	if !t.state.Decided() {
 		return Undecided
@@ -448,18 +448,18 @@ func (m *model) danger(c Hazard, t *modelTx) Code {
 		return NoBranch
 	}
 	b := t.branches[c.Branch-1]
-	asDecided := c.Hazard == txn.HazardCommitted && t.state.Commits() || c.Hazard == txn.HazardRolledBack && !t.state.Commits()
+	asDecided := c.Heuristic == txn.HeuristicCommit && t.state.Commits() || c.Heuristic == txn.HeuristicRollback && !t.state.Commits()
 	switch {
 	case asDecided:
 		return Malformed
-	case b.hazard == c.Hazard:
+	case b.hazard == c.Heuristic:
 		return OK
-	case t.state.Finished() && t.hazard == 0, b.state.Finished() && b.hazard != txn.HazardUnknown:
-		if c.Legacy || c.Hazard == txn.HazardUnknown || b.vote == txn.VoteReadOnly {
-			return BadAck
+	case t.state.Finished() && t.hazard == 0, b.state.Finished() && b.hazard != txn.HeuristicHazard:
+		if c.Legacy || c.Heuristic == txn.HeuristicHazard || b.vote == txn.VoteReadOnly {
+			return BadCompletion
 		}
 	}
-	b.state, b.hazard, b.detail = txn.BranchHazard, c.Hazard, c.Detail
-	m.settle(c.ID)
+	b.state, b.hazard, b.detail = txn.BranchHeuristic, c.Heuristic, c.Detail
+	m.finishVoteless(c.ID)
 	return OK
 }

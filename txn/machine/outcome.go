@@ -13,35 +13,35 @@ import (
 // are the arena's, and must not be changed.
 type outcome []byte
 
-// closing is the front part of an outcome, of fixed size but for the rest.
-type closing struct {
-	state txn.State
-	cause txn.Cause
-	flags flags
-	sum   uint64
-	rest  reader
+// outcomePrefix is the front part of an outcome, of fixed size but for the rest.
+type outcomePrefix struct {
+	state       txn.State
+	cause       txn.Cause
+	flags       flags
+	fingerprint uint64
+	rest        reader
 }
 
-// closingSize is how many bytes precede the rest.
-const closingSize = 3 + 8
+// outcomePrefixSize is how many bytes precede the rest.
+const outcomePrefixSize = 3 + 8
 
-func (o outcome) closing() closing {
-	return closing{
+func (o outcome) prefix() outcomePrefix {
+	return outcomePrefix{
 		state: txn.State(o[0]), cause: txn.Cause(o[1]), flags: flags(o[2]),
-		sum: binary.LittleEndian.Uint64(o[3:]), rest: reader(o[closingSize:]),
+		fingerprint: binary.LittleEndian.Uint64(o[3:]), rest: reader(o[outcomePrefixSize:]),
 	}
 }
 
 // ended is when it finished.
 func (o outcome) ended() survival.Tick {
-	r := reader(o[closingSize:])
+	r := reader(o[outcomePrefixSize:])
 	return survival.Tick(r.uvarint())
 }
 
-// brief is what can be asked of an outcome cheaply.
-func (o outcome) brief(id txn.ID) Brief {
-	c := o.closing()
-	b := Brief{ID: id, State: c.state}
+// summary is what can be asked of an outcome cheaply.
+func (o outcome) summary(id txn.ID) Summary {
+	c := o.prefix()
+	b := Summary{ID: id, State: c.state}
 	c.rest.uvarint() // ended
 	b.Expiry, b.Began = survival.Tick(c.rest.uvarint()), c.rest.varint()
 	c.rest.varint() // decided
@@ -52,36 +52,36 @@ func (o outcome) brief(id txn.ID) Brief {
 // appendOutcome encodes the finished transaction r.
 func (m *Machine) appendOutcome(dst []byte, r *record) []byte {
 	dst = append(dst, byte(r.state), byte(r.cause), byte(r.flags))
-	dst = binary.LittleEndian.AppendUint64(dst, r.sum)
+	dst = binary.LittleEndian.AppendUint64(dst, r.fingerprint)
 	dst = binary.AppendUvarint(dst, uint64(r.ended))
 	dst = binary.AppendUvarint(dst, uint64(r.expiry))
 	dst = binary.AppendVarint(dst, r.began)
-	dst = binary.AppendVarint(dst, r.decided-r.began)
-	dst = binary.AppendUvarint(dst, uint64(r.at))
+	dst = binary.AppendVarint(dst, r.decidedAt-r.began)
+	dst = binary.AppendUvarint(dst, uint64(r.decidedTick))
 	dst = binary.AppendUvarint(dst, r.entry)
 	dst = binary.AppendUvarint(dst, r.seq)
 	dst = binary.AppendUvarint(dst, r.survival)
 	dst = binary.AppendVarint(dst, int64(r.timeout))
-	p := &m.texts.pages
+	p := &m.strings.pages
 	dst = appendSized(appendSized(appendSized(dst, p, r.name), p, r.labels), p, r.reason)
 	dst = binary.AppendUvarint(dst, uint64(r.count))
 	for k := r.first; k != 0; {
 		b := m.branches.at(k)
-		dst = append(dst, byte(b.vote), byte(b.state), byte(b.hazard))
+		dst = append(dst, byte(b.vote), byte(b.state), byte(b.heuristic))
 		dst = binary.AppendUvarint(dst, uint64(b.participant))
 		// Payload and session go when a transaction finishes; snapshots of the first releases may have them.
-		dst = appendSized(appendSized(appendSized(dst, p, b.detail), p, b.payload), p, b.session)
+		dst = appendSized(appendSized(appendSized(dst, p, b.detail), p, b.payload), p, b.sessionRef)
 		k = b.next
 	}
 	return dst
 }
 
-// spreadOutcome fills t with an outcome. Slices of t are used again.
-func (v *image) spreadOutcome(id txn.ID, o outcome, t *Transaction) {
+// expandOutcome fills t with an outcome. Slices of t are used again.
+func (v *stateView) expandOutcome(id txn.ID, o outcome, t *Transaction) {
 	labels, branches := t.Labels[:0], t.Branches[:0]
-	c := o.closing()
+	c := o.prefix()
 	r := &c.rest
-	*t = Transaction{ID: id, State: c.state, Cause: c.cause, Sum: c.sum, OwnPhaseTwo: c.flags&ownPhaseTwo != 0, Moved: c.flags&moved != 0}
+	*t = Transaction{ID: id, State: c.state, Cause: c.cause, Fingerprint: c.fingerprint, ClientCompletes: c.flags&clientCompletes != 0, Reenlisted: c.flags&reenlisted != 0}
 	t.Ended, t.Expiry = survival.Tick(r.uvarint()), survival.Tick(r.uvarint())
 	t.Began = r.varint()
 	t.Decided = t.Began + r.varint()
@@ -95,11 +95,11 @@ func (v *image) spreadOutcome(id txn.ID, o outcome, t *Transaction) {
 	t.Labels, t.Reason = decodeLabels(labels, b), string(r.bytes())
 	for range r.uvarint() {
 		var b TransactionBranch
-		b.Vote, b.State, b.Hazard = txn.Vote(r.byte()), txn.BranchState(r.byte()), txn.Hazard(r.byte())
+		b.Vote, b.State, b.Heuristic = txn.Vote(r.byte()), txn.BranchState(r.byte()), txn.Heuristic(r.byte())
 		b.Participant = v.participants[r.uvarint()].Name
 		b.Detail = string(r.bytes())
 		b.Payload = append([]byte(nil), r.bytes()...)
-		b.Session = string(r.bytes())
+		b.SessionRef = string(r.bytes())
 		branches = append(branches, b)
 	}
 	t.Branches = branches

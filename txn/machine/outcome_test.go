@@ -16,11 +16,11 @@ import (
 func complete() Transaction {
 	return Transaction{
 		ID: testID(7), Name: "transfer", State: txn.RolledBack, Cause: txn.CauseOperator, Reason: "paid by hand, and said in more than one cell of text",
-		Timeout: 30 * time.Second, Survival: 301, Expiry: 1 << 40, Began: 1763740800123, Sum: 1<<64 - 1, Seq: 11, Ended: 400, OwnPhaseTwo: true, Moved: true,
+		Timeout: 30 * time.Second, Survival: 301, Expiry: 1 << 40, Began: 1763740800123, Fingerprint: 1<<64 - 1, Seq: 11, Ended: 400, ClientCompletes: true, Reenlisted: true,
 		Decided: 1763740700000, DecidedTick: 300, DecidedIndex: 17, Session: txn.SessionID{1, 2, 3},
 		Labels: []Label{{"app", "bank"}, {"order", ""}},
 		Branches: []TransactionBranch{
-			{Participant: "stock", Payload: []byte{0, 0xff}, Session: "pid=1", Vote: txn.VotePrepared, State: txn.BranchHazard, Hazard: txn.HazardCommitted, Detail: "said by ann"},
+			{Participant: "stock", Payload: []byte{0, 0xff}, SessionRef: "pid=1", Vote: txn.VotePrepared, State: txn.BranchHeuristic, Heuristic: txn.HeuristicCommit, Detail: "said by ann"},
 			{Participant: "bank", Vote: txn.VoteReadOnly, State: txn.BranchRolledBack},
 		},
 	}
@@ -42,31 +42,31 @@ func TestOutcomeIsWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.kept.ring.Len() != 2 || m.txs.len() != 0 || m.texts.len() != 0 || m.branches.len() != 0 {
-		t.Errorf("%d on the belt, %d records, %d cells, %d branches", m.kept.ring.Len(), m.txs.len(), m.texts.len(), m.branches.len())
+	if m.retained.ring.Len() != 2 || m.txs.len() != 0 || m.strings.len() != 0 || m.branches.len() != 0 {
+		t.Errorf("%d on the belt, %d records, %d cells, %d branches", m.retained.ring.Len(), m.txs.len(), m.strings.len(), m.branches.len())
 	}
 	for _, want := range txs {
 		got, ok := m.Get(want.ID)
 		if d := cmp.Diff(*want, got); !ok || d != "" {
 			t.Errorf("on the belt (-want +got):\n%s", d)
 		}
-		i, _ := m.thaw(want.ID)
-		v := m.image()
-		v.spread(i, &got)
+		i, _ := m.loadRetained(want.ID)
+		v := m.stateView()
+		v.expand(i, &got)
 		if d := cmp.Diff(*want, got); d != "" {
 			t.Errorf("for a command (-want +got):\n%s", d)
 		}
-		m.settleKept()
-		o, _, _ := m.kept.ring.Get(want.ID)
-		b := Brief{ID: want.ID, State: want.State, Expiry: want.Expiry, Began: want.Began, DecidedTick: want.DecidedTick}
-		if got := o.brief(want.ID); got != b || o.ended() != want.Ended {
+		m.flushRetained()
+		o, _, _ := m.retained.ring.Get(want.ID)
+		b := Summary{ID: want.ID, State: want.State, Expiry: want.Expiry, Began: want.Began, DecidedTick: want.DecidedTick}
+		if got := o.summary(want.ID); got != b || o.ended() != want.Ended {
 			t.Errorf("in brief %+v, ended %d; want %+v", got, o.ended(), b)
 		}
 		if got, _ := m.Lookup(want.ID); got != (txn.Outcome{State: want.State, Cause: want.Cause}) {
 			t.Errorf("looked up: %+v", got)
 		}
 	}
-	if err := m.Check(); err != nil {
+	if err := m.CheckInvariants(); err != nil {
 		t.Error(err)
 	}
 }
@@ -76,7 +76,7 @@ func TestTimedOutOnTheBelt(t *testing.T) {
 	m := bootstrapped(t, "bank")
 	m.Apply(Entry{Index: 1, Commands: []Command{sole, Begin{ID: testID(2), Timeout: time.Second, Expiry: 10}}})
 	m.Apply(Entry{Index: 2, Tick: 10})
-	if _, open := m.index[one]; !open || m.kept.ring.Len() != 1 {
+	if _, open := m.index[one]; !open || m.retained.ring.Len() != 1 {
 		t.Fatal("one ought to be open, and the other on the belt")
 	}
 	for n := range uint64(2) {

@@ -22,20 +22,20 @@ func (m *Machine) Next() (survival.Tick, bool) { return m.deadlines.Next() }
 // entry has drained yet: one more entry, empty if need be, is wanted.
 func (m *Machine) Due() bool { return m.deadlines.Due() || m.sessions.draining != 0 }
 
-// Groups gives the survival-index groups that end at from or later, in ascending order
+// DeadlineGroups gives the survival-index groups that end at from or later, in ascending order
 // of expiry, with the number of their transactions.
-func (m *Machine) Groups(from survival.Tick) iter.Seq2[survival.Tick, int] {
+func (m *Machine) DeadlineGroups(from survival.Tick) iter.Seq2[survival.Tick, int] {
 	return m.deadlines.Groups(from)
 }
 
 // Counts says how many transactions there are of each sort, and how many
 // decisions there have been.
 type Counts struct {
-	Open            int // undecided, the delegated ones included
+	Undecided       int // undecided, the delegated ones included
 	Delegated       int // undecided: the decision is left to their only branch
-	Undone          int // decided, and not every branch has acknowledged
+	Completing      int // decided, and not every branch has acknowledged
 	Finished        int
-	Hazards         int // finished or not
+	Heuristics      int // finished or not
 	Committed       uint64
 	RolledBack      ByCause
 	Sessions        int    // clients' sessions that are open
@@ -58,39 +58,39 @@ func (c ByCause) Sum() (n uint64) {
 func (m *Machine) Counts() Counts {
 	open := m.deadlines.Len() + m.delegated
 	return Counts{
-		Open: open, Delegated: m.delegated, Undone: m.undone,
-		Finished: m.txs.len() - open - m.undone + m.kept.ring.Len(), Hazards: m.hazards,
-		Committed: m.committed, RolledBack: m.rolled,
+		Undecided: open, Delegated: m.delegated, Completing: m.completing,
+		Finished: m.txs.len() - open - m.completing + m.retained.ring.Len(), Heuristics: m.heuristics,
+		Committed: m.committed, RolledBack: m.rolledBack,
 		Sessions: m.sessions.open, SessionsExpired: m.sessions.expired,
 	}
 }
 
 // Participants gives the registrations, removed ones included, by number. They
 // must not be changed.
-func (m *Machine) Participants() []Registration { return m.parts.shown }
+func (m *Machine) Participants() []Registration { return m.participants.published }
 
 // Participant looks a registration up.
 func (m *Machine) Participant(name string) (txn.Participant, bool) {
-	n, ok := m.parts.find(name)
+	n, ok := m.participants.find(name)
 	if !ok {
 		return txn.Participant{}, false
 	}
-	return m.parts.list[n].Participant, true
+	return m.participants.list[n].Participant, true
 }
 
-// Open is the number of unfinished branches at a registered participant.
-func (m *Machine) Open(participant string) int {
-	n, ok := m.parts.find(participant)
+// UnfinishedBranches is the number of unfinished branches at a registered participant.
+func (m *Machine) UnfinishedBranches(participant string) int {
+	n, ok := m.participants.find(participant)
 	if !ok {
 		return 0
 	}
-	return m.parts.list[n].open
+	return m.participants.list[n].unfinished
 }
 
-// Oldest is when the outcome finished that will be dropped next; ok is false when
+// OldestRetained is when the outcome finished that will be dropped next; ok is false when
 // none is kept. What was dropped because there were too many finished no later.
-func (m *Machine) Oldest() (ended survival.Tick, ok bool) {
-	o, ok := m.kept.oldest()
+func (m *Machine) OldestRetained() (ended survival.Tick, ok bool) {
+	o, ok := m.retained.oldest()
 	if !ok {
 		return 0, false
 	}
@@ -99,30 +99,30 @@ func (m *Machine) Oldest() (ended survival.Tick, ok bool) {
 
 // Audit gives what people did, oldest first, the newest [MaxAudit] of it. It must
 // not be changed, and may be kept.
-func (m *Machine) Audit() []AuditRecord { return m.trail.all() }
+func (m *Machine) Audit() []AuditRecord { return m.auditLog.all() }
 
 // Lookup says where a transaction is. A transaction that is timed out, or whose
 // session is over, but not drained yet is rolling back: that is what the next command on it would meet.
 func (m *Machine) Lookup(id txn.ID) (txn.Outcome, bool) {
 	if i, ok := m.index[id]; ok {
 		r := m.txs.at(i)
-		state, cause := m.effective(r)
-		return txn.Outcome{State: state, Cause: cause, Hazard: r.hazard, EndedByHand: r.is(endedByHand)}, true
+		state, cause := m.effectiveState(r)
+		return txn.Outcome{State: state, Cause: cause, Heuristic: r.heuristic, EndedByApplication: r.is(endedByApplication)}, true
 	}
-	o, _, ok := m.kept.ring.Get(id)
+	o, _, ok := m.retained.ring.Get(id)
 	if !ok {
 		return txn.Outcome{}, false
 	}
-	c := o.closing()
-	return txn.Outcome{State: c.state, Cause: c.cause, EndedByHand: c.flags&endedByHand != 0}, true
+	c := o.prefix()
+	return txn.Outcome{State: c.state, Cause: c.cause, EndedByApplication: c.flags&endedByApplication != 0}, true
 }
 
-func (m *Machine) effective(r *record) (txn.State, txn.Cause) {
-	cause := m.over(r)
+func (m *Machine) effectiveState(r *record) (txn.State, txn.Cause) {
+	cause := m.dueCause(r)
 	switch {
 	case cause == 0:
 		return r.state, r.cause
-	case r.open == 0:
+	case r.unfinished == 0:
 		return txn.RolledBack, cause
 	}
 	return txn.RollingBack, cause
@@ -130,44 +130,44 @@ func (m *Machine) effective(r *record) (txn.State, txn.Cause) {
 
 // Get spreads a transaction out. Its state is as [Machine.Lookup] gives it.
 func (m *Machine) Get(id txn.ID) (t Transaction, ok bool) {
-	v := m.image()
+	v := m.stateView()
 	if i, open := m.index[id]; open {
-		v.spread(i, &t)
-		t.State, t.Cause = m.effective(m.txs.at(i))
+		v.expand(i, &t)
+		t.State, t.Cause = m.effectiveState(m.txs.at(i))
 		return t, true
 	}
-	o, _, ok := m.kept.ring.Get(id)
+	o, _, ok := m.retained.ring.Get(id)
 	if ok {
-		v.spreadOutcome(id, o, &t)
+		v.expandOutcome(id, o, &t)
 	}
 	return t, ok
 }
 
-func (m *Machine) image() image {
-	return image{txs: m.txs.pages, branches: m.branches.pages, cells: m.texts.pages, participants: m.parts.shown}
+func (m *Machine) stateView() stateView {
+	return stateView{txs: m.txs.pages, branches: m.branches.pages, cells: m.strings.pages, participants: m.participants.published}
 }
 
-// Brief is what can be asked of a transaction cheaply.
-type Brief struct {
-	ID     txn.ID
-	State  txn.State
-	Hazard txn.Hazard
-	Expiry survival.Tick
-	Began  int64 // leader's wall clock, milliseconds since 1970
+// Summary is what can be asked of a transaction cheaply.
+type Summary struct {
+	ID        txn.ID
+	State     txn.State
+	Heuristic txn.Heuristic
+	Expiry    survival.Tick
+	Began     int64 // leader's wall clock, milliseconds since 1970
 	// DecidedTick is as in [Transaction].
 	DecidedTick survival.Tick
 	// Delegated is as in [Transaction.Delegated].
 	Delegated bool
 }
 
-// Undone gives the ids of transactions whose branches have to be driven: all
+// Pending gives the ids of transactions whose branches have to be driven: all
 // that a new leader needs to take over. It goes by slots as [Machine.Scan] does.
-func (m *Machine) Undone(from uint32, limit int) (ids []txn.ID, next uint32) {
+func (m *Machine) Pending(from uint32, limit int) (ids []txn.ID, next uint32) {
 	i := max(from, 1)
 	for ; i < m.txs.used && limit > 0; i++ {
 		limit--
 		r := m.txs.at(i)
-		switch state, _ := m.effective(r); state {
+		switch state, _ := m.effectiveState(r); state {
 		case txn.Preparing, txn.Committing, txn.RollingBack:
 			ids = append(ids, r.id)
 		}

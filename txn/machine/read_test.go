@@ -22,10 +22,10 @@ func TestOpenAndOldest(t *testing.T) {
 	}
 	want := func(open int, ended survival.Tick, kept bool) {
 		t.Helper()
-		if got := m.Open("bank"); got != open {
+		if got := m.UnfinishedBranches("bank"); got != open {
 			t.Errorf("%d open at the bank, want %d", got, open)
 		}
-		if e, ok := m.Oldest(); e != ended || ok != kept {
+		if e, ok := m.OldestRetained(); e != ended || ok != kept {
 			t.Errorf("oldest %d, %v; want %d, %v", e, ok, ended, kept)
 		}
 	}
@@ -38,18 +38,18 @@ func TestOpenAndOldest(t *testing.T) {
 	want(4, 0, false)
 	for i, id := range ids {
 		tick := survival.Tick(10 * (i + 1))
-		at(tick, Rollback{ID: id, Cause: txn.CauseClient}, Done{ID: id, Acks: []txn.Ack{{Branch: 1, State: txn.BranchRolledBack}}})
+		at(tick, Rollback{ID: id, Cause: txn.CauseClient}, ReportCompletion{ID: id, Reports: []txn.CompletionReport{{Branch: 1, State: txn.BranchRolledBack}}})
 		want(3-i, []survival.Tick{0, 10, 10, 20}[i], i > 0)
-		at(tick, Done{ID: id, Acks: []txn.Ack{{Branch: 2, State: txn.BranchRolledBack}}})
+		at(tick, ReportCompletion{ID: id, Reports: []txn.CompletionReport{{Branch: 2, State: txn.BranchRolledBack}}})
 		at(tick)
 		want(3-i, []survival.Tick{10, 10, 20, 30}[i], true)
 	}
 	at(40, RemoveParticipant{Name: "bank"})
 	want(0, 30, true)
-	if n := m.Open("nobody"); n != 0 {
+	if n := m.UnfinishedBranches("nobody"); n != 0 {
 		t.Errorf("%d open at nobody", n)
 	}
-	found, _ := m.ScanKept(Cursor{}, 100, Range{}, func(b Brief) bool { return b.DecidedTick == 40 })
+	found, _ := m.ScanRetained(RetainedCursor{}, 100, IDRange{}, func(b Summary) bool { return b.DecidedTick == 40 })
 	if len(found) != 1 || found[0].ID != ids[3] {
 		t.Errorf("decided at tick 40: %+v", found)
 	}

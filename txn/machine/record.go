@@ -10,43 +10,43 @@ import (
 
 // record is a transaction in its slab. It has no pointers.
 type record struct {
-	id       txn.ID
-	seq      uint64
-	expiry   survival.Tick
-	survival uint64
-	timeout  time.Duration
-	began    int64
-	sum      uint64
-	ended    survival.Tick
-	decided  int64 // wall clock, tick and entry of the decision
-	at       survival.Tick
-	entry    uint64       // while it is in the list of a session: that one's slot
-	deadline survival.Ref // place in the survival index while that decides
-	name     text
-	labels   text // behind the id of its session, when it has one
-	reason   text
-	first    uint32 // branches, in the order of their ids
-	last     uint32
-	next     uint32 // in the list of a session: the one that joined after this one
-	prev     uint32 // and the one before
-	count    uint16 // branches
-	open     uint16 // branches that are not finished
-	state    txn.State
-	cause    txn.Cause
-	hazard   txn.Hazard
-	flags    flags
+	id          txn.ID
+	seq         uint64
+	expiry      survival.Tick
+	survival    uint64
+	timeout     time.Duration
+	began       int64
+	fingerprint uint64
+	ended       survival.Tick
+	decidedAt   int64 // wall clock, tick and entry of the decision
+	decidedTick survival.Tick
+	entry       uint64       // while it is in the list of a session: that one's slot
+	deadline    survival.Ref // place in the survival index while that decides
+	name        stringRef
+	labels      stringRef // behind the id of its session, when it has one
+	reason      stringRef
+	first       uint32 // branches, in the order of their ids
+	last        uint32
+	next        uint32 // in the list of a session: the one that joined after this one
+	prev        uint32 // and the one before
+	count       uint16 // branches
+	unfinished  uint16 // branches that are not finished
+	state       txn.State
+	cause       txn.Cause
+	heuristic   txn.Heuristic
+	flags       flags
 }
 
 // flags are the yes-or-no facts about a record.
 type flags uint8
 
 const (
-	ownPhaseTwo flags = 1 << iota // the application finishes its branches itself
-	delegated                     // undecided, and only its branch's end decides
-	moved                         // a branch was enlisted again from another session
-	inSession                     // begun in a client's session
-	inList                        // undecided, and in the list of its session
-	endedByHand                   // a branch was ended by statements of the application's own
+	clientCompletes    flags = 1 << iota // the application finishes its branches itself
+	delegated                            // undecided, and only its branch's end decides
+	reenlisted                           // a branch was enlisted again from another session
+	inSession                            // begun in a client's session
+	inSessionList                        // undecided, and in the list of its session
+	endedByApplication                   // a branch was ended by statements of the application's own
 )
 
 func (r *record) is(f flags) bool { return r.flags&f != 0 }
@@ -55,74 +55,74 @@ func (r *record) is(f flags) bool { return r.flags&f != 0 }
 type branch struct {
 	next        uint32
 	participant uint32
-	payload     text
-	session     text
-	replaced    text // sessions that gave way to it
-	detail      text
+	payload     stringRef
+	sessionRef  stringRef
+	replaced    stringRef // sessions that gave way to it
+	detail      stringRef
 	vote        txn.Vote
 	state       txn.BranchState
-	hazard      txn.Hazard
+	heuristic   txn.Heuristic
 }
 
-// timed reports whether its deadline decides it when nothing else does before.
-func (r *record) timed() bool {
+// hasDeadline reports whether its deadline decides it when nothing else does before.
+func (r *record) hasDeadline() bool {
 	return (r.state == txn.Active || r.state == txn.Preparing) && !r.is(delegated)
 }
 
-// index is its survival index at a tick, aged by the invocations since it was computed.
-func (r *record) index(now survival.Tick) survival.Index {
+// survivalIndex is its survival index at a tick, aged by the invocations since it was computed.
+func (r *record) survivalIndex(now survival.Tick) survival.Index {
 	computed := r.expiry - survival.Tick(r.survival)
 	return survival.Index{Survival: int64(r.survival)}.Aged(int64(now - computed))
 }
 
-// image is everything that a reader needs, of the machine or of a snapshot.
-type image struct {
+// stateView is everything that a reader needs, of the machine or of a snapshot.
+type stateView struct {
 	txs          pages[record]
 	branches     pages[branch]
-	cells        pages[cell]
+	cells        pages[stringCell]
 	participants []Registration
 }
 
-// spread fills t with the transaction in slot i. Slices of t are used again.
-func (v *image) spread(i uint32, t *Transaction) {
+// expand fills t with the transaction in slot i. Slices of t are used again.
+func (v *stateView) expand(i uint32, t *Transaction) {
 	r := v.txs.at(i)
 	labels, branches := t.Labels[:0], t.Branches[:0]
 	// One by one: within one expression the conversion of a string may come after
 	// the call that uses scratch again.
-	scratch := appendText(nil, &v.cells, r.name)
+	scratch := appendStored(nil, &v.cells, r.name)
 	name := string(scratch)
-	scratch = appendText(scratch[:0], &v.cells, r.reason)
+	scratch = appendStored(scratch[:0], &v.cells, r.reason)
 	reason := string(scratch)
 	*t = Transaction{
-		ID: r.id, Name: name, State: r.state, Cause: r.cause, Hazard: r.hazard, Reason: reason, Timeout: r.timeout,
-		Survival: r.survival, Expiry: r.expiry, Began: r.began, Sum: r.sum, Seq: r.seq,
-		Ended: r.ended, Decided: r.decided, DecidedTick: r.at,
-		OwnPhaseTwo: r.is(ownPhaseTwo), Moved: r.is(moved),
+		ID: r.id, Name: name, State: r.state, Cause: r.cause, Heuristic: r.heuristic, Reason: reason, Timeout: r.timeout,
+		Survival: r.survival, Expiry: r.expiry, Began: r.began, Fingerprint: r.fingerprint, Seq: r.seq,
+		Ended: r.ended, Decided: r.decidedAt, DecidedTick: r.decidedTick,
+		ClientCompletes: r.is(clientCompletes), Reenlisted: r.is(reenlisted),
 	}
-	if !r.is(inList) {
+	if !r.is(inSessionList) {
 		t.DecidedIndex = r.entry
 	}
-	scratch = appendText(scratch[:0], &v.cells, r.labels)
+	scratch = appendStored(scratch[:0], &v.cells, r.labels)
 	if r.is(inSession) {
 		scratch = scratch[copy(t.Session[:], scratch):]
 	}
 	t.Labels = decodeLabels(labels, scratch)
 	for k := r.first; k != 0; {
 		b := v.branches.at(k)
-		branches = append(branches, v.spreadBranch(b))
+		branches = append(branches, v.expandBranch(b))
 		k = b.next
 	}
 	t.Branches = branches
 }
 
-func (v *image) spreadBranch(b *branch) TransactionBranch {
+func (v *stateView) expandBranch(b *branch) TransactionBranch {
 	return TransactionBranch{
 		Participant: v.participants[b.participant].Name,
-		Payload:     appendText(nil, &v.cells, b.payload),
-		Session:     string(appendText(nil, &v.cells, b.session)),
-		Replaced:    splitTexts(appendText(nil, &v.cells, b.replaced)),
-		Vote:        b.vote, State: b.state, Hazard: b.hazard,
-		Detail: string(appendText(nil, &v.cells, b.detail)),
+		Payload:     appendStored(nil, &v.cells, b.payload),
+		SessionRef:  string(appendStored(nil, &v.cells, b.sessionRef)),
+		Replaced:    splitStrings(appendStored(nil, &v.cells, b.replaced)),
+		Vote:        b.vote, State: b.state, Heuristic: b.heuristic,
+		Detail: string(appendStored(nil, &v.cells, b.detail)),
 	}
 }
 

@@ -6,53 +6,55 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// registry numbers the participants. A number is never given to another name,
+// participantRegistry numbers the participants. A number is never given to another name,
 // since old transactions refer to it.
-type registry struct {
-	list   []listed
-	shown  []Registration    // the same for readers: replaced, never changed
-	byName map[string]uint32 // looked up, never ranged over
-	round  uint64            // of the begin that is being checked
+type participantRegistry struct {
+	list      []participantEntry
+	published []Registration    // the same for readers: replaced, never changed
+	byName    map[string]uint32 // looked up, never ranged over
+	beginSeq  uint64            // of the begin that is being checked
 }
 
-// listed is a participant with what the machine counts.
-type listed struct {
+// participantEntry is a participant with what the machine counts.
+type participantEntry struct {
 	Registration
-	open  int    // unfinished branches there
-	round uint64 // the last begin in which it was seen
+	unfinished int    // unfinished branches there
+	seenIn     uint64 // the last begin in which it was seen
 }
 
-func newRegistry() registry { return registry{byName: make(map[string]uint32)} }
+func newParticipantRegistry() participantRegistry {
+	return participantRegistry{byName: make(map[string]uint32)}
+}
 
 // find gives the number of a registered participant.
-func (g *registry) find(name string) (uint32, bool) {
+func (g *participantRegistry) find(name string) (uint32, bool) {
 	p, ok := g.byName[name]
 	return p, ok && !g.list[p].Removed
 }
 
-// seen reports whether p came before in the begin that is being checked.
-func (g *registry) seen(p uint32) bool {
-	was := g.list[p].round == g.round
-	g.list[p].round = g.round
+// markSeen reports whether p came before in the begin that is being checked.
+func (g *participantRegistry) markSeen(p uint32) bool {
+	was := g.list[p].seenIn == g.beginSeq
+	g.list[p].seenIn = g.beginSeq
 	return was
 }
 
-// show makes what has changed visible to readers.
-func (g *registry) show() {
-	g.shown = make([]Registration, len(g.list))
+// publish makes what has changed visible to readers.
+func (g *participantRegistry) publish() {
+	g.published = make([]Registration, len(g.list))
 	for i := range g.list {
-		g.shown[i] = g.list[i].Registration
+		g.published[i] = g.list[i].Registration
 	}
 }
 
 // registerParticipant audits who it was and what has changed.
 func (m *Machine) registerParticipant(c RegisterParticipant) Result {
-	if !validNote(c.By, c.Reason) {
+	if !validAudit(c.By, c.Reason) {
 		return Result{Code: Malformed}
 	}
 	var old map[string]string
-	if n, known := m.parts.find(c.Participant.Name); known {
-		old = m.parts.list[n].Settings
+	if n, known := m.participants.find(c.Participant.Name); known {
+		old = m.participants.list[n].Settings
 	}
 	subject := c.Participant.Name + ": " + settingChanges(c.Participant.Kind, old, c.Participant.Settings)
 	return m.addParticipant(c.Participant, AuditRecord{Action: ActionAddParticipant, Subject: subject, By: c.By, Reason: c.Reason})
@@ -63,24 +65,24 @@ func (m *Machine) addParticipant(p txn.Participant, a AuditRecord) Result {
 		return Result{Code: Malformed}
 	}
 	p.Settings = maps.Clone(p.Settings)
-	n, known := m.parts.byName[p.Name]
+	n, known := m.participants.byName[p.Name]
 	switch {
-	case known && m.parts.list[n].same(&p):
+	case known && m.participants.list[n].same(&p):
 		return Result{}
-	case known && !m.parts.list[n].Removed && m.parts.list[n].Kind != p.Kind:
+	case known && !m.participants.list[n].Removed && m.participants.list[n].Kind != p.Kind:
 		return Result{Code: Conflict}
-	case known && m.parts.list[n].open > 0 && m.parts.list[n].CoordinatorPrepares != p.CoordinatorPrepares:
+	case known && m.participants.list[n].unfinished > 0 && m.participants.list[n].CoordinatorPrepares != p.CoordinatorPrepares:
 		return Result{Code: InUse}
 	case known:
-		m.parts.list[n].Registration = Registration{Participant: p}
-	case len(m.parts.list) == txn.MaxParticipants:
+		m.participants.list[n].Registration = Registration{Participant: p}
+	case len(m.participants.list) == txn.MaxParticipants:
 		return Result{Code: TooMany}
 	default:
-		m.parts.byName[p.Name] = uint32(len(m.parts.list))
-		m.parts.list = append(m.parts.list, listed{Registration: Registration{Participant: p}})
+		m.participants.byName[p.Name] = uint32(len(m.participants.list))
+		m.participants.list = append(m.participants.list, participantEntry{Registration: Registration{Participant: p}})
 	}
-	m.parts.show()
-	m.note(a)
+	m.participants.publish()
+	m.appendAudit(a)
 	return Result{}
 }
 
@@ -91,18 +93,18 @@ func (g *Registration) same(p *txn.Participant) bool {
 
 // removeParticipant also carries out what earlier releases wrote, with nobody's name.
 func (m *Machine) removeParticipant(c UnregisterParticipant) Result {
-	if !validNote(c.By, c.Reason) {
+	if !validAudit(c.By, c.Reason) {
 		return Result{Code: Malformed}
 	}
-	n, ok := m.parts.find(c.Name)
+	n, ok := m.participants.find(c.Name)
 	if !ok {
 		return Result{Code: NoParticipant}
 	}
-	if m.parts.list[n].open > 0 {
+	if m.participants.list[n].unfinished > 0 {
 		return Result{Code: InUse}
 	}
-	m.parts.list[n].Removed = true
-	m.parts.show()
-	m.note(AuditRecord{Action: ActionRemoveParticipant, Subject: c.Name, By: c.By, Reason: c.Reason})
+	m.participants.list[n].Removed = true
+	m.participants.publish()
+	m.appendAudit(AuditRecord{Action: ActionRemoveParticipant, Subject: c.Name, By: c.By, Reason: c.Reason})
 	return Result{}
 }

@@ -12,14 +12,14 @@ func (m *Machine) resolve(c Resolve) Result {
 	}
 	r := m.txs.at(i)
 	switch {
-	case c.Ending != txn.BranchCommitted && c.Ending != txn.BranchRolledBack,
+	case c.Outcome != txn.BranchCommitted && c.Outcome != txn.BranchRolledBack,
 		c.Reason == "", len(c.Reason) > txn.MaxReason, len(c.By) > MaxBy:
 		return m.answer(i, Malformed)
 	case c.Branch != 0 && m.branch(r, c.Branch) == 0:
 		return m.refuse(i, NoBranch, c.Branch)
 	case r.is(delegated):
 		return m.refuse(i, Delegated, 1)
-	case m.trail.said(&c):
+	case m.auditLog.isRepeat(&c):
 		return m.answer(i, OK)
 	case r.state.Decided() && c.Undecided && !r.state.Commits():
 		return m.answer(i, OK)
@@ -27,14 +27,14 @@ func (m *Machine) resolve(c Resolve) Result {
 		return m.answer(i, Decided)
 	case r.state.Decided():
 		return m.resolveBranches(i, &c)
-	case c.Ending == txn.BranchCommitted:
+	case c.Outcome == txn.BranchCommitted:
 		return m.answer(i, Undecided)
 	}
 	r = m.txs.edit(i)
-	r.reason = putText(&m.texts, c.Reason)
+	r.reason = storeString(&m.strings, c.Reason)
 	m.deadlines.Cancel(uint64(i), r.deadline)
 	m.decideRollback(i, txn.CauseOperator)
-	m.noteResolve(&c)
+	m.auditResolve(&c)
 	return m.answer(i, OK)
 }
 
@@ -43,9 +43,9 @@ func (m *Machine) resolveBranches(i uint32, c *Resolve) Result {
 	r := m.txs.at(i)
 	some := false
 	id := txn.BranchID(1)
-	for k := r.first; k != 0 && !r.closed(); id++ {
+	for k := r.first; k != 0 && !r.isFinal(); id++ {
 		b := m.branches.at(k)
-		if (c.Branch == 0 || c.Branch == id) && (!b.state.Finished() || b.hazard == txn.HazardUnknown) {
+		if (c.Branch == 0 || c.Branch == id) && (!b.state.Finished() || b.heuristic == txn.HeuristicHazard) {
 			m.resolveBranch(m.txs.edit(i), m.branches.edit(k), id, c)
 			some = true
 		}
@@ -54,28 +54,28 @@ func (m *Machine) resolveBranches(i uint32, c *Resolve) Result {
 	if !some {
 		return m.refuse(i, NotInDoubt, c.Branch)
 	}
-	m.noteResolve(c)
-	m.weigh(i)
+	m.auditResolve(c)
+	m.updateHeuristic(i)
 	return m.answer(i, OK)
 }
 
 func (m *Machine) resolveBranch(r *record, b *branch, id txn.BranchID, c *Resolve) {
-	m.clearHazard(b)
-	if c.Ending == r.ending() {
-		m.endBranch(r, b, c.Ending)
+	m.clearHeuristic(b)
+	if c.Outcome == r.decidedOutcome() {
+		m.finishBranch(r, b, c.Outcome)
 		return
 	}
-	hazard := txn.HazardRolledBack
-	if c.Ending == txn.BranchCommitted {
-		hazard = txn.HazardCommitted
+	hazard := txn.HeuristicRollback
+	if c.Outcome == txn.BranchCommitted {
+		hazard = txn.HeuristicCommit
 	}
 	by := c.By
 	if by == "" {
 		by = "an operator"
 	}
-	m.endInHazard(r, b, Hazard{Branch: id, Hazard: hazard, Detail: "said by " + by + ": " + c.Reason})
+	m.finishHeuristic(r, b, ReportHeuristic{Branch: id, Heuristic: hazard, Detail: "said by " + by + ": " + c.Reason})
 }
 
-func (m *Machine) noteResolve(c *Resolve) {
-	m.note(AuditRecord{Action: ActionResolve, ID: c.ID, Branch: c.Branch, Ending: c.Ending, By: c.By, Reason: c.Reason})
+func (m *Machine) auditResolve(c *Resolve) {
+	m.appendAudit(AuditRecord{Action: ActionResolve, ID: c.ID, Branch: c.Branch, Outcome: c.Outcome, By: c.By, Reason: c.Reason})
 }

@@ -33,7 +33,7 @@ func live(m *Machine, n uint64, tick survival.Tick) {
 	m.Apply(Entry{Tick: tick, Wall: 1763740800123 + int64(tick)*100, Index: n, Commands: []Command{
 		b,
 		Commit{ID: id, Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VotePrepared}, {Branch: 2, Vote: txn.VotePrepared}}},
-		Done{ID: id, Acks: []txn.Ack{{Branch: 1, State: txn.BranchCommitted}, {Branch: 2, State: txn.BranchCommitted}}},
+		ReportCompletion{ID: id, Reports: []txn.CompletionReport{{Branch: 1, State: txn.BranchCommitted}, {Branch: 2, State: txn.BranchCommitted}}},
 	}})
 }
 
@@ -119,7 +119,7 @@ func BenchmarkLife(b *testing.B) {
 			before := heap()
 			m := retainer(b, c.retain)
 			yes := []txn.BranchVote{{Branch: 1, Vote: txn.VotePrepared}, {Branch: 2, Vote: txn.VotePrepared}}
-			done := []txn.Ack{{Branch: 1, State: txn.BranchCommitted}, {Branch: 2, State: txn.BranchCommitted}}
+			done := []txn.CompletionReport{{Branch: 1, State: txn.BranchCommitted}, {Branch: 2, State: txn.BranchCommitted}}
 			n := uint64(0)
 			// One begins, another commits, and a third is done.
 			step := func() {
@@ -130,7 +130,7 @@ func BenchmarkLife(b *testing.B) {
 				begin.ID = spread(n)
 				e.Commands = append(e.Commands, begin)
 				if n > 1000 {
-					e.Commands = append(e.Commands, Commit{ID: spread(n - 500), Votes: yes}, Done{ID: spread(n - 1000), Acks: done})
+					e.Commands = append(e.Commands, Commit{ID: spread(n - 500), Votes: yes}, ReportCompletion{ID: spread(n - 1000), Reports: done})
 				}
 				m.Apply(e)
 			}
@@ -142,7 +142,7 @@ func BenchmarkLife(b *testing.B) {
 				step()
 			}
 			b.ReportMetric(memory, "B/outcome")
-			if c := m.Counts(); c.Open+c.Undone < 999 || c.Open+c.Undone > 1500 {
+			if c := m.Counts(); c.Undecided+c.Completing < 999 || c.Undecided+c.Completing > 1500 {
 				b.Fatalf("%+v", c)
 			}
 		})

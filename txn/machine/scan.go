@@ -6,18 +6,18 @@ import (
 )
 
 // spreading a transaction out costs as much as looking at so many.
-const spreadCost = 16
+const expandCost = 16
 
-// Range is the ids strictly between two; a zero id is no bound.
-type Range struct{ After, Before txn.ID }
+// IDRange is the ids strictly between two; a zero id is no bound.
+type IDRange struct{ After, Before txn.ID }
 
-// Holds reports whether an id is in the range.
-func (r *Range) Holds(id txn.ID) bool {
+// Contains reports whether an id is in the range.
+func (r *IDRange) Contains(id txn.ID) bool {
 	return id.Compare(r.After) > 0 && (r.Before.IsZero() || id.Compare(r.Before) < 0)
 }
 
-// holdsSome reports whether any id from first to last may be in the range.
-func (r *Range) holdsSome(first, last txn.ID) bool {
+// overlaps reports whether any id from first to last may be in the range.
+func (r *IDRange) overlaps(first, last txn.ID) bool {
 	return last.Compare(r.After) > 0 && (r.Before.IsZero() || first.Compare(r.Before) < 0)
 }
 
@@ -28,16 +28,16 @@ func (r *Range) holdsSome(first, last txn.ID) bool {
 // as 16. next is where to go on, zero at the end. In between the machine may apply entries:
 // a transaction that has a record all the time is met once. The pointer given to match is
 // used again.
-func (m *Machine) Scan(from uint32, limit int, ids Range, match func(Brief) bool) (found []Transaction, next uint32) {
+func (m *Machine) Scan(from uint32, limit int, ids IDRange, match func(Summary) bool) (found []Transaction, next uint32) {
 	i := from
 	if i == 0 || i >= m.txs.used {
 		i = m.txs.used - 1
 	}
 	for ; i > 0 && limit > 0; i-- {
 		limit--
-		if r := m.txs.at(i); !r.id.IsZero() && ids.Holds(r.id) && match(m.brief(r)) {
-			found = append(found, m.spread(i))
-			limit -= spreadCost
+		if r := m.txs.at(i); !r.id.IsZero() && ids.Contains(r.id) && match(m.summary(r)) {
+			found = append(found, m.expand(i))
+			limit -= expandCost
 		}
 	}
 	return found, i
@@ -46,7 +46,7 @@ func (m *Machine) Scan(from uint32, limit int, ids Range, match func(Brief) bool
 // Expiring gives the transactions that the survival index ends at a tick or earlier,
 // whose ids are in the range and for which match holds, the one that ends first before the others. ok is false, and none
 // is given, when more than limit end until then.
-func (m *Machine) Expiring(until survival.Tick, limit int, ids Range, match func(Brief) bool) (found []Transaction, ok bool) {
+func (m *Machine) Expiring(until survival.Tick, limit int, ids IDRange, match func(Summary) bool) (found []Transaction, ok bool) {
 	count := 0
 	for end, n := range m.deadlines.Groups(0) {
 		if end > until {
@@ -61,46 +61,46 @@ func (m *Machine) Expiring(until survival.Tick, limit int, ids Range, match func
 			break
 		}
 		i := uint32(slot)
-		if r := m.txs.at(i); ids.Holds(r.id) && match(m.brief(r)) {
-			found = append(found, m.spread(i))
+		if r := m.txs.at(i); ids.Contains(r.id) && match(m.summary(r)) {
+			found = append(found, m.expand(i))
 		}
 	}
 	return found, true
 }
 
-func (m *Machine) brief(r *record) Brief {
-	state, _ := m.effective(r)
-	return Brief{ID: r.id, State: state, Hazard: r.hazard, Expiry: r.expiry, Began: r.began, DecidedTick: r.at, Delegated: r.is(delegated)}
+func (m *Machine) summary(r *record) Summary {
+	state, _ := m.effectiveState(r)
+	return Summary{ID: r.id, State: state, Heuristic: r.heuristic, Expiry: r.expiry, Began: r.began, DecidedTick: r.decidedTick, Delegated: r.is(delegated)}
 }
 
-// spread gives the transaction in slot i, as [Machine.Get] does.
-func (m *Machine) spread(i uint32) (t Transaction) {
-	v := m.image()
-	v.spread(i, &t)
-	t.State, t.Cause = m.effective(m.txs.at(i))
+// expand gives the transaction in slot i, as [Machine.Get] does.
+func (m *Machine) expand(i uint32) (t Transaction) {
+	v := m.stateView()
+	v.expand(i, &t)
+	t.State, t.Cause = m.effectiveState(m.txs.at(i))
 	return t
 }
 
-// Cursor is where a [Machine.ScanKept] goes on. The zero Cursor is the start, and the end.
-type Cursor struct {
-	in     *arena
+// RetainedCursor is where a [Machine.ScanRetained] goes on. The zero RetainedCursor is the start, and the end.
+type RetainedCursor struct {
+	arena  *arena
 	end    survival.Tick // of the arena
 	chunks int           // of it that are left
 }
 
-// ScanKept is [Machine.Scan] of the finished outcomes without a hazard. It goes back, by
+// ScanRetained is [Machine.Scan] of the finished outcomes without a hazard. It goes back, by
 // chunks of some hundred, from what finished last, and does not look into chunks all of
 // whose ids are out of the range, which may be another one in each call. Of what finishes
 // in between nothing is met. An outcome that gets a late hazard may be missed, and one may be met twice.
-func (m *Machine) ScanKept(from Cursor, limit int, ids Range, match func(Brief) bool) (found []Transaction, next Cursor) {
-	v := m.image()
+func (m *Machine) ScanRetained(from RetainedCursor, limit int, ids IDRange, match func(Summary) bool) (found []Transaction, next RetainedCursor) {
+	v := m.stateView()
 	last := from.end
-	if from.in == nil {
-		last = m.kept.ring.Front()
+	if from.arena == nil {
+		last = m.retained.ring.Front()
 	}
-	for end, c := range m.kept.ring.Backward(last) {
-		at := Cursor{in: c.(*arena), end: end, chunks: len(c.(*arena).chunks)}
-		if at.in == from.in {
+	for end, c := range m.retained.ring.Backward(last) {
+		at := RetainedCursor{arena: c.(*arena), end: end, chunks: len(c.(*arena).chunks)}
+		if at.arena == from.arena {
 			at.chunks = from.chunks // behind them are those that were met, or have come since
 		}
 		for ; at.chunks > 0; at.chunks-- {
@@ -108,21 +108,21 @@ func (m *Machine) ScanKept(from Cursor, limit int, ids Range, match func(Brief) 
 				return found, at
 			}
 			limit--
-			chunk := &at.in.chunks[at.chunks-1]
-			if !ids.holdsSome(chunk.first, chunk.last) {
+			chunk := &at.arena.chunks[at.chunks-1]
+			if !ids.overlaps(chunk.first, chunk.last) {
 				continue
 			}
-			for s := range walk(at.in.chunks[at.chunks-1 : at.chunks]) {
+			for s := range outcomesIn(at.arena.chunks[at.chunks-1 : at.chunks]) {
 				limit--
-				if s.removed || !ids.Holds(s.id) || !match(s.outcome.brief(s.id)) {
+				if s.removed || !ids.Contains(s.id) || !match(s.outcome.summary(s.id)) {
 					continue
 				}
 				var t Transaction
-				v.spreadOutcome(s.id, s.outcome, &t)
+				v.expandOutcome(s.id, s.outcome, &t)
 				found = append(found, t)
-				limit -= spreadCost
+				limit -= expandCost
 			}
 		}
 	}
-	return found, Cursor{}
+	return found, RetainedCursor{}
 }

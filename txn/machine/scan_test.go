@@ -12,17 +12,17 @@ import (
 // TestScanWhileOutcomesComeAndGo: a cursor holds when the arena in which it is was emptied and another took its place, or
 // when the whole machine is another one.
 func TestScanWhileOutcomesComeAndGo(t *testing.T) {
-	k := newKeeper(t, Bootstrap{Interval: time.Second, Retention: time.Hour, Retain: 1 << 40})
-	all := func(Brief) bool { return true }
-	scan := func(m *Machine, from Cursor) (ids []txn.ID) {
+	k := newRetentionFixture(t, Bootstrap{Interval: time.Second, Retention: time.Hour, Retain: 1 << 40})
+	all := func(Summary) bool { return true }
+	scan := func(m *Machine, from RetainedCursor) (ids []txn.ID) {
 		t.Helper()
 		for range 1000 {
 			var part []Transaction
-			part, from = m.ScanKept(from, 1, Range{}, all)
+			part, from = m.ScanRetained(from, 1, IDRange{}, all)
 			for i := range part {
 				ids = append(ids, part[i].ID)
 			}
-			if from == (Cursor{}) {
+			if from == (RetainedCursor{}) {
 				slices.SortFunc(ids, txn.ID.Compare)
 				return ids
 			}
@@ -35,14 +35,14 @@ func TestScanWhileOutcomesComeAndGo(t *testing.T) {
 	}
 	const many = 2000 // several chunks
 	old, newer := k.finish(many, 1), k.finish(many, 50)
-	if got := scan(k.Machine, Cursor{}); !slices.Equal(got, sorted(old, newer)) {
+	if got := scan(k.Machine, RetainedCursor{}); !slices.Equal(got, sorted(old, newer)) {
 		t.Errorf("scanned %d, want %d", len(got), 2*many)
 	}
-	var from Cursor
+	var from RetainedCursor
 	met := make(map[txn.ID]bool)
 	for len(met) <= many {
 		var part []Transaction
-		part, from = k.ScanKept(from, 1, Range{}, all)
+		part, from = k.ScanRetained(from, 1, IDRange{}, all)
 		for i := range part {
 			if met[part[i].ID] {
 				t.Errorf("met %v again", part[i].ID)
@@ -56,7 +56,7 @@ func TestScanWhileOutcomesComeAndGo(t *testing.T) {
 		t.Errorf("gone on with %d, want %d", len(got), len(rest))
 	}
 	for _, id := range old {
-		do(t, k.Machine, Hazard{ID: id, Branch: 1, Hazard: txn.HazardRolledBack})
+		do(t, k.Machine, ReportHeuristic{ID: id, Branch: 1, Heuristic: txn.HeuristicRollback})
 	}
 	for name, m := range map[string]*Machine{"emptied": k.Machine, "another machine": restored(t, k.Machine)} {
 		if got := scan(m, from); len(got) != 0 {
@@ -69,7 +69,7 @@ func TestScanWhileOutcomesComeAndGo(t *testing.T) {
 	hazards := 0
 	for slot, more := uint32(0), true; more; more = slot != 0 {
 		var part []Transaction
-		part, slot = k.Scan(slot, 10, Range{}, all)
+		part, slot = k.Scan(slot, 10, IDRange{}, all)
 		hazards += len(part)
 	}
 	if hazards != len(old) {
@@ -86,23 +86,23 @@ func TestScanLooksIntoItsRangeAlone(t *testing.T) {
 			Begin{ID: testID(i + 1), Timeout: time.Second, Expiry: 1 << 40}, Rollback{ID: testID(i + 1), Cause: txn.CauseClient},
 		}})
 	}
-	for name, r := range map[string]Range{
+	for name, r := range map[string]IDRange{
 		"the newest":   {After: testID(all - 100)},
 		"the middle":   {After: testID(all/2 - 100), Before: testID(all / 2)},
 		"up to a few":  {Before: testID(100)},
 		"none of them": {After: testID(all)},
 	} {
 		looked, inside, found := 0, 0, 0
-		for from, more := (Cursor{}), true; more; more = from != (Cursor{}) {
+		for from, more := (RetainedCursor{}), true; more; more = from != (RetainedCursor{}) {
 			var part []Transaction
-			part, from = m.ScanKept(from, 50, r, func(b Brief) bool {
+			part, from = m.ScanRetained(from, 50, r, func(b Summary) bool {
 				looked++
 				return true
 			})
 			found += len(part)
 		}
 		for i := range uint64(all) {
-			if r.Holds(testID(i + 1)) {
+			if r.Contains(testID(i + 1)) {
 				inside++
 			}
 		}
@@ -110,11 +110,11 @@ func TestScanLooksIntoItsRangeAlone(t *testing.T) {
 			t.Errorf("%s: found %d and looked at %d of %d", name, found, looked, inside)
 		}
 		steps := 0
-		for from, more := (Cursor{}), true; more; more = from != (Cursor{}) {
-			_, from = m.ScanKept(from, 1, r, func(Brief) bool { return true })
+		for from, more := (RetainedCursor{}), true; more; more = from != (RetainedCursor{}) {
+			_, from = m.ScanRetained(from, 1, r, func(Summary) bool { return true })
 			steps++
 		}
-		if chunks := len(m.kept.share()); steps > chunks+1 || chunks < 10 {
+		if chunks := len(m.retained.snapshotChunks()); steps > chunks+1 || chunks < 10 {
 			t.Errorf("%s: %d steps over %d chunks", name, steps, chunks)
 		}
 	}
@@ -127,18 +127,18 @@ func TestExpiringComesFromTheIndex(t *testing.T) {
 		m.Apply(Entry{Commands: []Command{Begin{ID: testID(i + 1), Timeout: time.Second, Expiry: survival.Tick(100 - 10*i), Branches: []Branch{{Participant: "bank"}}}}})
 	}
 	m.Apply(Entry{Commands: []Command{Delegate{ID: testID(10), Branch: 1}, Rollback{ID: testID(9), Cause: txn.CauseClient}}})
-	all := func(Brief) bool { return true }
-	found, ok := m.Expiring(50, 3, Range{}, all)
+	all := func(Summary) bool { return true }
+	found, ok := m.Expiring(50, 3, IDRange{}, all)
 	if !ok || len(found) != 3 || found[0].ID != testID(8) || found[1].ID != testID(7) || found[2].ID != testID(6) || len(found[0].Branches) != 1 {
 		t.Errorf("%v, %+v", ok, found)
 	}
-	if found, ok := m.Expiring(50, 3, Range{}, func(b Brief) bool { return b.Expiry == 40 }); !ok || len(found) != 1 || found[0].ID != testID(7) {
+	if found, ok := m.Expiring(50, 3, IDRange{}, func(b Summary) bool { return b.Expiry == 40 }); !ok || len(found) != 1 || found[0].ID != testID(7) {
 		t.Errorf("of one: %v, %+v", ok, found)
 	}
-	if found, ok := m.Expiring(50, 2, Range{}, all); ok || len(found) != 0 {
+	if found, ok := m.Expiring(50, 2, IDRange{}, all); ok || len(found) != 0 {
 		t.Errorf("more than may be looked at: %+v", found)
 	}
-	if found, ok := m.Expiring(29, 1, Range{}, all); !ok || len(found) != 0 {
+	if found, ok := m.Expiring(29, 1, IDRange{}, all); !ok || len(found) != 0 {
 		t.Errorf("before the first: %v, %+v", ok, found)
 	}
 }

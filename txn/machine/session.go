@@ -17,17 +17,17 @@ const (
 
 // session is a client's session in its slab. It has no pointers.
 type session struct {
-	id     txn.SessionID
-	opened int64         // leader's wall clock, milliseconds since 1970
-	seq    uint64        // place in the order of ending; 0 while open
-	at     survival.Tick // of its end
-	ttl    time.Duration
-	name   text
-	first  uint32 // undecided transactions, in the order of their joining the survival index
-	last   uint32
-	count  uint32
-	next   uint32 // the session that ended after this one
-	state  txn.SessionState
+	id        txn.SessionID
+	opened    int64         // leader's wall clock, milliseconds since 1970
+	seq       uint64        // place in the order of ending; 0 while open
+	endedTick survival.Tick // of its end
+	ttl       time.Duration
+	name      stringRef
+	first     uint32 // undecided transactions, in the order of their joining the survival index
+	last      uint32
+	count     uint32
+	next      uint32 // the session that ended after this one
+	state     txn.SessionState
 }
 
 // sessions are those that are open, and those that have ended and are remembered. The latter are a queue, in the order of
@@ -46,8 +46,8 @@ func newSessions(shared *atomic.Int32) sessions {
 	return sessions{slab: newSlab[session](shared), index: make(map[txn.SessionID]uint32)}
 }
 
-// end takes an ended session into the queue.
-func (g *sessions) end(k uint32) {
+// enqueueEnded takes an ended session into the queue.
+func (g *sessions) enqueueEnded(k uint32) {
 	if g.tail == 0 {
 		g.head = k
 	} else {
@@ -70,16 +70,16 @@ func appendSession(dst []byte, id txn.SessionID) []byte {
 // sessionOf is the id of the session in which r was begun.
 func (m *Machine) sessionOf(r *record) (id txn.SessionID) {
 	if r.is(inSession) {
-		c := m.texts.at(uint32(r.labels)) // the first piece has room for the length and an id
+		c := m.strings.at(uint32(r.labels)) // the first piece has room for the length and an id
 		_, n := binary.Uvarint(c.data[:])
 		copy(id[:], c.data[n:])
 	}
 	return id
 }
 
-// holder is the slot of the session in whose list the undecided r is; 0 for none.
-func (r *record) holder() uint32 {
-	if r.is(inList) {
+// sessionSlot is the slot of the session in whose list the undecided r is; 0 for none.
+func (r *record) sessionSlot() uint32 {
+	if r.is(inSessionList) {
 		return uint32(r.entry)
 	}
 	return 0
@@ -92,7 +92,7 @@ func (m *Machine) joinSession(i uint32) {
 	}
 	k := m.sessions.index[m.sessionOf(m.txs.at(i))]
 	s, r := m.sessions.slab.edit(k), m.txs.edit(i)
-	r.flags |= inList
+	r.flags |= inSessionList
 	r.entry, r.prev = uint64(k), s.last
 	if s.last == 0 {
 		s.first = i
@@ -105,7 +105,7 @@ func (m *Machine) joinSession(i uint32) {
 
 // leaveSession takes a transaction out of the list of its session, if it is in one.
 func (m *Machine) leaveSession(i uint32) {
-	k := m.txs.at(i).holder()
+	k := m.txs.at(i).sessionSlot()
 	if k == 0 {
 		return
 	}
@@ -120,16 +120,16 @@ func (m *Machine) leaveSession(i uint32) {
 	} else {
 		m.txs.edit(r.next).prev = r.prev
 	}
-	r.flags &^= inList
+	r.flags &^= inSessionList
 	r.entry, r.next, r.prev = 0, 0, 0
 	s.count--
 	if k == m.sessions.draining && s.count == 0 {
-		m.nextToDrain()
+		m.advanceDraining()
 	}
 }
 
-// nextToDrain goes on in the queue, to the next session with undecided transactions.
-func (m *Machine) nextToDrain() {
+// advanceDraining goes on in the queue, to the next session with undecided transactions.
+func (m *Machine) advanceDraining() {
 	g := &m.sessions
 	for g.draining != 0 && g.slab.at(g.draining).count == 0 {
 		g.draining = g.slab.at(g.draining).next

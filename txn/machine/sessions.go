@@ -12,8 +12,8 @@ func (m *Machine) openSession(c OpenSession) Result {
 	case c.ID.IsZero() || len(c.Name) > txn.MaxName || c.TTL <= 0 || c.TTL > txn.GrantedTTL(txn.MaxSessionTTL):
 		return Result{Code: Malformed}
 	case known && g.slab.at(k).state != txn.SessionOpen:
-		return m.sessionOver(k)
-	case known && (g.slab.at(k).ttl != c.TTL || !sameText(&m.texts.pages, g.slab.at(k).name, []byte(c.Name))):
+		return m.sessionEnded(k)
+	case known && (g.slab.at(k).ttl != c.TTL || !equalStored(&m.strings.pages, g.slab.at(k).name, []byte(c.Name))):
 		return Result{Code: Conflict}
 	case known:
 		return Result{Timeout: c.TTL}
@@ -21,17 +21,17 @@ func (m *Machine) openSession(c OpenSession) Result {
 		return Result{Code: TooMany}
 	}
 	k = g.slab.take()
-	*g.slab.edit(k) = session{id: c.ID, opened: m.wall, ttl: c.TTL, name: putText(&m.texts, c.Name), state: txn.SessionOpen}
+	*g.slab.edit(k) = session{id: c.ID, opened: m.wall, ttl: c.TTL, name: storeString(&m.strings, c.Name), state: txn.SessionOpen}
 	g.index[c.ID] = k
 	g.open++
-	m.fx.Opened = append(m.fx.Opened, Opened{c.ID, c.TTL})
+	m.fx.SessionsOpened = append(m.fx.SessionsOpened, SessionLease{c.ID, c.TTL})
 	return Result{Timeout: c.TTL}
 }
 
-// sessionOver refuses what wants an open session.
-func (m *Machine) sessionOver(k uint32) Result {
+// sessionEnded refuses what wants an open session.
+func (m *Machine) sessionEnded(k uint32) Result {
 	s := m.sessions.slab.at(k)
-	return Result{Code: SessionOver, Cause: s.state.Cause(), Expiry: s.at, Timeout: s.ttl}
+	return Result{Code: SessionEnded, Cause: s.state.Cause(), Expiry: s.endedTick, Timeout: s.ttl}
 }
 
 // checkSession refuses a begin in a session that is not open.
@@ -44,7 +44,7 @@ func (m *Machine) checkSession(id txn.SessionID) Result {
 	case !known:
 		return Result{Code: NoSession}
 	case m.sessions.slab.at(k).state != txn.SessionOpen:
-		return m.sessionOver(k)
+		return m.sessionEnded(k)
 	}
 	return Result{}
 }
@@ -56,10 +56,10 @@ func (m *Machine) closeSession(c CloseSession) Result {
 	case !known:
 		return Result{Code: NoSession}
 	case m.sessions.slab.at(k).state == txn.SessionExpired:
-		return m.sessionOver(k)
+		return m.sessionEnded(k)
 	case m.sessions.slab.at(k).state == txn.SessionOpen:
 		m.endSession(k, txn.SessionClosed)
-		m.fx.Closed = append(m.fx.Closed, Opened{c.ID, m.sessions.slab.at(k).ttl})
+		m.fx.SessionsClosed = append(m.fx.SessionsClosed, SessionLease{c.ID, m.sessions.slab.at(k).ttl})
 	}
 	return Result{}
 }
@@ -81,16 +81,16 @@ func (m *Machine) expireSessions(c ExpireSessions) Result {
 // endSession makes a session's undecided transactions those of an ended one, which is a derived fact: see over.
 func (m *Machine) endSession(k uint32, state txn.SessionState) {
 	s := m.sessions.slab.edit(k)
-	s.state, s.at, s.seq = state, m.tick, m.nextSeq()
+	s.state, s.endedTick, s.seq = state, m.tick, m.nextSeq()
 	m.sessions.open--
-	m.sessions.end(k)
+	m.sessions.enqueueEnded(k)
 }
 
-// drainSessions turns at most limit of the transactions whose session is over to rolling back.
-func (m *Machine) drainSessions(limit int) {
+// expireSessionBatch turns at most limit of the transactions whose session is over to rolling back.
+func (m *Machine) expireSessionBatch(limit int) {
 	for ; limit > 0 && m.sessions.draining != 0; limit-- {
 		i := m.sessions.slab.at(m.sessions.draining).first
-		m.expire(i, m.over(m.txs.at(i)))
+		m.expireNow(i, m.dueCause(m.txs.at(i)))
 	}
 }
 
@@ -104,14 +104,14 @@ func (m *Machine) forgetSessions() {
 	retention := survival.Tick(m.boot.Retention / m.boot.Interval)
 	for range forgetBatch {
 		k := g.head
-		if k == 0 || k == g.draining || g.slab.len()-g.open <= MaxEndedSessions && g.slab.at(k).at+retention > m.tick {
+		if k == 0 || k == g.draining || g.slab.len()-g.open <= MaxEndedSessions && g.slab.at(k).endedTick+retention > m.tick {
 			return
 		}
 		if g.head = g.slab.at(k).next; g.head == 0 {
 			g.tail = 0
 		}
 		delete(g.index, g.slab.at(k).id)
-		m.texts.drop(g.slab.at(k).name)
+		m.strings.drop(g.slab.at(k).name)
 		g.slab.give(k)
 	}
 }

@@ -11,11 +11,11 @@ func TestCheckFindsSessionsThatDisagree(t *testing.T) {
 		"end of a list":           func(g *sessions) { g.slab.edit(1).last++ },
 	} {
 		m := bootstrapped(t, "bank")
-		guests(m, 3, 90)
-		if err := m.Check(); err != nil {
+		beginInSessions(m, 3, 90)
+		if err := m.CheckInvariants(); err != nil {
 			t.Fatal(err)
 		}
-		if spoil(&m.sessions); m.Check() == nil {
+		if spoil(&m.sessions); m.CheckInvariants() == nil {
 			t.Errorf("%s: not found", name)
 		}
 	}

@@ -43,7 +43,7 @@ func (m *Machine) checkList(k uint32) error {
 	before, seq, n := uint32(0), uint64(0), uint32(0)
 	for i := s.first; i != 0; i = m.txs.at(i).next {
 		r := m.txs.at(i)
-		if !r.timed() || r.holder() != k || r.prev != before || r.seq <= seq || m.sessionOf(r) != s.id {
+		if !r.hasDeadline() || r.sessionSlot() != k || r.prev != before || r.seq <= seq || m.sessionOf(r) != s.id {
 			return fmt.Errorf("%v in state %v, of session %v, is in the list of %v: place %d after %d", r.id, r.state, m.sessionOf(r), s.id, r.seq, seq)
 		}
 		before, seq = i, r.seq
@@ -81,10 +81,10 @@ func (m *Machine) checkEnded(ended int) error {
 func (m *Machine) checkMembers(members int) error {
 	for i := uint32(1); i < m.txs.used; i++ {
 		r := m.txs.at(i)
-		if want := r.timed() && r.is(inSession); r.is(inList) != want {
-			return fmt.Errorf("%v in state %v, begun in a session: %v, is in the list of one: %v", r.id, r.state, r.is(inSession), r.is(inList))
+		if want := r.hasDeadline() && r.is(inSession); r.is(inSessionList) != want {
+			return fmt.Errorf("%v in state %v, begun in a session: %v, is in the list of one: %v", r.id, r.state, r.is(inSession), r.is(inSessionList))
 		}
-		if r.is(inList) {
+		if r.is(inSessionList) {
 			members--
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// guests begins so many transactions in session 1, which it opens, each with a branch at bank.
-func guests(m *Machine, n int, expiry survival.Tick) (ids []txn.ID) {
+// beginInSessions begins so many transactions in session 1, which it opens, each with a branch at bank.
+func beginInSessions(m *Machine, n int, expiry survival.Tick) (ids []txn.ID) {
 	m.Apply(Entry{Tick: 1, Commands: []Command{OpenSession{ID: sessionID(1), Name: "app", TTL: time.Second}}})
 	for i := range n {
 		ids = append(ids, testID(uint64(i+1)))
@@ -29,8 +29,8 @@ var silence = ExpireSessions{[]txn.SessionID{sessionID(1)}}
 // is over as well.
 func TestNothingIsTakenBehindTheEndOfASession(t *testing.T) {
 	m := bootstrapped(t, "bank")
-	all := guests(m, 2*DrainBatch+1, 7)
-	last := all[2*DrainBatch]
+	all := beginInSessions(m, 2*ExpireBatch+1, 7)
+	last := all[2*ExpireBatch]
 	vote := []txn.BranchVote{{Branch: 1, Vote: txn.VotePrepared}}
 	fx := m.Apply(Entry{Tick: 5, Commands: []Command{
 		Commit{ID: all[0], Votes: vote},
@@ -42,7 +42,7 @@ func TestNothingIsTakenBehindTheEndOfASession(t *testing.T) {
 		silence,
 		CloseSession{sessionID(1)},
 	}})
-	for i, want := range []Code{OK, OK, Decided, Decided, SessionOver, SessionOver, OK, SessionOver} {
+	for i, want := range []Code{OK, OK, Decided, Decided, SessionEnded, SessionEnded, OK, SessionEnded} {
 		if r := fx.Results[i]; r.Code != want || want != OK && r.Cause != txn.CauseSessionExpired {
 			t.Errorf("command %d: code %s, cause %v; want %s", i+1, codeNames[r.Code], r.Cause, codeNames[want])
 		}
@@ -59,10 +59,10 @@ func TestNothingIsTakenBehindTheEndOfASession(t *testing.T) {
 	if m.Due() || o.State != txn.RollingBack || o.Cause != txn.CauseSessionExpired || m.Counts().RolledBack[txn.CauseTimeout] != 0 {
 		t.Errorf("drained: %v, %v, due %v, %d timed out", o.State, o.Cause, m.Due(), m.Counts().RolledBack[txn.CauseTimeout])
 	}
-	if c := m.Counts(); c.Committed != 1 || c.RolledBack != (ByCause{txn.CauseSessionExpired: 2 * DrainBatch}) || c.Sessions != 0 || c.SessionsExpired != 1 {
+	if c := m.Counts(); c.Committed != 1 || c.RolledBack != (ByCause{txn.CauseSessionExpired: 2 * ExpireBatch}) || c.Sessions != 0 || c.SessionsExpired != 1 {
 		t.Errorf("counts %+v", c)
 	}
-	if err := m.Check(); err != nil {
+	if err := m.CheckInvariants(); err != nil {
 		t.Error(err)
 	}
 }
@@ -70,8 +70,8 @@ func TestNothingIsTakenBehindTheEndOfASession(t *testing.T) {
 // TestADeadlineBeforeTheEndOfTheSession: who was over already when the session ended has timed out.
 func TestADeadlineBeforeTheEndOfTheSession(t *testing.T) {
 	m := bootstrapped(t, "bank")
-	id := guests(m, 1, 7)[0]
-	m.due = nil // never drain: the derived fact has to say it
+	id := beginInSessions(m, 1, 7)[0]
+	m.expireBuf = nil // never drain: the derived fact has to say it
 	m.Apply(Entry{Tick: 7, Commands: []Command{silence}})
 	if o, _ := m.Lookup(id); o.Cause != txn.CauseTimeout {
 		t.Errorf("its time was over at tick 7, as was its session: cause %v", o.Cause)
@@ -81,11 +81,11 @@ func TestADeadlineBeforeTheEndOfTheSession(t *testing.T) {
 // TestRestoreKeepsWhatASessionLeft: a snapshot that is taken before an ended session is drained holds the rest, in its order.
 func TestRestoreKeepsWhatASessionLeft(t *testing.T) {
 	m := bootstrapped(t, "bank")
-	all := guests(m, DrainBatch+100, 90)
+	all := beginInSessions(m, ExpireBatch+100, 90)
 	// The first one is extended, and so the last of the session's list.
 	m.Apply(Entry{Tick: 2, Commands: []Command{Extend{ID: all[0], Timeout: time.Second, Expiry: 99}}})
 	m.Apply(Entry{Tick: 2, Commands: []Command{silence}})
-	rest := append(all[DrainBatch+1:], all[0])
+	rest := append(all[ExpireBatch+1:], all[0])
 	s := m.Snapshot()
 	defer s.Release()
 	r, err := Restore(s.Header(), withoutError(s.Sessions()), withoutError(s.Transactions()))
@@ -95,7 +95,7 @@ func TestRestoreKeepsWhatASessionLeft(t *testing.T) {
 	if !m.Due() || !r.Due() {
 		t.Fatal("one entry has drained everything: nothing is tried here")
 	}
-	work := r.Apply(Entry{Tick: 2}).Work
+	work := r.Apply(Entry{Tick: 2}).Pending
 	if len(work) != len(rest) || r.Due() {
 		t.Fatalf("the entry after the restore moved %d, more due: %v; want %d", len(work), r.Due(), len(rest))
 	}
@@ -113,17 +113,17 @@ func TestRestoreKeepsWhatASessionLeft(t *testing.T) {
 // TestDelegatedOutlivesItsSession: as it outlives its deadline.
 func TestDelegatedOutlivesItsSession(t *testing.T) {
 	m := bootstrapped(t, "bank")
-	id := guests(m, 1, 90)[0]
+	id := beginInSessions(m, 1, 90)[0]
 	m.Apply(Entry{Tick: 2, Commands: []Command{Delegate{id, 1}, silence}})
 	if o, _ := m.Lookup(id); o.State != txn.Preparing {
 		t.Fatalf("delegated: %v, %v", o.State, o.Cause)
 	}
-	m.Apply(Entry{Tick: 3, Commands: []Command{Done{id, []txn.Ack{{Branch: 1, State: txn.BranchCommitted}}}}})
+	m.Apply(Entry{Tick: 3, Commands: []Command{ReportCompletion{id, []txn.CompletionReport{{Branch: 1, State: txn.BranchCommitted}}}}})
 	x, _ := m.Get(id)
 	if x.State != txn.Committed || x.Session != sessionID(1) {
 		t.Errorf("its branch has committed: %v, of session %v", x.State, x.Session)
 	}
-	if err := m.Check(); err != nil {
+	if err := m.CheckInvariants(); err != nil {
 		t.Error(err)
 	}
 }
@@ -168,20 +168,20 @@ func TestSessionsAreLimited(t *testing.T) {
 		silent.IDs = silent.IDs[n:]
 	}
 	m.Apply(Entry{})
-	if first, second := m.Alive(sessionID(1)).Code, m.Alive(sessionID(2)).Code; first != NoSession || second != SessionOver {
+	if first, second := m.SessionStatus(sessionID(1)).Code, m.SessionStatus(sessionID(2)).Code; first != NoSession || second != SessionEnded {
 		t.Errorf("of %d ended sessions the oldest answers %s and the next %s", MaxEndedSessions+1, codeNames[first], codeNames[second])
 	}
 	if r := m.Apply(Entry{Commands: []Command{another}}).Results[0]; r.Code != OK {
 		t.Errorf("when others have ended: code %s", codeNames[r.Code])
 	}
-	if err := m.Check(); err != nil {
+	if err := m.CheckInvariants(); err != nil {
 		t.Error(err)
 	}
 }
 
 // TestRestoreRefusesSessionsThatCannotBe.
 func TestRestoreRefusesSessionsThatCannotBe(t *testing.T) {
-	good := Session{ID: sessionID(1), TTL: time.Second, State: txn.SessionExpired, Seq: 2, At: 3}
+	good := Session{ID: sessionID(1), TTL: time.Second, State: txn.SessionExpired, Seq: 2, EndedTick: 3}
 	open := Session{ID: sessionID(1), TTL: time.Second, State: txn.SessionOpen}
 	one := Transaction{ID: testID(1), State: txn.Active, Expiry: 9, Seq: 1, Session: sessionID(1)}
 	restore := func(txs iter.Seq2[*Transaction, error], all ...*Session) error {
@@ -194,7 +194,7 @@ func TestRestoreRefusesSessionsThatCannotBe(t *testing.T) {
 			}
 		}, txs)
 		if err == nil {
-			err = m.Check()
+			err = m.CheckInvariants()
 		}
 		return err
 	}
@@ -211,8 +211,8 @@ func TestRestoreRefusesSessionsThatCannotBe(t *testing.T) {
 		"unknown state":   change(good, func(s *Session) { s.State = 9 }),
 		"ended, no place": change(good, func(s *Session) { s.Seq = 0 }),
 		"place to come":   change(good, func(s *Session) { s.Seq = 6 }),
-		"end to come":     change(good, func(s *Session) { s.At = 6 }),
-		"open, ended":     change(open, func(s *Session) { s.At = 1 }),
+		"end to come":     change(good, func(s *Session) { s.EndedTick = 6 }),
+		"open, ended":     change(open, func(s *Session) { s.EndedTick = 1 }),
 		"open, place":     change(open, func(s *Session) { s.Seq = 1 }),
 		"long name":       change(open, func(s *Session) { s.Name = strings.Repeat("n", txn.MaxName+1) }),
 	} {
@@ -235,11 +235,11 @@ func TestEndedSessionIsRememberedForTheRetention(t *testing.T) {
 	m.Apply(Entry{Tick: 1, Commands: []Command{OpenSession{ID: sessionID(1), TTL: time.Second}}})
 	m.Apply(Entry{Tick: end, Commands: []Command{silence}})
 	retention := survival.Tick(m.boot.Retention / m.boot.Interval)
-	if m.Apply(Entry{Tick: end + retention - 1}); m.Alive(sessionID(1)).Code != SessionOver {
-		t.Errorf("one tick before the end of the retention: %s", codeNames[m.Alive(sessionID(1)).Code])
+	if m.Apply(Entry{Tick: end + retention - 1}); m.SessionStatus(sessionID(1)).Code != SessionEnded {
+		t.Errorf("one tick before the end of the retention: %s", codeNames[m.SessionStatus(sessionID(1)).Code])
 	}
-	if m.Apply(Entry{Tick: end + retention}); m.Alive(sessionID(1)).Code != NoSession {
-		t.Errorf("at the end of the retention: %s", codeNames[m.Alive(sessionID(1)).Code])
+	if m.Apply(Entry{Tick: end + retention}); m.SessionStatus(sessionID(1)).Code != NoSession {
+		t.Errorf("at the end of the retention: %s", codeNames[m.SessionStatus(sessionID(1)).Code])
 	}
 }
 
@@ -248,20 +248,20 @@ func TestEndedSessionIsRememberedForTheRetention(t *testing.T) {
 func TestSessionThatIsDrainedIsNotForgotten(t *testing.T) {
 	m := bootstrapped(t, "bank")
 	retention := survival.Tick(m.boot.Retention / m.boot.Interval)
-	all := guests(m, 2*DrainBatch+100, retention+1000)
+	all := beginInSessions(m, 2*ExpireBatch+100, retention+1000)
 	m.Apply(Entry{Tick: 2, Commands: []Command{silence}})
 	m.Apply(Entry{Tick: 2 + retention})
-	if code := m.Alive(sessionID(1)).Code; !m.Due() || code != SessionOver {
+	if code := m.SessionStatus(sessionID(1)).Code; !m.Due() || code != SessionEnded {
 		t.Fatalf("transactions are left: %v, and the session answers %s", m.Due(), codeNames[code])
 	}
-	if err := m.Check(); err != nil {
+	if err := m.CheckInvariants(); err != nil {
 		t.Fatal(err)
 	}
-	if work := m.Apply(Entry{Tick: 2 + retention}).Work; len(work) != 100 || work[99] != all[len(all)-1] {
+	if work := m.Apply(Entry{Tick: 2 + retention}).Pending; len(work) != 100 || work[99] != all[len(all)-1] {
 		t.Errorf("the next entry moved %d; want the last 100", len(work))
 	}
 	m.Apply(Entry{Tick: 2 + retention})
-	if code := m.Alive(sessionID(1)).Code; m.Due() || code != NoSession {
+	if code := m.SessionStatus(sessionID(1)).Code; m.Due() || code != NoSession {
 		t.Errorf("transactions are left: %v, and the session answers %s", m.Due(), codeNames[code])
 	}
 }

@@ -19,30 +19,30 @@ type Session struct {
 	TTL    time.Duration
 	Opened int64 // leader's wall clock, milliseconds since 1970
 	// Seq is its place in the order of ending, and At the tick; zero while it is open.
-	Seq uint64
-	At  survival.Tick
+	Seq       uint64
+	EndedTick survival.Tick
 	// Transactions is how many undecided ones it has. It follows from these, and is not part of a snapshot.
 	Transactions int
 }
 
-// Show makes the public form.
-func (s *Session) Show() txn.ClientSession {
+// Public makes the public form.
+func (s *Session) Public() txn.ClientSession {
 	return txn.ClientSession{
 		ID: s.ID, Name: s.Name, State: s.State, TTL: txn.Duration(s.TTL), Opened: time.UnixMilli(s.Opened).UTC(),
-		Transactions: s.Transactions, EndedTick: uint64(s.At),
+		Transactions: s.Transactions, EndedTick: uint64(s.EndedTick),
 	}
 }
 
-// over is the refusal of whatever wants it to be open.
-func (s *Session) over() Result {
-	return Result{Code: SessionOver, Cause: s.State.Cause(), Expiry: s.At, Timeout: s.TTL}
+// endedResult is the refusal of whatever wants it to be open.
+func (s *Session) endedResult() Result {
+	return Result{Code: SessionEnded, Cause: s.State.Cause(), Expiry: s.EndedTick, Timeout: s.TTL}
 }
 
-func spreadSession(p *pages[session], cells *pages[cell], k uint32, c *Session) {
+func expandSession(p *pages[session], cells *pages[stringCell], k uint32, c *Session) {
 	s := p.at(k)
 	*c = Session{
-		ID: s.id, Name: string(appendText(nil, cells, s.name)), State: s.state, TTL: s.ttl, Opened: s.opened,
-		Seq: s.seq, At: s.at, Transactions: int(s.count),
+		ID: s.id, Name: string(appendStored(nil, cells, s.name)), State: s.state, TTL: s.ttl, Opened: s.opened,
+		Seq: s.seq, EndedTick: s.endedTick, Transactions: int(s.count),
 	}
 }
 
@@ -50,19 +50,19 @@ func spreadSession(p *pages[session], cells *pages[cell], k uint32, c *Session) 
 func (m *Machine) Session(id txn.SessionID) (c Session, ok bool) {
 	k, ok := m.sessions.index[id]
 	if ok {
-		spreadSession(&m.sessions.slab.pages, &m.texts.pages, k, &c)
+		expandSession(&m.sessions.slab.pages, &m.strings.pages, k, &c)
 	}
 	return c, ok
 }
 
-// Alive is what a sign of life of a session is answered: OK and its TTL, or why it is too late.
-func (m *Machine) Alive(id txn.SessionID) Result {
+// SessionStatus is what a sign of life of a session is answered: OK and its TTL, or why it is too late.
+func (m *Machine) SessionStatus(id txn.SessionID) Result {
 	c, ok := m.Session(id)
 	switch {
 	case !ok:
 		return Result{Code: NoSession}
 	case c.State != txn.SessionOpen:
-		return c.over()
+		return c.endedResult()
 	}
 	return Result{Timeout: c.TTL}
 }
@@ -77,9 +77,9 @@ func (m *Machine) Sessions(from uint32, limit int, match func(*Session) bool) (f
 		if s.id.IsZero() {
 			continue
 		}
-		c := Session{ID: s.id, State: s.state, TTL: s.ttl, Opened: s.opened, Seq: s.seq, At: s.at, Transactions: int(s.count)}
+		c := Session{ID: s.id, State: s.state, TTL: s.ttl, Opened: s.opened, Seq: s.seq, EndedTick: s.endedTick, Transactions: int(s.count)}
 		if match(&c) {
-			spreadSession(p, &m.texts.pages, k, &c)
+			expandSession(p, &m.strings.pages, k, &c)
 			found = append(found, c)
 		}
 	}
@@ -94,11 +94,11 @@ func (m *Machine) Sessions(from uint32, limit int, match func(*Session) bool) (f
 func (s *Snapshot) Sessions() iter.Seq[*Session] {
 	return func(yield func(*Session) bool) {
 		var c Session
-		for k := uint32(1); k < s.held.used; k++ {
-			if s.held.at(k).id.IsZero() {
+		for k := uint32(1); k < s.sessions.used; k++ {
+			if s.sessions.at(k).id.IsZero() {
 				continue
 			}
-			spreadSession(&s.held, &s.image.cells, k, &c)
+			expandSession(&s.sessions, &s.image.cells, k, &c)
 			c.Transactions = 0
 			if !yield(&c) {
 				return
@@ -120,14 +120,14 @@ func (m *Machine) restoreSessions(h Header, sessions iter.Seq2[*Session, error])
 		switch {
 		case twice || c.ID.IsZero() || len(c.Name) > txn.MaxName || c.TTL <= 0 || c.TTL > txn.GrantedTTL(txn.MaxSessionTTL):
 			return fmt.Errorf("session %v is there twice, or not as sessions are", c.ID)
-		case c.State < txn.SessionOpen || c.State > txn.SessionExpired || open != (c.Seq == 0) || open && c.At != 0 || c.Seq > m.seq || c.At > m.tick:
-			return fmt.Errorf("session %v in state %v, at place %d of %d, ended at tick %d of %d", c.ID, c.State, c.Seq, m.seq, c.At, m.tick)
+		case c.State < txn.SessionOpen || c.State > txn.SessionExpired || open != (c.Seq == 0) || open && c.EndedTick != 0 || c.Seq > m.seq || c.EndedTick > m.tick:
+			return fmt.Errorf("session %v in state %v, at place %d of %d, ended at tick %d of %d", c.ID, c.State, c.Seq, m.seq, c.EndedTick, m.tick)
 		case open:
 			g.open++
 		}
 		k := g.slab.take()
 		*g.slab.edit(k) = session{
-			id: c.ID, opened: c.Opened, seq: c.Seq, at: c.At, ttl: c.TTL, name: putText(&m.texts, c.Name), state: c.State,
+			id: c.ID, opened: c.Opened, seq: c.Seq, endedTick: c.EndedTick, ttl: c.TTL, name: storeString(&m.strings, c.Name), state: c.State,
 		}
 		g.index[c.ID] = k
 	}
@@ -148,6 +148,6 @@ func (m *Machine) linkSessions() {
 	}
 	slices.SortFunc(ended, func(a, b uint32) int { return cmp.Compare(g.slab.at(a).seq, g.slab.at(b).seq) })
 	for _, k := range ended {
-		g.end(k)
+		g.enqueueEnded(k)
 	}
 }

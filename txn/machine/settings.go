@@ -30,11 +30,11 @@ func settingChanges(kind string, old, now map[string]string) string {
 		case !has:
 			all = append(all, k+" removed")
 		case !had:
-			all = append(all, k+" "+shown(k, after))
-		case before != after && (secret(k, before) || secret(k, after)):
+			all = append(all, k+" "+redact(k, after))
+		case before != after && (maySecret(k, before) || maySecret(k, after)):
 			all = append(all, k+" changed")
 		case before != after:
-			all = append(all, fmt.Sprintf("%s %s instead of %s", k, shown(k, after), shown(k, before)))
+			all = append(all, fmt.Sprintf("%s %s instead of %s", k, redact(k, after), redact(k, before)))
 		}
 	}
 	text := strings.Join(all, ", ")
@@ -44,14 +44,14 @@ func settingChanges(kind string, old, now map[string]string) string {
 	return text
 }
 
-// secret reports whether a setting may hold one: the address of a database, and whatever
+// maySecret reports whether a setting may hold one: the address of a database, and whatever
 // has the form of a user at a host or names a password.
-func secret(key, value string) bool {
+func maySecret(key, value string) bool {
 	return key == "dsn" || strings.Contains(value, "@") || strings.Contains(strings.ToLower(value), "password")
 }
 
-func shown(key, value string) string {
-	if secret(key, value) {
+func redact(key, value string) string {
+	if maySecret(key, value) {
 		return "(not shown)"
 	}
 	return value // not quoted: what is printable depends on the release of Go

@@ -21,10 +21,10 @@ func TestNoCommandWritesIntoASnapshot(t *testing.T) {
 		for _, c := range commands {
 			m := w.build(t)
 			s := m.Snapshot()
-			txs, branches, cells, sessions := pagesOf(&s.image.txs), pagesOf(&s.image.branches), pagesOf(&s.image.cells), pagesOf(&s.held)
+			txs, branches, cells, sessions := pagesOf(&s.image.txs), pagesOf(&s.image.branches), pagesOf(&s.image.cells), pagesOf(&s.sessions)
 			m.Apply(Entry{Commands: []Command{c.c}})
 			if !slices.Equal(pagesOf(&s.image.txs), txs) || !slices.Equal(pagesOf(&s.image.branches), branches) ||
-				!slices.Equal(pagesOf(&s.image.cells), cells) || !slices.Equal(pagesOf(&s.held), sessions) {
+				!slices.Equal(pagesOf(&s.image.cells), cells) || !slices.Equal(pagesOf(&s.sessions), sessions) {
 				t.Errorf("%s, %s: the snapshot has changed", w.name, c.name)
 			}
 			s.Release()

@@ -15,12 +15,12 @@ import (
 // Snapshot is the state at one moment. It shares the machine's blocks; the
 // machine copies a block when it next writes it.
 type Snapshot struct {
-	head  Header
-	image image
-	kept  []chunk // of all containers, in the order in which these fall off
-	held  pages[session]
-	count int
-	free  func()
+	header   Header
+	image    stateView
+	retained []chunk // of all containers, in the order in which these fall off
+	sessions pages[session]
+	count    int
+	release  func()
 }
 
 // Snapshot takes the state as it is now, in a time that depends on the number
@@ -29,30 +29,30 @@ func (m *Machine) Snapshot() *Snapshot {
 	m.shared.Add(1)
 	head := m.header()
 	return &Snapshot{
-		head: head,
-		image: image{
-			txs: m.txs.share(), branches: m.branches.share(), cells: m.texts.share(),
+		header: head,
+		image: stateView{
+			txs: m.txs.share(), branches: m.branches.share(), cells: m.strings.share(),
 			participants: head.Participants,
 		},
-		kept:  m.kept.share(),
-		held:  m.sessions.slab.share(),
-		count: m.txs.len() + m.kept.ring.Len(),
-		free:  sync.OnceFunc(func() { m.shared.Add(-1) }),
+		retained: m.retained.snapshotChunks(),
+		sessions: m.sessions.slab.share(),
+		count:    m.txs.len() + m.retained.ring.Len(),
+		release:  sync.OnceFunc(func() { m.shared.Add(-1) }),
 	}
 }
 
 func (m *Machine) header() Header {
 	return Header{
 		Bootstrap: m.boot, Tick: m.tick, Seq: m.seq,
-		Committed: m.committed, RolledBack: m.rolled,
-		Participants: m.parts.shown, Audit: m.trail.all(), Incarnation: m.incarnation, Held: m.held, Resumed: m.resumed,
-		Members: m.nodes.members, Removed: m.nodes.removed.all(), Tokens: m.tokens.all(),
+		Committed: m.committed, RolledBack: m.rolledBack,
+		Participants: m.participants.published, Audit: m.auditLog.all(), Incarnation: m.incarnation, RecoveryPaused: m.recoveryPaused, ResumedAt: m.resumedAt,
+		Members: m.membership.members, Removed: m.membership.removed.all(), Tokens: m.tokens.all(),
 		SessionsExpired: m.sessions.expired, Sessions: m.sessions.slab.len(),
 	}
 }
 
 // Header gives what does not belong to a transaction.
-func (s *Snapshot) Header() Header { return s.head }
+func (s *Snapshot) Header() Header { return s.header }
 
 // Len is the number of transactions.
 func (s *Snapshot) Len() int { return s.count }
@@ -67,16 +67,16 @@ func (s *Snapshot) Transactions() iter.Seq[*Transaction] {
 			if s.image.txs.at(i).id.IsZero() {
 				continue
 			}
-			s.image.spread(i, &t)
+			s.image.expand(i, &t)
 			if !yield(&t) {
 				return
 			}
 		}
-		for o := range walk(s.kept) {
+		for o := range outcomesIn(s.retained) {
 			if o.removed {
 				continue
 			}
-			s.image.spreadOutcome(o.id, o.outcome, &t)
+			s.image.expandOutcome(o.id, o.outcome, &t)
 			if !yield(&t) {
 				return
 			}
@@ -85,7 +85,7 @@ func (s *Snapshot) Transactions() iter.Seq[*Transaction] {
 }
 
 // Release ends the sharing. The snapshot must not be read afterwards.
-func (s *Snapshot) Release() { s.free() }
+func (s *Snapshot) Release() { s.release() }
 
 // Restore makes a machine from a snapshot's contents. The sessions are asked for
 // first; they, and the transactions, may come in any order. What contradicts itself is
@@ -93,25 +93,25 @@ func (s *Snapshot) Release() { s.free() }
 func Restore(h Header, sessions iter.Seq2[*Session, error], txs iter.Seq2[*Transaction, error]) (*Machine, error) {
 	m := New()
 	m.boot, m.tick, m.seq = h.Bootstrap, h.Tick, h.Seq
-	m.committed, m.rolled = h.Committed, h.RolledBack
+	m.committed, m.rolledBack = h.Committed, h.RolledBack
 	for i, g := range h.Participants {
-		if _, twice := m.parts.byName[g.Name]; twice {
+		if _, twice := m.participants.byName[g.Name]; twice {
 			return nil, fmt.Errorf("restore: participant %q twice", g.Name)
 		}
-		m.parts.byName[g.Name] = uint32(i)
-		m.parts.list = append(m.parts.list, listed{Registration: g})
+		m.participants.byName[g.Name] = uint32(i)
+		m.participants.list = append(m.participants.list, participantEntry{Registration: g})
 	}
-	m.parts.show()
-	m.incarnation, m.held, m.resumed = h.Incarnation, h.Held, h.Resumed
-	if err := errors.Join(m.trail.restore(h.Audit), m.nodes.restore(h.Members, h.Removed), m.tokens.restore(h.Tokens)); err != nil {
+	m.participants.publish()
+	m.incarnation, m.recoveryPaused, m.resumedAt = h.Incarnation, h.RecoveryPaused, h.ResumedAt
+	if err := errors.Join(m.auditLog.restore(h.Audit), m.membership.restore(h.Members, h.Removed), m.tokens.restore(h.Tokens)); err != nil {
 		return nil, fmt.Errorf("restore: %w", err)
 	}
 	if err := m.restoreSessions(h, sessions); err != nil {
 		return nil, fmt.Errorf("restore: %w", err)
 	}
-	m.kept = newKept(h.Bootstrap, h.Tick, m.shared)
-	done := arena{sharing: m.kept.sharing}
-	var order []finished
+	m.retained = newRetained(h.Bootstrap, h.Tick, m.shared)
+	done := arena{sharing: m.retained.sharing}
+	var order []restoredOutcome
 	for t, err := range txs {
 		if err != nil {
 			return nil, fmt.Errorf("restore: %w", err)
@@ -120,37 +120,37 @@ func Restore(h Header, sessions iter.Seq2[*Session, error], txs iter.Seq2[*Trans
 		if err != nil {
 			return nil, fmt.Errorf("restore %v: %w", t.ID, err)
 		}
-		if r := m.txs.at(i); r.closed() {
+		if r := m.txs.at(i); r.isFinal() {
 			m.scratch = m.appendOutcome(m.scratch[:0], r)
-			order = append(order, finished{r.id, r.seq, done.Put(r.id, m.scratch)})
+			order = append(order, restoredOutcome{r.id, r.seq, done.Put(r.id, m.scratch)})
 			m.drop(i)
 		}
 	}
-	m.link()
-	if err := m.linkKept(&done, order); err != nil {
+	m.linkRecords()
+	if err := m.linkRetained(&done, order); err != nil {
 		return nil, fmt.Errorf("restore %w", err)
 	}
-	m.kept.trim() // an earlier release did so after the next entry had come
+	m.retained.trim() // an earlier release did so after the next entry had come
 	return m, nil
 }
 
-// finished is an outcome that is not on the belt yet, in an arena of its own.
-type finished struct {
+// restoredOutcome is an outcome that is not on the belt yet, in an arena of its own.
+type restoredOutcome struct {
 	id    txn.ID
 	seq   uint64
 	place uint64
 }
 
-// linkKept puts outcomes onto the belt, in the order of their finishing.
-func (m *Machine) linkKept(from *arena, order []finished) error {
-	slices.SortFunc(order, func(a, b finished) int { return cmp.Compare(a.seq, b.seq) })
+// linkRetained puts outcomes onto the belt, in the order of their finishing.
+func (m *Machine) linkRetained(from *arena, order []restoredOutcome) error {
+	slices.SortFunc(order, func(a, b restoredOutcome) int { return cmp.Compare(a.seq, b.seq) })
 	for _, f := range order {
 		o, _ := from.Get(f.id, f.place)
 		_, open := m.index[f.id]
 		if open {
 			return fmt.Errorf("%v: id is there twice", f.id)
 		}
-		if err := m.kept.ring.Add(f.id, o, m.kept.end(o.ended())); err != nil {
+		if err := m.retained.ring.Add(f.id, o, m.retained.dropAt(o.ended())); err != nil {
 			return fmt.Errorf("%v: %w", f.id, err)
 		}
 	}
@@ -173,15 +173,15 @@ func (m *Machine) restore(t *Transaction) (slot uint32, err error) {
 	m.scratch = encodeLabels(appendSession(m.scratch[:0], t.Session), t.Labels)
 	*r = record{
 		id: t.ID, seq: t.Seq, expiry: t.Expiry, survival: t.Survival, timeout: t.Timeout, began: t.Began,
-		sum: t.Sum, ended: t.Ended, decided: t.Decided, at: t.DecidedTick, entry: t.DecidedIndex,
-		state: t.State, cause: t.Cause, hazard: t.Hazard,
-		name: putText(&m.texts, t.Name), labels: putText(&m.texts, m.scratch), reason: putText(&m.texts, t.Reason),
+		fingerprint: t.Fingerprint, ended: t.Ended, decidedAt: t.Decided, decidedTick: t.DecidedTick, entry: t.DecidedIndex,
+		state: t.State, cause: t.Cause, heuristic: t.Heuristic,
+		name: storeString(&m.strings, t.Name), labels: storeString(&m.strings, m.scratch), reason: storeString(&m.strings, t.Reason),
 	}
-	if t.OwnPhaseTwo {
-		r.flags |= ownPhaseTwo
+	if t.ClientCompletes {
+		r.flags |= clientCompletes
 	}
-	if t.Moved {
-		r.flags |= moved
+	if t.Reenlisted {
+		r.flags |= reenlisted
 	}
 	if !t.Session.IsZero() {
 		r.flags |= inSession
@@ -195,45 +195,45 @@ func (m *Machine) restore(t *Transaction) (slot uint32, err error) {
 			return 0, err
 		}
 	}
-	if _, known := m.sessions.index[t.Session]; !known && r.is(inSession) && r.timed() {
+	if _, known := m.sessions.index[t.Session]; !known && r.is(inSession) && r.hasDeadline() {
 		return 0, fmt.Errorf("undecided, and its session %v is not there", t.Session)
 	}
-	if r.state.Finished() != (r.state.Decided() && r.open == 0) {
-		return 0, fmt.Errorf("state %v with %d open branches", r.state, r.open)
+	if r.state.Finished() != (r.state.Decided() && r.unfinished == 0) {
+		return 0, fmt.Errorf("state %v with %d open branches", r.state, r.unfinished)
 	}
-	if r.hazard != 0 {
-		m.hazards++
+	if r.heuristic != 0 {
+		m.heuristics++
 	}
 	return i, nil
 }
 
 func (m *Machine) restoreBranch(r *record, t *TransactionBranch) error {
-	p, ok := m.parts.byName[t.Participant]
-	if !ok || t.State < txn.BranchEnlisted || t.State > txn.BranchHazard {
+	p, ok := m.participants.byName[t.Participant]
+	if !ok || t.State < txn.BranchEnlisted || t.State > txn.BranchHeuristic {
 		return fmt.Errorf("branch at unknown participant %q, or in state %v", t.Participant, t.State)
 	}
-	if t.Vote > txn.VoteEndedByHand || t.Vote >= txn.VoteDelegated && r.timed() {
+	if t.Vote > txn.VoteEndedByApplication || t.Vote >= txn.VoteDelegated && r.hasDeadline() {
 		return fmt.Errorf("branch with vote %v in state %v", t.Vote, r.state)
 	}
-	if len(t.Replaced) > maxReplaced {
-		return fmt.Errorf("branch with %d sessions that were replaced; at most %d", len(t.Replaced), maxReplaced)
+	if len(t.Replaced) > maxReplacedRefs {
+		return fmt.Errorf("branch with %d sessions that were replaced; at most %d", len(t.Replaced), maxReplacedRefs)
 	}
-	if t.Vote == txn.VoteEndedByHand {
-		r.flags |= endedByHand
+	if t.Vote == txn.VoteEndedByApplication {
+		r.flags |= endedByApplication
 	}
 	m.appendBranch(r, branch{
-		replaced: putText(&m.texts, joinTexts(nil, t.Replaced)), participant: p, vote: t.Vote, state: t.State, hazard: t.Hazard,
-		payload: putText(&m.texts, t.Payload), session: putText(&m.texts, t.Session), detail: putText(&m.texts, t.Detail),
+		replaced: storeString(&m.strings, joinStrings(nil, t.Replaced)), participant: p, vote: t.Vote, state: t.State, heuristic: t.Heuristic,
+		payload: storeString(&m.strings, t.Payload), sessionRef: storeString(&m.strings, t.SessionRef), detail: storeString(&m.strings, t.Detail),
 	})
 	if !t.State.Finished() {
-		r.open++
-		m.parts.list[p].open++
+		r.unfinished++
+		m.participants.list[p].unfinished++
 	}
 	return nil
 }
 
-// link puts every record into its group of the survival index, in the order of joining.
-func (m *Machine) link() {
+// linkRecords puts every record into its group of the survival index, in the order of joining.
+func (m *Machine) linkRecords() {
 	order := make([]uint32, 0, m.txs.len())
 	base := m.tick
 	for i := uint32(1); i < m.txs.used; i++ {
@@ -241,7 +241,7 @@ func (m *Machine) link() {
 			continue
 		}
 		order = append(order, i)
-		if r := m.txs.at(i); r.timed() {
+		if r := m.txs.at(i); r.hasDeadline() {
 			base = min(base, r.expiry)
 		}
 	}
@@ -252,13 +252,13 @@ func (m *Machine) link() {
 	for _, i := range order {
 		r := m.txs.edit(i)
 		switch {
-		case r.timed():
+		case r.hasDeadline():
 			r.deadline = m.deadlines.Add(uint64(i), r.expiry)
 			m.joinSession(i)
 		case r.is(delegated):
 			m.delegated++
 		case !r.state.Finished():
-			m.undone++
+			m.completing++
 		}
 	}
 	m.deadlines.Advance(m.tick)

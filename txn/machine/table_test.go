@@ -13,9 +13,9 @@ import (
 // The transition table: every state × every command. A cell says the code of the
 // answer and the state afterwards. The first row of a state is how it is made.
 
-// world is a machine with a transaction, id 1, in the wanted state: branch b1 at
+// scenario is a machine with a transaction, id 1, in the wanted state: branch b1 at
 // bank (prepared by the application), b2 at web (asked by the coordinator).
-type world struct {
+type scenario struct {
 	name string
 	make []Command
 	tick survival.Tick // advanced to after make
@@ -33,27 +33,29 @@ var (
 	no2      = txn.BranchVote{Branch: 2, Vote: txn.VoteNo}
 	sole     = Begin{ID: one, Name: "n", Timeout: time.Second, Survival: 11, Expiry: 10, Branches: []Branch{{Participant: "bank"}}}
 	delegate = Delegate{one, 1}
-	typed1   = EndedByHand{ID: one, Branch: 1, Reason: "COMMIT was typed"}
+	typed1   = EndedByApplication{ID: one, Branch: 1, Reason: "COMMIT was typed"}
 )
 
-func acks(s txn.BranchState) Done {
-	return Done{one, []txn.Ack{{Branch: 1, State: s}, {Branch: 2, State: s}}}
+func acks(s txn.BranchState) ReportCompletion {
+	return ReportCompletion{one, []txn.CompletionReport{{Branch: 1, State: s}, {Branch: 2, State: s}}}
 }
 
-func ack1(s txn.BranchState) Done { return Done{one, []txn.Ack{{Branch: 1, State: s}}} }
+func ack1(s txn.BranchState) ReportCompletion {
+	return ReportCompletion{one, []txn.CompletionReport{{Branch: 1, State: s}}}
+}
 
 // said is a person's word.
 func said(b txn.BranchID, s txn.BranchState) Resolve {
-	return Resolve{ID: one, Branch: b, Ending: s, By: "ann", Reason: "looked"}
+	return Resolve{ID: one, Branch: b, Outcome: s, By: "ann", Reason: "looked"}
 }
 
-var worlds = []world{
+var worlds = []scenario{
 	{name: "unknown"},
 	{name: "active", make: []Command{begin}},
 	{name: "preparing", make: []Command{begin, Commit{ID: one, Votes: []txn.BranchVote{yes1}}}},
 	{name: "committing", make: []Command{begin, commit}},
 	{name: "committed", make: []Command{begin, commit, acks(txn.BranchCommitted)}},
-	{name: "committed, hazard", make: []Command{begin, commit, Hazard{ID: one, Branch: 1, Hazard: txn.HazardRolledBack}, Done{one, []txn.Ack{{Branch: 2, State: txn.BranchCommitted}}}}},
+	{name: "committed, hazard", make: []Command{begin, commit, ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicRollback}, ReportCompletion{one, []txn.CompletionReport{{Branch: 2, State: txn.BranchCommitted}}}}},
 	{name: "rolling-back", make: []Command{begin, undo}},
 	{name: "rolled-back", make: []Command{begin, undo, acks(txn.BranchRolledBack)}},
 	{name: "timed out", make: []Command{begin}, tick: 10},
@@ -61,18 +63,18 @@ var worlds = []world{
 	{name: "active, b1 voted", make: []Command{begin, Vote{ID: one, Votes: []txn.BranchVote{yes1}}}},
 	{name: "active, voted", make: []Command{begin, Vote{ID: one, Votes: []txn.BranchVote{yes1, yes2}}}},
 	{name: "rolling-back, b2 voted no", make: []Command{begin, Vote{ID: one, Votes: []txn.BranchVote{no2}}}},
-	{name: "rolled-back, hazard", make: []Command{begin, undo, Hazard{ID: one, Branch: 1, Hazard: txn.HazardCommitted}, Done{one, []txn.Ack{{Branch: 2, State: txn.BranchRolledBack}}}}},
+	{name: "rolled-back, hazard", make: []Command{begin, undo, ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicCommit}, ReportCompletion{one, []txn.CompletionReport{{Branch: 2, State: txn.BranchRolledBack}}}}},
 	{name: "committing, b1 done", make: []Command{begin, commit, ack1(txn.BranchCommitted)}},
-	{name: "committing, b1 unknown", make: []Command{begin, commit, Hazard{ID: one, Branch: 1, Hazard: txn.HazardUnknown}}},
-	{name: "committed, b1 unknown", make: []Command{begin, commit, Hazard{ID: one, Branch: 1, Hazard: txn.HazardUnknown}, Done{one, []txn.Ack{{Branch: 2, State: txn.BranchCommitted}}}}},
-	{name: "committed, b1 unknown, forgotten", make: []Command{begin, commit, Hazard{ID: one, Branch: 1, Hazard: txn.HazardUnknown}, Done{one, []txn.Ack{{Branch: 2, State: txn.BranchCommitted}}}, Forget{ID: one, Reason: "paid by hand"}}},
+	{name: "committing, b1 unknown", make: []Command{begin, commit, ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicHazard}}},
+	{name: "committed, b1 unknown", make: []Command{begin, commit, ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicHazard}, ReportCompletion{one, []txn.CompletionReport{{Branch: 2, State: txn.BranchCommitted}}}}},
+	{name: "committed, b1 unknown, forgotten", make: []Command{begin, commit, ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicHazard}, ReportCompletion{one, []txn.CompletionReport{{Branch: 2, State: txn.BranchCommitted}}}, Forget{ID: one, Reason: "paid by hand"}}},
 	{name: "sole", make: []Command{sole}},
 	{name: "sole, voted", make: []Command{sole, Vote{ID: one, Votes: []txn.BranchVote{yes1}}}},
 	{name: "delegated", make: []Command{sole, delegate}},
 	{name: "delegated, time is over", make: []Command{sole, delegate}, tick: 1000},
 	{name: "delegated, committed", make: []Command{sole, delegate, ack1(txn.BranchCommitted)}},
 	{name: "delegated, rolled-back", make: []Command{sole, delegate, ack1(txn.BranchRolledBack)}},
-	{name: "delegated, unknown", make: []Command{sole, delegate, Hazard{ID: one, Branch: 1, Hazard: txn.HazardUnknown}}},
+	{name: "delegated, unknown", make: []Command{sole, delegate, ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicHazard}}},
 	{name: "rolling-back, b1 ended by hand", make: []Command{begin, typed1}},
 	{name: "rolled-back, b1 ended by hand", make: []Command{begin, typed1, acks(txn.BranchRolledBack)}},
 	{name: "delegated, ended by hand", make: []Command{sole, delegate, typed1}},
@@ -106,14 +108,14 @@ var commands = []struct {
 	{"extend less", Extend{one, time.Millisecond, 2, 2}},
 	{"done committed", acks(txn.BranchCommitted)},
 	{"done rolled back", acks(txn.BranchRolledBack)},
-	{"done b9", Done{one, []txn.Ack{{Branch: 9, State: txn.BranchCommitted}}}},
-	{"hazard b1 committed", Hazard{ID: one, Branch: 1, Hazard: txn.HazardCommitted}},
-	{"hazard b1 rolled back", Hazard{ID: one, Branch: 1, Hazard: txn.HazardRolledBack}},
-	{"hazard b1 unknown", Hazard{ID: one, Branch: 1, Hazard: txn.HazardUnknown}},
-	{"hazard b9", Hazard{ID: one, Branch: 9, Hazard: txn.HazardUnknown}},
+	{"done b9", ReportCompletion{one, []txn.CompletionReport{{Branch: 9, State: txn.BranchCommitted}}}},
+	{"hazard b1 committed", ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicCommit}},
+	{"hazard b1 rolled back", ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicRollback}},
+	{"hazard b1 unknown", ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicHazard}},
+	{"hazard b9", ReportHeuristic{ID: one, Branch: 9, Heuristic: txn.HeuristicHazard}},
 	{"forget", Forget{ID: one, Reason: "seen"}},
 	{"begin sole", sole},
-	{"enlist session", Enlist{ID: one, Branch: Branch{Participant: "bank", Session: "s2"}}},
+	{"enlist session", Enlist{ID: one, Branch: Branch{Participant: "bank", SessionRef: "s2"}}},
 	{"vote b1", Vote{ID: one, Votes: []txn.BranchVote{yes1}}},
 	{"vote b2", Vote{ID: one, Votes: []txn.BranchVote{yes2}}},
 	{"vote b1 read-only", Vote{ID: one, Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VoteReadOnly}}}},
@@ -123,20 +125,20 @@ var commands = []struct {
 	{"vote b1 delegated", Vote{ID: one, Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VoteDelegated}}}},
 	{"vote nothing", Vote{ID: one}},
 	{"vote long reason", Vote{ID: one, Reason: strings.Repeat("r", txn.MaxReason+1)}},
-	{"vote b1 ended by hand", Vote{ID: one, Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VoteEndedByHand}}}},
+	{"vote b1 ended by hand", Vote{ID: one, Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VoteEndedByApplication}}}},
 	{"b1 ended by hand", typed1},
-	{"b2 ended by hand", EndedByHand{ID: one, Branch: 2, Reason: "END"}},
-	{"b9 ended by hand", EndedByHand{ID: one, Branch: 9}},
-	{"by hand, long reason", EndedByHand{ID: one, Branch: 1, Reason: strings.Repeat("r", txn.MaxReason+1)}},
+	{"b2 ended by hand", EndedByApplication{ID: one, Branch: 2, Reason: "END"}},
+	{"b9 ended by hand", EndedByApplication{ID: one, Branch: 9}},
+	{"by hand, long reason", EndedByApplication{ID: one, Branch: 1, Reason: strings.Repeat("r", txn.MaxReason+1)}},
 	{"delegate b1", delegate},
 	{"delegate b9", Delegate{one, 9}},
-	{"done nothing", Done{ID: one}},
+	{"done nothing", ReportCompletion{ID: one}},
 	{"done b1 committed", ack1(txn.BranchCommitted)},
 	{"done b1 rolled back", ack1(txn.BranchRolledBack)},
 	{"done b1 prepared", ack1(txn.BranchPrepared)},
-	{"done b1 both", Done{one, []txn.Ack{{Branch: 1, State: txn.BranchCommitted}, {Branch: 1, State: txn.BranchRolledBack}}}},
-	{"legacy b1 committed", Hazard{ID: one, Branch: 1, Hazard: txn.HazardCommitted, Legacy: true}},
-	{"legacy b1 rolled back", Hazard{ID: one, Branch: 1, Hazard: txn.HazardRolledBack, Legacy: true}},
+	{"done b1 both", ReportCompletion{one, []txn.CompletionReport{{Branch: 1, State: txn.BranchCommitted}, {Branch: 1, State: txn.BranchRolledBack}}}},
+	{"legacy b1 committed", ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicCommit, Legacy: true}},
+	{"legacy b1 rolled back", ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicRollback, Legacy: true}},
 	{"rollback operator", Rollback{one, txn.CauseOperator, "stuck"}},
 	{"resolve committed", said(0, txn.BranchCommitted)},
 	{"resolve rolled back", said(0, txn.BranchRolledBack)},
@@ -144,12 +146,12 @@ var commands = []struct {
 	{"resolve b1 rolled back", said(1, txn.BranchRolledBack)},
 	{"resolve b9", said(9, txn.BranchCommitted)},
 	{"resolve prepared", said(0, txn.BranchPrepared)},
-	{"resolve, no reason", Resolve{ID: one, Ending: txn.BranchRolledBack}},
+	{"resolve, no reason", Resolve{ID: one, Outcome: txn.BranchRolledBack}},
 	{"forget by", Forget{ID: one, By: "ann", Reason: "seen"}},
 	{"forget by long", Forget{ID: one, By: strings.Repeat("n", MaxBy+1), Reason: "seen"}},
 }
 
-func (w world) build(t *testing.T) *Machine {
+func (w scenario) build(t *testing.T) *Machine {
 	m := bootstrapped(t, "bank", "stock")
 	m.Apply(Entry{Commands: []Command{AddParticipant{txn.Participant{Name: "web", Kind: "web", CoordinatorPrepares: true}}}})
 	for _, c := range w.make {
@@ -158,21 +160,21 @@ func (w world) build(t *testing.T) *Machine {
 		}
 	}
 	if w.held {
-		m = restoredHeld(t, m)
+		m = restoredPaused(t, m)
 	}
 	if w.tick > 0 {
-		m.due = nil // never drain the group: the command must meet the derived fact
+		m.expireBuf = nil // never drain the group: the command must meet the derived fact
 		m.Apply(Entry{Tick: w.tick})
 	}
 	return m
 }
 
-// restoredHeld is the machine as it comes out of a backup.
-func restoredHeld(t interface{ Fatal(...any) }, m *Machine) *Machine {
+// restoredPaused is the machine as it comes out of a backup.
+func restoredPaused(t interface{ Fatal(...any) }, m *Machine) *Machine {
 	s := m.Snapshot()
 	defer s.Release()
 	h := s.Header()
-	h.Incarnation, h.Held = h.Incarnation+1, true
+	h.Incarnation, h.RecoveryPaused = h.Incarnation+1, true
 	r, err := Restore(h, withoutError(s.Sessions()), withoutError(s.Transactions()))
 	if err != nil {
 		t.Fatal(err)
@@ -190,10 +192,10 @@ func TestTransitionTable(t *testing.T) {
 			m := w.build(t)
 			before, hash := m.Counts(), m.Hash()
 			res := m.Apply(Entry{Commands: []Command{c.c}}).Results[0]
-			if err := m.Check(); err != nil {
+			if err := m.CheckInvariants(); err != nil {
 				t.Errorf("%s, %s: %v", w.name, c.name, err)
 			}
-			fmt.Fprintf(&got, "  %-22s %-15s %s\n", c.name, codeNames[res.Code], place(m, res))
+			fmt.Fprintf(&got, "  %-22s %-15s %s\n", c.name, codeNames[res.Code], describeState(m, res))
 			if w.tick == 0 && res.Code != OK && !(res.Code == Decided && before != m.Counts()) && m.Hash() != hash {
 				t.Errorf("%s, %s: refused with %s, but the state is another", w.name, c.name, codeNames[res.Code])
 			}
@@ -206,17 +208,17 @@ func TestTransitionTable(t *testing.T) {
 	checkGolden(t, "transitions.txt", got.String())
 }
 
-func place(m *Machine, res Result) string {
+func describeState(m *Machine, res Result) string {
 	o, ok := m.Lookup(one)
 	if !ok {
 		return "-"
 	}
 	s := o.State.String()
 	byHand := ""
-	if o.EndedByHand {
+	if o.EndedByApplication {
 		byHand = "by hand"
 	}
-	for _, more := range []string{o.Cause.String(), o.Hazard.String(), byHand} {
+	for _, more := range []string{o.Cause.String(), o.Heuristic.String(), byHand} {
 		if more != "" {
 			s += ", " + more
 		}

@@ -18,14 +18,14 @@ type Token struct {
 	Role    txn.Role
 	Hash    [32]byte // SHA-256 of the secret
 	Rate    uint32
-	Made    int64 // leader's wall clock, milliseconds since 1970
+	Created int64 // leader's wall clock, milliseconds since 1970
 	Expires int64 // as Made; 0 means never
 	By      string
 }
 
-// Show makes the public form.
-func (t *Token) Show() txn.Token {
-	s := txn.Token{ID: t.ID, Name: t.Name, Role: t.Role, Rate: t.Rate, Made: time.UnixMilli(t.Made).UTC(), By: t.By}
+// Public makes the public form.
+func (t *Token) Public() txn.Token {
+	s := txn.Token{ID: t.ID, Name: t.Name, Role: t.Role, Rate: t.Rate, Created: time.UnixMilli(t.Created).UTC(), By: t.By}
 	if t.Expires != 0 {
 		s.Expires = time.UnixMilli(t.Expires).UTC()
 	}
@@ -43,7 +43,7 @@ func (t *Token) valid() bool {
 // tokens is the list of tokens, in the order of their making, and where they are.
 // Readers may keep the list: it grows, or is replaced.
 type tokens struct {
-	list         grown[Token]
+	list         appendOnly[Token]
 	byHash       map[[32]byte]int // these three are looked up, never ranged over
 	byID, byName map[string]int
 }
@@ -96,13 +96,13 @@ func (g *tokens) add(t Token) {
 }
 
 func (m *Machine) addToken(c AddToken) Result {
-	t := Token{ID: c.ID, Name: c.Name, Role: c.Role, Hash: c.Hash, Rate: c.Rate, Made: m.wall, Expires: c.Expires, By: c.By}
+	t := Token{ID: c.ID, Name: c.Name, Role: c.Role, Hash: c.Hash, Rate: c.Rate, Created: m.wall, Expires: c.Expires, By: c.By}
 	if !t.valid() {
 		return Result{Code: Malformed}
 	}
 	if i, ok := m.tokens.byID[c.ID]; ok {
 		old := m.tokens.list[i]
-		old.Made = t.Made // a repeat comes later
+		old.Created = t.Created // a repeat comes later
 		if old == t {
 			return Result{}
 		}
@@ -114,20 +114,20 @@ func (m *Machine) addToken(c AddToken) Result {
 		return Result{Code: TooMany}
 	}
 	m.tokens.add(t)
-	m.note(AuditRecord{Action: ActionAddToken, Subject: t.subject(), By: c.By})
+	m.appendAudit(AuditRecord{Action: ActionAddToken, Subject: t.subject(), By: c.By})
 	return Result{}
 }
 
 func (m *Machine) removeToken(c RemoveToken) Result {
 	i, ok := m.tokens.byID[c.ID]
 	switch {
-	case !validNote(c.By, c.Reason):
+	case !validAudit(c.By, c.Reason):
 		return Result{Code: Malformed}
 	case !ok:
 		return Result{Code: NoToken}
 	}
 	old := m.tokens.list
-	m.note(AuditRecord{Action: ActionRemoveToken, Subject: old[i].subject(), By: c.By, Reason: c.Reason})
+	m.appendAudit(AuditRecord{Action: ActionRemoveToken, Subject: old[i].subject(), By: c.By, Reason: c.Reason})
 	m.tokens = newTokens()
 	for k := range old {
 		if k != i {

@@ -10,17 +10,17 @@ import (
 // Transaction is one transaction as the machine holds it, spread out for
 // readers and snapshots. It shares nothing with the machine.
 type Transaction struct {
-	ID       txn.ID
-	Name     string
-	State    txn.State
-	Cause    txn.Cause
-	Hazard   txn.Hazard
-	Reason   string // of the rollback, or of the forgotten hazard
-	Timeout  time.Duration
-	Survival uint64        // survival index at begin or at the last extension
-	Expiry   survival.Tick // the invocation that ends it, when it is undecided
-	Began    int64         // leader's wall clock, milliseconds since 1970
-	Sum      uint64        // of the begin command, so that a repeat is recognised
+	ID          txn.ID
+	Name        string
+	State       txn.State
+	Cause       txn.Cause
+	Heuristic   txn.Heuristic
+	Reason      string // of the rollback, or of the forgotten hazard
+	Timeout     time.Duration
+	Survival    uint64        // survival index at begin or at the last extension
+	Expiry      survival.Tick // the invocation that ends it, when it is undecided
+	Began       int64         // leader's wall clock, milliseconds since 1970
+	Fingerprint uint64        // of the begin command, so that a repeat is recognised
 	// Seq is its place in the order of joining: of its survival-index group
 	// while undecided, of the finished outcomes afterwards.
 	Seq   uint64
@@ -29,14 +29,14 @@ type Transaction struct {
 	// milliseconds since 1970, the tick and the log's entry of the decision. Zero
 	// when there is none, when it is by the end of its time or session and no entry has drained it yet, and
 	// when an earlier release made it.
-	Decided      int64
-	DecidedTick  survival.Tick
-	DecidedIndex uint64
-	OwnPhaseTwo  bool
-	Moved        bool // a branch was enlisted again from another session, so that two may have done its work
-	Labels       []Label
-	Branches     []TransactionBranch // b1, b2 and so on
-	Session      txn.SessionID       // of the client; zero for none
+	Decided         int64
+	DecidedTick     survival.Tick
+	DecidedIndex    uint64
+	ClientCompletes bool
+	Reenlisted      bool // a branch was enlisted again from another session, so that two may have done its work
+	Labels          []Label
+	Branches        []TransactionBranch // b1, b2 and so on
+	Session         txn.SessionID       // of the client; zero for none
 }
 
 // Delegated reports whether the decision was left to the transaction's only
@@ -44,18 +44,18 @@ type Transaction struct {
 func (t *Transaction) Delegated() bool {
 	// An only branch that was ended by hand decides unless the decision is delegated to it.
 	return t.State == txn.Preparing && len(t.Branches) == 1 &&
-		(t.Branches[0].Vote == txn.VoteDelegated || t.Branches[0].Vote == txn.VoteEndedByHand)
+		(t.Branches[0].Vote == txn.VoteDelegated || t.Branches[0].Vote == txn.VoteEndedByApplication)
 }
 
 // TransactionBranch is one branch of a [Transaction].
 type TransactionBranch struct {
 	Participant string
 	Payload     []byte
-	Session     string
+	SessionRef  string
 	Replaced    []string // sessions that gave way to Session
 	Vote        txn.Vote
 	State       txn.BranchState
-	Hazard      txn.Hazard
+	Heuristic   txn.Heuristic
 	Detail      string // of the hazard
 }
 
@@ -70,12 +70,12 @@ type Header struct {
 	Audit        []AuditRecord // oldest first; not to be changed
 	// Incarnation counts how often the state was restored from a backup. Held says
 	// that since then nobody has said that all may go on.
-	Incarnation uint64
-	Held        bool
-	Resumed     int64    // when it was said last: leader's wall clock, milliseconds since 1970; 0 for never
-	Members     []Member // in the order of their coming; not to be changed
-	Removed     []string // ids of nodes that are gone for good, oldest first; not to be changed
-	Tokens      []Token  // in the order of their making; not to be changed
+	Incarnation    uint64
+	RecoveryPaused bool
+	ResumedAt      int64    // when it was said last: leader's wall clock, milliseconds since 1970; 0 for never
+	Members        []Member // in the order of their coming; not to be changed
+	Removed        []string // ids of nodes that are gone for good, oldest first; not to be changed
+	Tokens         []Token  // in the order of their making; not to be changed
 
 	SessionsExpired uint64 // clients' sessions that went silent, ever
 	Sessions        int    // how many sessions there are, with those that have ended and are remembered

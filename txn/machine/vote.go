@@ -27,11 +27,11 @@ func (m *Machine) vote(c Vote) Result {
 		return refusal
 	}
 	missing, _ := m.missingVotes(r)
-	m.castVotes(i, c.Votes, c.OwnPhaseTwo)
+	m.castVotes(i, c.Votes, c.ClientCompletes)
 	r = m.txs.edit(i)
 	switch {
 	case no:
-		r.reason = putText(&m.texts, c.Reason)
+		r.reason = storeString(&m.strings, c.Reason)
 		m.deadlines.Cancel(uint64(i), r.deadline)
 		m.decideRollback(i, txn.CauseVoteNo)
 	case !missing && r.state == txn.Preparing:
@@ -85,7 +85,7 @@ func (m *Machine) missingVotes(r *record) (missing bool, wanted txn.BranchID) {
 		b := m.branches.at(k)
 		if b.vote == 0 && given[id-1] == 0 {
 			missing = true
-			if !m.parts.list[b.participant].CoordinatorPrepares {
+			if !m.participants.list[b.participant].CoordinatorPrepares {
 				return true, id
 			}
 		}
@@ -105,13 +105,13 @@ func (m *Machine) votes(branches int) []byte {
 }
 
 // castVotes records votes that were checked.
-func (m *Machine) castVotes(i uint32, votes []txn.BranchVote, own bool) {
+func (m *Machine) castVotes(i uint32, votes []txn.BranchVote, byClient bool) {
 	r := m.txs.edit(i)
 	for _, v := range votes {
 		b := m.branches.edit(m.branch(r, v.Branch))
 		b.vote, b.state = v.Vote, txn.BranchPrepared
 	}
-	if own {
-		r.flags |= ownPhaseTwo
+	if byClient {
+		r.flags |= clientCompletes
 	}
 }

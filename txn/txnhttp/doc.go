@@ -58,7 +58,7 @@
 // # What it does not do
 //
 // It does not let a handler stream its answer inside a transaction: flushing and
-// hijacking answer [ErrHeldBack]. It does not let a service be called twice in one
+// hijacking answer [ErrResponseBuffered]. It does not let a service be called twice in one
 // transaction for work at the same participant: there is one branch, and it has
 // voted. net/http repeats a request by itself when a kept connection turns out to be
 // dead and the request has no body or an Idempotency-Key; that is such a second call.

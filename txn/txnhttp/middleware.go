@@ -42,14 +42,14 @@ type Middleware struct {
 	ctx  context.Context // ends when following has to end
 	stop context.CancelFunc
 
-	mu        sync.Mutex // guards all below
-	closing   bool
-	following sync.WaitGroup // grows while not closing
+	mu          sync.Mutex // guards all below
+	closing     bool
+	completions sync.WaitGroup // grows while not closing
 }
 
 // New gives a middleware that works through the given manager, which has to be the
 // one that the handlers use. trust says whether a request may name a transaction, by
-// where or from whom it comes: [VerifiedPeers], [Everybody], or your own. It gets
+// where or from whom it comes: [TrustVerifiedPeers], [TrustAll], or your own. It gets
 // requests that name one, and a nil trust trusts nobody.
 func New(m txn.Manager, trust func(*http.Request) bool, o Options) *Middleware {
 	if o.MaxResponse <= 0 {
@@ -69,13 +69,13 @@ func New(m txn.Manager, trust func(*http.Request) bool, o Options) *Middleware {
 	return w
 }
 
-// Everybody trusts every request: for servers that nobody but your own services can
+// TrustAll trusts every request: for servers that nobody but your own services can
 // reach.
-func Everybody(*http.Request) bool { return true }
+func TrustAll(*http.Request) bool { return true }
 
-// VerifiedPeers trusts requests over TLS whose client has shown a certificate that
+// TrustVerifiedPeers trusts requests over TLS whose client has shown a certificate that
 // the server has verified (tls.RequireAndVerifyClientCert, or the like).
-func VerifiedPeers(r *http.Request) bool { return r.TLS != nil && len(r.TLS.VerifiedChains) > 0 }
+func TrustVerifiedPeers(r *http.Request) bool { return r.TLS != nil && len(r.TLS.VerifiedChains) > 0 }
 
 // Handler runs next in the transaction that a request names.
 func (w *Middleware) Handler(next http.Handler) http.Handler {
@@ -86,7 +86,7 @@ func (w *Middleware) Handler(next http.Handler) http.Handler {
 			return
 		}
 		if !w.trust(r) {
-			refuse(rw, http.StatusForbidden, &txn.Error{Op: "attach", Err: txn.ErrDenied, Detail: "this server does not take transactions from you"})
+			writeError(rw, http.StatusForbidden, &txn.Error{Op: "attach", Err: txn.ErrDenied, Detail: "this server does not take transactions from you"})
 			return
 		}
 		id, err := txn.ParseID(names[0])
@@ -94,14 +94,14 @@ func (w *Middleware) Handler(next http.Handler) http.Handler {
 			err = fmt.Errorf("%w: %d headers %s: want one", txn.ErrInvalid, len(names), txn.HeaderID)
 		}
 		if err != nil {
-			refuse(rw, http.StatusBadRequest, txn.Wrap("attach", txn.ID{}, err))
+			writeError(rw, http.StatusBadRequest, txn.Wrap("attach", txn.ID{}, err))
 			return
 		}
 		switch tx, in := txn.FromContext(r.Context()); {
 		case in && tx.ID() == id: // wrapped twice
 			next.ServeHTTP(rw, r)
 		case w.stopping():
-			refuse(rw, http.StatusServiceUnavailable, &txn.Error{Op: "attach", ID: id, Err: txn.ErrUnavailable, Detail: "the service is stopping"})
+			writeError(rw, http.StatusServiceUnavailable, &txn.Error{Op: "attach", ID: id, Err: txn.ErrUnavailable, Detail: "the service is stopping"})
 		default:
 			w.serve(rw, r, id, next)
 		}
@@ -110,44 +110,44 @@ func (w *Middleware) Handler(next http.Handler) http.Handler {
 
 // serve runs next in the transaction, and answers when its end there is known.
 func (w *Middleware) serve(rw http.ResponseWriter, r *http.Request, id txn.ID, next http.Handler) {
-	held, ran := newHeld(rw, w.opts.MaxResponse), false
+	resp, ran := newBufferedResponse(rw, w.opts.MaxResponse), false
 	tx, err := txn.RunIn(r.Context(), w.m, id, func(ctx context.Context, _ *txn.Tx) error {
 		ran = true
-		next.ServeHTTP(held, r.WithContext(ctx))
-		return held.failure()
+		next.ServeHTTP(resp, r.WithContext(ctx))
+		return resp.err()
 	})
 	switch {
 	case err == nil:
-		w.follow(r, tx)
-		held.release()
-	case errors.Is(err, errAnswered):
-		outcome(rw, err)
-		held.release()
-	case errors.Is(err, errTooLong):
-		refuse(rw, http.StatusInternalServerError, err)
+		w.completeInBackground(r, tx)
+		resp.send()
+	case errors.Is(err, errHandlerStatus):
+		setOutcomeHeader(rw, err)
+		resp.send()
+	case errors.Is(err, errResponseTooLarge):
+		writeError(rw, http.StatusInternalServerError, err)
 	case !ran && errors.Is(err, txn.ErrUnavailable):
-		refuse(rw, http.StatusServiceUnavailable, err)
+		writeError(rw, http.StatusServiceUnavailable, err)
 	default:
-		refuse(rw, http.StatusConflict, err)
+		writeError(rw, http.StatusConflict, err)
 	}
 }
 
-// follow brings the request's sessions to the decision, when there is one. Nobody
+// completeInBackground brings the request's sessions to the decision, when there is one. Nobody
 // waits for it but Close.
-func (w *Middleware) follow(r *http.Request, tx *txn.Tx) {
+func (w *Middleware) completeInBackground(r *http.Request, tx *txn.Tx) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), tx.Timeout()+w.opts.Margin)
 	stop := context.AfterFunc(w.ctx, cancel)
 	end := func() {
 		defer cancel()
 		defer stop()
-		if err := tx.Follow(ctx); err != nil {
+		if err := tx.Complete(ctx); err != nil {
 			w.opts.Logger.Warn("the coordinator finishes the branches of a transaction that this service could not follow", "transaction", tx.ID(), "error", err)
 		}
 	}
 	w.mu.Lock()
 	closing := w.closing
 	if !closing {
-		w.following.Go(end)
+		w.completions.Go(end)
 	}
 	w.mu.Unlock()
 	if closing {
@@ -175,7 +175,7 @@ func (w *Middleware) Close(ctx context.Context) error {
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
-		w.following.Wait()
+		w.completions.Wait()
 	}()
 	select {
 	case <-drained:

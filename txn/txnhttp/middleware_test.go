@@ -276,7 +276,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 	is(t, err)
 	committed, err := p.Begin(t.Context(), txn.Options{})
 	is(t, err)
-	_, err = p.Commit(t.Context(), committed.ID, txn.Commitment{})
+	_, err = p.Commit(t.Context(), committed.ID, txn.CommitRequest{})
 	is(t, err)
 	rolled, err := p.Begin(t.Context(), txn.Options{})
 	is(t, err)
@@ -343,7 +343,7 @@ func TestCoordinatorThatIsAway(t *testing.T) {
 // TestVotesThatGetLost: nobody knows whether they are in, so nothing is claimed.
 func TestVotesThatGetLost(t *testing.T) {
 	p := services(t, txnhttp.Options{}, well)
-	p.Fail("vote", txntest.AnswerLost)
+	p.Fail("vote", txntest.ResponseLost)
 	p.Fail("rollback", txntest.Unreachable)
 	_, err := p.order(t.Context(), time.Minute)
 	is(t, err, txn.ErrRolledBack) // since orders fails when stock does
@@ -354,7 +354,7 @@ func TestTrust(t *testing.T) {
 	m := txntest.New(t)
 	b, err := m.Begin(t.Context(), txn.Options{})
 	is(t, err)
-	for name, trust := range map[string]func(*http.Request) bool{"nobody": nil, "peers with certificates": txnhttp.VerifiedPeers} {
+	for name, trust := range map[string]func(*http.Request) bool{"nobody": nil, "peers with certificates": txnhttp.TrustVerifiedPeers} {
 		handler := txnhttp.New(m, trust, txnhttp.Options{}).Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Errorf("%s: the handler was run", name) }))
 		rec, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Header.Set(txn.HeaderID, b.ID.String())
@@ -372,9 +372,9 @@ func TestAHandlerCannotStream(t *testing.T) {
 			if _, ok := rw.(http.Flusher); ok {
 				t.Error("it can be flushed")
 			}
-			is(t, http.NewResponseController(rw).Flush(), txnhttp.ErrHeldBack)
+			is(t, http.NewResponseController(rw).Flush(), txnhttp.ErrResponseBuffered)
 			_, _, err := http.NewResponseController(rw).Hijack()
-			is(t, err, txnhttp.ErrHeldBack)
+			is(t, err, txnhttp.ErrResponseBuffered)
 			rw.WriteHeader(http.StatusNoContent)
 			rw.WriteHeader(http.StatusInternalServerError) // too late, as in net/http
 		}
@@ -421,7 +421,7 @@ func TestClose(t *testing.T) {
 			go func() { closed <- p.mw.Close(ctx) }()
 			p.refusesSoon(t)
 			p.paid++ // as if the bank had been paid
-			_, err = p.Commit(t.Context(), b.ID, txn.Commitment{OwnPhaseTwo: true})
+			_, err = p.Commit(t.Context(), b.ID, txn.CommitRequest{ClientCompletes: true})
 			is(t, err)
 			if err := <-closed; patient {
 				is(t, err)

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // called by it and works at the stock.
 type pair struct {
 	*txntest.Manager
-	bank, stock *txntest.Resource
+	bank, stock *txntest.Database
 	mw          *txnhttp.Middleware
 	client      *http.Client // of orders
 	url         string       // of the service stock
@@ -39,7 +39,7 @@ func services(t *testing.T, o txnhttp.Options, handler func(p *pair) http.Handle
 	t.Helper()
 	m := txntest.New(t)
 	o.Logger = slog.New(slog.DiscardHandler)
-	p := &pair{Manager: m, bank: m.Resource("bank"), stock: m.Resource("stock"), mw: txnhttp.New(m, txnhttp.Everybody, o)}
+	p := &pair{Manager: m, bank: m.Database("bank"), stock: m.Database("stock"), mw: txnhttp.New(m, txnhttp.TrustAll, o)}
 	server := httptest.NewUnstartedServer(p.mw.Handler(handler(p)))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of panics
 	server.Start()
@@ -131,14 +131,14 @@ func (p *pair) ends(t *testing.T, want txn.State) {
 	t.Helper()
 	all := p.Transactions()
 	id := all[len(all)-1].ID
-	if out := p.Outcome(id); out.State != want || out.Hazard != 0 {
-		t.Errorf("%v with hazard %v, want %v", out.State, out.Hazard, want)
+	if out := p.Outcome(id); out.State != want || out.Heuristic != 0 {
+		t.Errorf("%v with hazard %v, want %v", out.State, out.Heuristic, want)
 	}
 	branch, times := txn.BranchRolledBack, 0
 	if want.Commits() {
 		branch, times = txn.BranchCommitted, 1
 	}
-	for name, r := range map[string]*txntest.Resource{"bank": p.bank, "stock": p.stock} {
+	for name, r := range map[string]*txntest.Database{"bank": p.bank, "stock": p.stock} {
 		if got := r.State(id); got != 0 && got != branch {
 			t.Errorf("%s is %v", name, got)
 		}

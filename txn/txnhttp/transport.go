@@ -37,7 +37,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !in && named == "" {
 		return base.RoundTrip(r)
 	}
-	if !t.knows(r) {
+	if !t.allows(r) {
 		if r.Body != nil {
 			_ = r.Body.Close() // as RoundTrip promises
 		}
@@ -54,6 +54,6 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return base.RoundTrip(r)
 }
 
-func (t *Transport) knows(r *http.Request) bool {
+func (t *Transport) allows(r *http.Request) bool {
 	return slices.ContainsFunc(t.Hosts, func(host string) bool { return strings.EqualFold(host, r.URL.Host) })
 }

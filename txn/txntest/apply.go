@@ -43,15 +43,15 @@ func (m *Manager) deadlineLocked(timeout time.Duration) (k uint64, expiry surviv
 // applyLocked is the log: it stamps one entry, has it applied, and does what the
 // machine asks for. Its caller holds mu, or is New.
 func (m *Manager) applyLocked(commands ...machine.Command) []machine.Result {
-	results := m.enterLocked(commands)
+	results := m.applyEntryLocked(commands)
 	for m.machine.Due() {
-		m.enterLocked(nil)
+		m.applyEntryLocked(nil)
 	}
 	m.armLocked()
 	return results
 }
 
-func (m *Manager) enterLocked(commands []machine.Command) []machine.Result {
+func (m *Manager) applyEntryLocked(commands []machine.Command) []machine.Result {
 	m.entries++
 	tick, _ := m.now()
 	fx := m.machine.Apply(machine.Entry{Tick: tick, Wall: time.Now().UnixMilli(), Commands: commands, Index: m.entries})
@@ -61,7 +61,7 @@ func (m *Manager) enterLocked(commands []machine.Command) []machine.Result {
 			delete(m.watched, c.ID)
 		}
 	}
-	for _, id := range append(fx.Work, fx.Handoffs...) {
+	for _, id := range append(fx.Pending, fx.DeferToClient...) {
 		m.driveLocked(id)
 	}
 	return fx.Results
@@ -73,16 +73,16 @@ func (m *Manager) nextLocked() (next time.Time) {
 	if tick, pending := m.machine.Next(); pending {
 		next = m.start.Add(time.Duration(tick) * Interval)
 	}
-	if m.machine.Counts().Sessions > 0 && (next.IsZero() || m.turn.Before(next)) {
-		next = m.turn
+	if m.machine.Counts().Sessions > 0 && (next.IsZero() || m.nextRotation.Before(next)) {
+		next = m.nextRotation
 	}
 	return next
 }
 
-// catchUpLocked does what is due at this moment, for which the timer is on its way.
-func (m *Manager) catchUpLocked() {
-	if !time.Now().Before(m.turn) {
-		m.turnLocked()
+// applyDueLocked does what is due at this moment, for which the timer is on its way.
+func (m *Manager) applyDueLocked() {
+	if !time.Now().Before(m.nextRotation) {
+		m.rotateLocked()
 	}
 	if tick, pending := m.machine.Next(); pending && m.until(tick) == 0 {
 		m.applyLocked()
@@ -93,7 +93,7 @@ func (m *Manager) catchUpLocked() {
 // that a bubble of testing/synctest finds its deadlocks.
 func (m *Manager) armLocked() {
 	next := m.nextLocked()
-	if m.timer != nil && m.armed.Equal(next) {
+	if m.timer != nil && m.timerAt.Equal(next) {
 		return
 	}
 	m.disarmLocked()
@@ -101,7 +101,7 @@ func (m *Manager) armLocked() {
 		return
 	}
 	m.running.Add(1)
-	m.armed = next
+	m.timerAt = next
 	var timer *time.Timer
 	timer = time.AfterFunc(time.Until(next), func() {
 		defer m.running.Done()
@@ -111,7 +111,7 @@ func (m *Manager) armLocked() {
 			m.timer = nil
 		}
 		if !m.closed {
-			m.catchUpLocked()
+			m.applyDueLocked()
 			m.armLocked()
 		}
 	})
@@ -138,14 +138,14 @@ func (m *Manager) callLocked(op string, id txn.ID, c machine.Command) (machine.R
 	case id.IsZero():
 		return machine.Result{}, &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: "no transaction id given"}
 	case m.closed:
-		return machine.Result{}, over(op, id)
+		return machine.Result{}, stoppingError(op, id)
 	}
-	m.catchUpLocked()
+	m.applyDueLocked()
 	res := m.applyLocked(c)[0]
 	if res.Code == machine.OK {
 		return res, nil
 	}
-	return res, res.Refusal(op, id)
+	return res, res.ToError(op, id)
 }
 
 // registerLocked makes a participant known. One that is known stays as it is.
@@ -159,16 +159,16 @@ func (m *Manager) registerLocked(name string, coordinatorPrepares bool) {
 // error when that cannot be learnt, or ctx has ended.
 func (m *Manager) await(ctx context.Context, op string, id txn.ID, reached func(txn.State) bool) (txn.Info, error) {
 	for {
-		info, changed, err := m.look(id)
+		info, changed, err := m.watch(id)
 		if err != nil || reached(info.State) {
 			return info, err
 		}
 		select {
 		case <-changed:
 		case <-m.ctx.Done():
-			return info, over(op, id)
+			return info, stoppingError(op, id)
 		case <-ctx.Done():
-			if newest, _, err := m.look(id); err == nil {
+			if newest, _, err := m.watch(id); err == nil {
 				info = newest // what a node shows, too
 			}
 			return info, context.Cause(ctx)
@@ -176,17 +176,17 @@ func (m *Manager) await(ctx context.Context, op string, id txn.ID, reached func(
 	}
 }
 
-// look gives a transaction as it is now, and what is closed when it has changed.
-func (m *Manager) look(id txn.ID) (info txn.Info, changed <-chan struct{}, err error) {
+// watch gives a transaction as it is now, and what is closed when it has changed.
+func (m *Manager) watch(id txn.ID) (info txn.Info, changed <-chan struct{}, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
-		return txn.Info{}, nil, over("get", id)
+		return txn.Info{}, nil, stoppingError("get", id)
 	}
-	m.catchUpLocked()
+	m.applyDueLocked()
 	t, ok := m.machine.Get(id)
 	if !ok {
-		return txn.Info{}, nil, machine.Result{Code: machine.NotFound}.Refusal("get", id)
+		return txn.Info{}, nil, machine.Result{Code: machine.NotFound}.ToError("get", id)
 	}
 	if m.watched[id] == nil {
 		m.watched[id] = make(chan struct{})

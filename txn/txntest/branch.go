@@ -11,45 +11,45 @@ import (
 // branch is the work of one transaction, and the application's session of it. All
 // but the first two is guarded by the lock of the resource.
 type branch struct {
-	r       *Resource
-	id      txn.ID
-	open    bool // it has, or had, a session
-	state   txn.BranchState
-	effects []func()
-	nothing bool // it voted read-only, and ends as it is wanted
-	calls   []string
+	r        *Database
+	id       txn.ID
+	joined   bool // it has, or had, a session
+	state    txn.BranchState
+	effects  []func()
+	readOnly bool // it voted read-only, and ends as it is wanted
+	calls    []string
 }
 
 var _ interface {
-	txn.Session
-	txn.OnePhaser
+	txn.Resource
+	txn.OnePhaseCommitter
 } = (*branch)(nil)
 
 // open gives the session of a new branch.
-func (r *Resource) open(id txn.ID) (*branch, error) {
+func (r *Database) open(id txn.ID) (*branch, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	b := r.branchLocked(id)
-	if b.open || b.state != txn.BranchEnlisted {
+	if b.joined || b.state != txn.BranchEnlisted {
 		return nil, &txn.Error{Op: "join", ID: id, Err: txn.ErrConflict, Detail: fmt.Sprintf("%s has a branch of it that is %v", r.name, b.state)}
 	}
-	b.open = true
+	b.joined = true
 	return b, nil
 }
 
-func (r *Resource) branchLocked(id txn.ID) *branch {
+func (r *Database) branchLocked(id txn.ID) *branch {
 	if r.branches[id] == nil {
 		r.branches[id] = &branch{r: r, id: id, state: txn.BranchEnlisted}
 	}
 	return r.branches[id]
 }
 
-// play carries out a call for a branch, with the fault whose turn it is, under the
+// inject carries out a call for a branch, with the fault whose turn it is, under the
 // lock, and notes it.
-func (r *Resource) play(ctx context.Context, id txn.ID, by, call string, do func()) error {
+func (r *Database) inject(ctx context.Context, id txn.ID, by, call string, do func()) error {
 	lost := context.Cause(ctx)
 	if lost == nil {
-		lost = r.faults.play(ctx, call, func() {
+		lost = r.faults.inject(ctx, call, func() {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			do()
@@ -66,15 +66,15 @@ func (r *Resource) play(ctx context.Context, id txn.ID, by, call string, do func
 	return lost
 }
 
-// Prepare implements [txn.Session].
+// Prepare implements [txn.Resource].
 func (b *branch) Prepare(ctx context.Context) (vote txn.Vote, err error) {
-	lost := b.r.play(ctx, b.id, "", "prepare", func() {
-		refusal := b.refusalLocked()
+	lost := b.r.inject(ctx, b.id, "", "prepare", func() {
+		refusal := b.noVoteLocked()
 		switch {
 		case refusal != nil:
 			vote, err, b.state = txn.VoteNo, refusal, txn.BranchRolledBack
 		case len(b.effects) == 0:
-			vote, b.state, b.nothing = txn.VoteReadOnly, txn.BranchCommitted, true
+			vote, b.state, b.readOnly = txn.VoteReadOnly, txn.BranchCommitted, true
 		default:
 			vote, b.state = txn.VotePrepared, txn.BranchPrepared
 		}
@@ -85,22 +85,22 @@ func (b *branch) Prepare(ctx context.Context) (vote txn.Vote, err error) {
 	return vote, err
 }
 
-// refusalLocked is why the branch cannot commit.
-func (b *branch) refusalLocked() error {
+// noVoteLocked is why the branch cannot commit.
+func (b *branch) noVoteLocked() error {
 	if b.state != txn.BranchEnlisted {
 		return fmt.Errorf("the coordinator has ended the session: the branch is %v", b.state)
 	}
-	if len(b.r.refusals) == 0 {
+	if len(b.r.noVotes) == 0 {
 		return nil
 	}
-	reason := b.r.refusals[0]
-	b.r.refusals = b.r.refusals[1:]
+	reason := b.r.noVotes[0]
+	b.r.noVotes = b.r.noVotes[1:]
 	return errors.New(reason)
 }
 
-// Commit implements [txn.Session].
+// Commit implements [txn.Resource].
 func (b *branch) Commit(ctx context.Context) (err error) {
-	lost := b.r.play(ctx, b.id, "", "commit", func() {
+	lost := b.r.inject(ctx, b.id, "", "commit", func() {
 		if b.commitLocked(txn.BranchPrepared); b.state != txn.BranchCommitted {
 			err = fmt.Errorf("the branch is %v", b.state)
 		}
@@ -120,9 +120,9 @@ func (b *branch) commitLocked(from txn.BranchState) {
 	b.state, b.effects = txn.BranchCommitted, nil
 }
 
-// Rollback implements [txn.Session].
+// Rollback implements [txn.Resource].
 func (b *branch) Rollback(ctx context.Context) (err error) {
-	lost := b.r.play(ctx, b.id, "", "rollback", func() {
+	lost := b.r.inject(ctx, b.id, "", "rollback", func() {
 		if b.rollbackLocked(); b.state != txn.BranchRolledBack {
 			err = fmt.Errorf("the branch is %v", b.state)
 		}
@@ -131,12 +131,12 @@ func (b *branch) Rollback(ctx context.Context) (err error) {
 }
 
 func (b *branch) rollbackLocked() {
-	if b.state == txn.BranchEnlisted || b.state == txn.BranchPrepared || b.nothing {
+	if b.state == txn.BranchEnlisted || b.state == txn.BranchPrepared || b.readOnly {
 		b.state, b.effects = txn.BranchRolledBack, nil
 	}
 }
 
-// Release implements [txn.Session]: what is not prepared goes with its session.
+// Release implements [txn.Resource]: what is not prepared goes with its session.
 func (b *branch) Release() {
 	b.r.mu.Lock()
 	defer b.r.mu.Unlock()
@@ -145,13 +145,13 @@ func (b *branch) Release() {
 	}
 }
 
-// OnePhase implements [txn.OnePhaser].
+// OnePhase implements [txn.OnePhaseCommitter].
 func (b *branch) OnePhase() bool { return true }
 
-// CommitOnePhase implements [txn.OnePhaser].
+// CommitOnePhase implements [txn.OnePhaseCommitter].
 func (b *branch) CommitOnePhase(ctx context.Context) (end txn.BranchState, err error) {
-	lost := b.r.play(ctx, b.id, "", "commit", func() {
-		if err = b.refusalLocked(); err != nil {
+	lost := b.r.inject(ctx, b.id, "", "commit", func() {
+		if err = b.noVoteLocked(); err != nil {
 			b.rollbackLocked()
 		}
 		b.commitLocked(txn.BranchEnlisted)
@@ -164,11 +164,11 @@ func (b *branch) CommitOnePhase(ctx context.Context) (end txn.BranchState, err e
 }
 
 // graceful implements fake.
-func (r *Resource) graceful() bool { return true }
+func (r *Database) graceful() bool { return true }
 
 // call implements fake: the coordinator does what the application has not done.
-func (r *Resource) call(ctx context.Context, c Call) (f finding, err error) {
-	err = r.play(ctx, c.ID, "coordinator: ", c.Phase, func() {
+func (r *Database) call(ctx context.Context, c Call) (f callResult, err error) {
+	err = r.inject(ctx, c.ID, "coordinator: ", c.Phase, func() {
 		b := r.branchLocked(c.ID)
 		switch c.Phase {
 		case "commit":
@@ -179,7 +179,7 @@ func (r *Resource) call(ctx context.Context, c Call) (f finding, err error) {
 		default: // also to settle: what its session has not committed yet it never will
 			b.rollbackLocked()
 		}
-		f.end = b.state
+		f.state = b.state
 	})
 	return f, err
 }

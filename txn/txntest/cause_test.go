@@ -15,7 +15,7 @@ import (
 // [txn.ErrTimedOut], also that of the caller's context.
 func TestCauseIsTheRecordedOne(t *testing.T) {
 	var m *txntest.Manager
-	var bank, stock *txntest.Resource
+	var bank, stock *txntest.Database
 	both := func(ctx context.Context, tx *txn.Tx) error {
 		return errors.Join(bank.Exec(ctx, tx, func() {}), stock.Exec(ctx, tx, func() {}))
 	}
@@ -73,7 +73,7 @@ func TestCauseIsTheRecordedOne(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m = txntest.New(t)
-				bank, stock = m.Resource("bank"), m.Resource("stock")
+				bank, stock = m.Database("bank"), m.Database("stock")
 				ctx := t.Context()
 				if c.want == txn.CauseSessionExpired {
 					s, err := m.OpenSession(ctx, txn.SessionOptions{TTL: 2 * time.Second})
@@ -109,7 +109,7 @@ func TestCauseIsTheRecordedOne(t *testing.T) {
 // distant is a coordinator whose answer to a begin takes a while: the application counts its time from then on.
 type distant struct{ *txntest.Manager }
 
-func (d distant) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
+func (d distant) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, error) {
 	b, err := d.Manager.Begin(ctx, o)
 	<-time.After(50 * time.Millisecond)
 	return b, err

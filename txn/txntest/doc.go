@@ -32,7 +32,7 @@
 //
 // # Participants
 //
-// [Manager.Resource] is one in whose session the application works, as in that of a
+// [Manager.Database] is one in whose session the application works, as in that of a
 // database, and [Manager.Service] one that the coordinator asks for its vote. What
 // the application has left undone of their branches the manager finishes by itself,
 // as recovery does: at once after a timeout and the end of a silent session, an
@@ -50,7 +50,7 @@
 //
 // # What goes wrong
 //
-// [Resource.VoteNo] and [Resource.Fail] script a participant, [Manager.Fail] the
+// [Database.VoteNo] and [Database.Fail] script a participant, [Manager.Fail] the
 // coordinator. A [Fault] is for one call, and faults of the same call queue up.
 //
 // # Invariants
@@ -74,5 +74,5 @@
 // # What it does not do
 //
 // It does not survive, cannot be reached from elsewhere, and has no quotas, no sweep
-// and no operator. It isolates nothing: a [Resource] has effects, not rows.
+// and no operator. It isolates nothing: a [Database] has effects, not rows.
 package txntest

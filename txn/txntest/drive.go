@@ -12,35 +12,35 @@ import (
 // As recovery has it unless it was configured otherwise, but for the time after a
 // failed call, which is always the same.
 const (
-	grace       = time.Second      // for an application to finish its own branches
-	courtesy    = Interval         // for one that rolls back, so that a test knows who comes first
-	callTimeout = 10 * time.Second // of a call to a participant
-	retryAfter  = Interval
+	commitGrace   = time.Second      // for an application to finish its own branches
+	rollbackGrace = Interval         // for one that rolls back, so that a test knows who comes first
+	callTimeout   = 10 * time.Second // of a call to a participant
+	retryAfter    = Interval
 )
 
-// fake is a participant that the manager can drive.
-type fake interface {
+// fakeParticipant is a participant that the manager can drive.
+type fakeParticipant interface {
 	// call does what a participant does in one phase. An error means: try again.
-	call(ctx context.Context, c Call) (finding, error)
+	call(ctx context.Context, c Call) (callResult, error)
 	// graceful reports whether applications may finish its branches themselves.
 	graceful() bool
 }
 
-// finding is a vote, or how a branch ended.
-type finding struct {
+// callResult is a vote, or how a branch ended.
+type callResult struct {
 	vote   txn.Vote
 	reason string // of a no
-	end    txn.BranchState
+	state  txn.BranchState
 }
 
-// place names a branch.
-type place struct {
+// branchKey names a branch.
+type branchKey struct {
 	id     txn.ID
 	branch txn.BranchID
 }
 
 // add makes a fake known under a name.
-func (m *Manager) add(name string, f fake, coordinatorPrepares bool) {
+func (m *Manager) add(name string, f fakeParticipant, coordinatorPrepares bool) {
 	m.tb.Helper()
 	if err := txn.CheckParticipantName(name); err != nil {
 		m.tb.Fatalf("txntest: %v", err)
@@ -48,10 +48,10 @@ func (m *Manager) add(name string, f fake, coordinatorPrepares bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.registerLocked(name, coordinatorPrepares)
-	if p, ok := m.machine.Participant(name); ok && p.CoordinatorPrepares != coordinatorPrepares || m.fakes[name] != nil {
+	if p, ok := m.machine.Participant(name); ok && p.CoordinatorPrepares != coordinatorPrepares || m.participants[name] != nil {
 		m.tb.Fatalf("txntest: participant %q is there already", name)
 	}
-	m.fakes[name] = f
+	m.participants[name] = f
 }
 
 // driveLocked gives every branch of a transaction that is left to the manager a
@@ -62,7 +62,7 @@ func (m *Manager) driveLocked(id txn.ID) {
 		return
 	}
 	for i, b := range t.Branches {
-		k, f := place{id, txn.BranchID(i + 1)}, m.fakes[b.Participant]
+		k, f := branchKey{id, txn.BranchID(i + 1)}, m.participants[b.Participant]
 		if _, driven := m.driving[k]; driven || f == nil || b.State.Finished() {
 			continue
 		}
@@ -73,9 +73,9 @@ func (m *Manager) driveLocked(id txn.ID) {
 
 // drive brings one branch to where its transaction wants it, and ends when nothing
 // is wanted of it any more.
-func (m *Manager) drive(k place, f fake) {
+func (m *Manager) drive(k branchKey, f fakeParticipant) {
 	for {
-		c, wait, changed, wanted := m.errand(k, f.graceful())
+		c, wait, changed, wanted := m.nextCall(k, f.graceful())
 		switch {
 		case !wanted:
 			return
@@ -102,17 +102,17 @@ func (m *Manager) pause(d time.Duration, changed <-chan struct{}) {
 	}
 }
 
-// errand is a call that is to be made now.
-type errand struct {
+// pendingCall is a call that is to be made now.
+type pendingCall struct {
 	Call
 	ctx    context.Context
 	cancel context.CancelFunc
 }
 
-// errand says what is wanted of a branch, or how long it can wait. When nothing is,
+// nextCall says what is wanted of a branch, or how long it can wait. When nothing is,
 // the branch has no driver any more.
-func (m *Manager) errand(k place, graceful bool) (e errand, wait time.Duration, changed <-chan struct{}, wanted bool) {
-	_, changed, err := m.look(k.id)
+func (m *Manager) nextCall(k branchKey, graceful bool) (e pendingCall, wait time.Duration, changed <-chan struct{}, wanted bool) {
+	_, changed, err := m.watch(k.id)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t, _ := m.machine.Get(k.id)
@@ -122,7 +122,7 @@ func (m *Manager) errand(k place, graceful bool) (e errand, wait time.Duration, 
 	}
 	if phase == "" {
 		delete(m.driving, k)
-		return errand{}, 0, nil, false
+		return pendingCall{}, 0, nil, false
 	}
 	limit := callTimeout
 	if phase == "prepare" {
@@ -137,20 +137,20 @@ func (m *Manager) errand(k place, graceful bool) (e errand, wait time.Duration, 
 
 // phaseLocked says what is to be done with a branch, and in how long; empty when
 // nothing is.
-func (m *Manager) phaseLocked(t *machine.Transaction, k place, graceful bool) (phase string, wait time.Duration) {
+func (m *Manager) phaseLocked(t *machine.Transaction, k branchKey, graceful bool) (phase string, wait time.Duration) {
 	b := &t.Branches[k.branch-1]
 	switch {
 	case b.State.Finished():
-	case t.Delegated() && b.Vote == txn.VoteEndedByHand:
+	case t.Delegated() && b.Vote == txn.VoteEndedByApplication:
 		return "settle", 0
 	case t.Delegated():
 		return "settle", m.until(t.Expiry)
 	case t.State == txn.Preparing && b.Vote == 0:
 		return "prepare", 0
-	case t.State == txn.Committing && t.OwnPhaseTwo && graceful:
-		return "commit", max(grace-time.Since(m.driving[k]), 0)
+	case t.State == txn.Committing && t.ClientCompletes && graceful:
+		return "commit", max(commitGrace-time.Since(m.driving[k]), 0)
 	case t.State == txn.RollingBack && t.Cause != txn.CauseTimeout && t.Cause != txn.CauseSessionExpired && graceful:
-		return "rollback", max(courtesy-time.Since(m.driving[k]), 0)
+		return "rollback", max(rollbackGrace-time.Since(m.driving[k]), 0)
 	case t.State == txn.Committing:
 		return "commit", 0
 	case t.State == txn.RollingBack:
@@ -160,7 +160,7 @@ func (m *Manager) phaseLocked(t *machine.Transaction, k place, graceful bool) (p
 }
 
 // report tells the machine what a call has found out, and whether it agrees.
-func (m *Manager) report(c Call, f finding) bool {
+func (m *Manager) report(c Call, f callResult) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -168,14 +168,14 @@ func (m *Manager) report(c Call, f finding) bool {
 	}
 	var command machine.Command
 	switch {
-	case c.Phase == "prepare" && f.vote == txn.VoteEndedByHand:
-		command = machine.EndedByHand{ID: c.ID, Branch: c.Branch, Reason: f.reason}
+	case c.Phase == "prepare" && f.vote == txn.VoteEndedByApplication:
+		command = machine.EndedByApplication{ID: c.ID, Branch: c.Branch, Reason: f.reason}
 	case c.Phase == "prepare":
 		command = machine.Vote{ID: c.ID, Votes: []txn.BranchVote{{Branch: c.Branch, Vote: f.vote}}, Reason: f.reason}
-	case c.Phase == "commit" && f.end != txn.BranchCommitted: // nobody had prepared it
-		command = machine.Hazard{ID: c.ID, Branch: c.Branch, Hazard: txn.HazardRolledBack, Detail: "the participant says so"}
+	case c.Phase == "commit" && f.state != txn.BranchCommitted: // nobody had prepared it
+		command = machine.ReportHeuristic{ID: c.ID, Branch: c.Branch, Heuristic: txn.HeuristicRollback, Detail: "the participant says so"}
 	default:
-		command = machine.Done{ID: c.ID, Acks: []txn.Ack{{Branch: c.Branch, State: f.end}}}
+		command = machine.ReportCompletion{ID: c.ID, Reports: []txn.CompletionReport{{Branch: c.Branch, State: f.state}}}
 	}
 	code := m.applyLocked(command)[0].Code
 	return code == machine.OK || code == machine.Decided

@@ -12,7 +12,7 @@ import (
 // somebody has said so.
 func (m *Manager) withReason(err error) error {
 	var e *txn.Error
-	if !errors.As(err, &e) || e.Err != txn.ErrRolledBack && e.Err != txn.ErrEndedByHand || e.Cause == txn.CauseTimeout {
+	if !errors.As(err, &e) || e.Err != txn.ErrRolledBack && e.Err != txn.ErrEndedByApplication || e.Cause == txn.CauseTimeout {
 		return err
 	}
 	m.mu.Lock()
@@ -23,22 +23,22 @@ func (m *Manager) withReason(err error) error {
 	return err
 }
 
-// refusal is the error of a call that has waited, and finds the transaction rolled back.
-func (m *Manager) refusal(op string, id txn.ID) error {
+// rollbackError is the error of a call that has waited, and finds the transaction rolled back.
+func (m *Manager) rollbackError(op string, id txn.ID) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t, _ := m.machine.Get(id)
-	return t.Refusal(op)
+	return t.RollbackError(op)
 }
 
-func tooLong(op string, id txn.ID, bytes int) error {
+func reasonTooLong(op string, id txn.ID, bytes int) error {
 	return &txn.Error{Op: op, ID: id, Err: txn.ErrInvalid, Detail: fmt.Sprintf("reason has %d bytes; at most %d", bytes, txn.MaxReason)}
 }
 
-func over(op string, id txn.ID) error {
+func stoppingError(op string, id txn.ID) error {
 	return &txn.Error{Op: op, ID: id, Err: txn.ErrUnavailable, Detail: "the coordinator is stopping"}
 }
 
 func outcomeOf(r machine.Result) txn.Outcome {
-	return txn.Outcome{State: r.State, Cause: r.Cause, Hazard: r.Hazard, EndedByHand: r.EndedByHand}
+	return txn.Outcome{State: r.State, Cause: r.Cause, Heuristic: r.Heuristic, EndedByApplication: r.EndedByApplication}
 }

@@ -24,7 +24,7 @@ func Example() {
 	t := new(exampleT) // in a test: its own t
 	m := txntest.New(t)
 	defer t.cleanup()
-	bank, stock := m.Resource("bank"), m.Resource("stock")
+	bank, stock := m.Database("bank"), m.Database("stock")
 
 	balance, items := 100, 2
 	order := func() error {

@@ -7,10 +7,10 @@ func (m *Manager) Armed() bool {
 	return m.timer != nil
 }
 
-// Check audits the invariants of the machine, and that nothing is driven that needs
+// CheckInvariants audits the invariants of the machine, and that nothing is driven that needs
 // no driving.
-func (m *Manager) Check() error {
+func (m *Manager) CheckInvariants() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.machine.Check()
+	return m.machine.CheckInvariants()
 }

@@ -11,34 +11,34 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Fault is what goes wrong with one call, to a [Manager] or to a [Resource].
+// Fault is what goes wrong with one call, to a [Manager] or to a [Database].
 type Fault uint8
 
 const (
 	// Unreachable: the call does not arrive, and its caller knows.
 	Unreachable Fault = iota + 1
-	// AnswerLost: the call is carried out, and its caller does not learn of it.
-	AnswerLost
+	// ResponseLost: the call is carried out, and its caller does not learn of it.
+	ResponseLost
 	// Hang: the call does not arrive, and its caller waits until its context ends.
 	Hang
 )
 
 var (
-	errUnreachable = errors.New("unreachable, as the test wants it")
-	errAnswerLost  = errors.New("the answer was lost, as the test wants it")
+	errUnreachable  = errors.New("unreachable, as the test wants it")
+	errResponseLost = errors.New("the answer was lost, as the test wants it")
 )
 
 // faults are what is to go wrong with which calls.
 type faults struct {
-	calls []string        // the names that there are
-	over  <-chan struct{} // closed when the test is over; nothing hangs longer
+	calls    []string        // the names that there are
+	testDone <-chan struct{} // closed when the test is over; nothing hangs longer
 
 	mu   sync.Mutex
 	next map[string][]Fault // guarded by mu
 }
 
 func newFaults(test context.Context, calls ...string) *faults {
-	return &faults{calls: calls, over: test.Done(), next: map[string][]Fault{}}
+	return &faults{calls: calls, testDone: test.Done(), next: map[string][]Fault{}}
 }
 
 func (f *faults) add(call string, next []Fault) error {
@@ -56,9 +56,9 @@ func (f *faults) add(call string, next []Fault) error {
 	return nil
 }
 
-// play carries a call out, with the fault whose turn it is. The error is what the
+// inject carries a call out, with the fault whose turn it is. The error is what the
 // caller learns instead of an answer.
-func (f *faults) play(ctx context.Context, call string, do func()) error {
+func (f *faults) inject(ctx context.Context, call string, do func()) error {
 	f.mu.Lock()
 	var fault Fault
 	if queue := f.next[call]; len(queue) > 0 {
@@ -72,21 +72,21 @@ func (f *faults) play(ctx context.Context, call string, do func()) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-f.over:
+		case <-f.testDone:
 			return errUnreachable
 		}
-	case AnswerLost:
+	case ResponseLost:
 		do()
-		return errAnswerLost
+		return errResponseLost
 	}
 	do()
 	return nil
 }
 
-// through is the way of every call to the manager.
-func through[T any](ctx context.Context, m *Manager, op string, id txn.ID, do func() (T, error)) (answer T, err error) {
+// withFaults is the way of every call to the manager.
+func withFaults[T any](ctx context.Context, m *Manager, op string, id txn.ID, do func() (T, error)) (answer T, err error) {
 	var arrived T
-	lost := m.faults.play(ctx, op, func() { arrived, err = do() })
+	lost := m.faults.inject(ctx, op, func() { arrived, err = do() })
 	switch {
 	case lost == nil:
 		return arrived, err

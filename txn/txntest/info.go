@@ -8,15 +8,15 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// patience is how long Outcome waits for what the manager has to do by itself.
-const patience = time.Minute
+// outcomeTimeout is how long Outcome waits for what the manager has to do by itself.
+const outcomeTimeout = time.Minute
 
 // Transactions gives all that were begun, in that order.
 func (m *Manager) Transactions() []txn.Info {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	all := make([]txn.Info, 0, len(m.begun))
-	for _, id := range m.begun {
+	all := make([]txn.Info, 0, len(m.order))
+	for _, id := range m.order {
 		if t, ok := m.machine.Get(id); ok { // otherwise its retention is over
 			all = append(all, m.infoLocked(&t))
 		}
@@ -24,9 +24,9 @@ func (m *Manager) Transactions() []txn.Info {
 	return all
 }
 
-// Undone gives the transactions that are not finished: those that nobody has
+// Unfinished gives the transactions that are not finished: those that nobody has
 // decided, and those of which a branch has not got to its end.
-func (m *Manager) Undone() []txn.Info {
+func (m *Manager) Unfinished() []txn.Info {
 	var left []txn.Info
 	for _, info := range m.Transactions() {
 		if !info.State.Finished() {
@@ -41,17 +41,17 @@ func (m *Manager) Undone() []txn.Info {
 // goroutine.
 func (m *Manager) Outcome(id txn.ID) txn.Outcome {
 	m.tb.Helper()
-	info, _, err := m.look(id)
+	info, _, err := m.watch(id)
 	if err != nil {
 		m.tb.Fatalf("txntest: %v", err)
 	}
-	ctx, cancel := context.WithTimeout(m.ctx, time.Duration(info.ExpiresIn)+patience)
+	ctx, cancel := context.WithTimeout(m.ctx, time.Duration(info.ExpiresIn)+outcomeTimeout)
 	defer cancel()
 	info, err = m.await(ctx, "outcome", id, txn.State.Finished)
 	if err != nil {
 		m.tb.Fatalf("txntest: %v is still %v, with the branches %v: %v", id, info.State, unfinished(info), err)
 	}
-	return txn.Outcome{State: info.State, Cause: info.Cause, Hazard: info.Hazard}
+	return txn.Outcome{State: info.State, Cause: info.Cause, Heuristic: info.Heuristic}
 }
 
 func unfinished(info txn.Info) (at []string) {
@@ -65,7 +65,7 @@ func unfinished(info txn.Info) (at []string) {
 
 func (m *Manager) infoLocked(t *machine.Transaction) txn.Info {
 	i := txn.Info{
-		ID: t.ID, Name: t.Name, State: t.State, Cause: t.Cause, Reason: t.Reason, Hazard: t.Hazard,
+		ID: t.ID, Name: t.Name, State: t.State, Cause: t.Cause, Reason: t.Reason, Heuristic: t.Heuristic,
 		Timeout: txn.Duration(t.Timeout), Began: time.UnixMilli(t.Began).UTC(),
 		SurvivalIndex: t.Survival, ExpiryTick: uint64(t.Expiry), Labels: make(map[string]string, len(t.Labels)),
 		Branches: make([]txn.BranchInfo, 0, len(t.Branches)), Session: t.Session,
@@ -88,7 +88,7 @@ func (m *Manager) infoLocked(t *machine.Transaction) txn.Info {
 		p, _ := m.machine.Participant(b.Participant)
 		i.Branches = append(i.Branches, txn.BranchInfo{
 			ID: id, Name: id.String(), Participant: b.Participant, Kind: p.Kind, XID: txn.XID(cluster, t.ID, id),
-			Vote: b.Vote, State: b.State, Hazard: b.Hazard, Detail: b.Detail,
+			Vote: b.Vote, State: b.State, Heuristic: b.Heuristic, Detail: b.Detail,
 		})
 	}
 	return i

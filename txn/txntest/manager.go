@@ -20,13 +20,13 @@ const Interval = 100 * time.Millisecond
 
 // What a coordinator has unless it was configured otherwise.
 const (
-	cluster    = "txntest"
-	maxTimeout = 24 * time.Hour
-	retention  = time.Hour
-	retain     = 1_000_000
-	listed     = 1000    // sessions, in a list without a limit
-	maxListed  = 100_000 // in any
-	clockSlack = time.Minute
+	cluster          = "txntest"
+	maxTimeout       = 24 * time.Hour
+	retention        = time.Hour
+	retain           = 1_000_000
+	defaultListLimit = 1000    // sessions, in a list without a limit
+	maxListLimit     = 100_000 // in any
+	clockSlack       = time.Minute
 )
 
 // Manager is a coordinator in memory. Make one with [New]. It is a [txn.Manager],
@@ -39,18 +39,18 @@ type Manager struct {
 	running sync.WaitGroup // drivers, and the timer's function
 	faults  *faults
 
-	mu      sync.Mutex // guards all below
-	closed  bool
-	machine *machine.Machine
-	entries uint64
-	begun   []txn.ID                 // in that order
-	fakes   map[string]fake          // the participants that the manager can drive
-	driving map[place]time.Time      // branches that have a driver, and since when
-	watched map[txn.ID]chan struct{} // closed at the next change
-	belts   map[time.Duration]*belt  // open sessions, by TTL
-	turn    time.Time                // when belts are to be looked at next
-	timer   *time.Timer              // of the next deadline, or turn of the belts
-	armed   time.Time                // what timer waits for
+	mu           sync.Mutex // guards all below
+	closed       bool
+	machine      *machine.Machine
+	entries      uint64
+	order        []txn.ID                   // in that order
+	participants map[string]fakeParticipant // the participants that the manager can drive
+	driving      map[branchKey]time.Time    // branches that have a driver, and since when
+	watched      map[txn.ID]chan struct{}   // closed at the next change
+	belts        map[time.Duration]*belt    // open sessions, by TTL
+	nextRotation time.Time                  // when belts are to be looked at next
+	timer        *time.Timer                // of the next deadline, or turn of the belts
+	timerAt      time.Time                  // what timer waits for
 }
 
 var _ txn.Manager = (*Manager)(nil)
@@ -61,10 +61,10 @@ func New(tb testing.TB) *Manager {
 	tb.Helper()
 	m := &Manager{
 		tb: tb, start: time.Now(), machine: machine.New(),
-		fakes: map[string]fake{}, driving: map[place]time.Time{}, watched: map[txn.ID]chan struct{}{},
+		participants: map[string]fakeParticipant{}, driving: map[branchKey]time.Time{}, watched: map[txn.ID]chan struct{}{},
 		belts: map[time.Duration]*belt{},
 	}
-	m.turn = m.start.Add(time.Hour) // the first session turns them
+	m.nextRotation = m.start.Add(time.Hour) // the first session turns them
 	m.ctx, m.end = context.WithCancel(context.Background())
 	m.faults = newFaults(m.ctx, append([]string{"begin", "enlist", "commit", "rollback", "vote", "delegate", "extend", "done", "get", "wait"}, sessionCalls...)...)
 	m.applyLocked(machine.Bootstrap{Cluster: cluster, Interval: Interval, Retention: retention, Retain: retain})
@@ -95,7 +95,7 @@ func (m *Manager) Fail(call string, next ...Fault) {
 
 // Begin implements [txn.Manager]. A participant that is not known is registered, as
 // one whose branches the application prepares.
-func (m *Manager) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
+func (m *Manager) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, error) {
 	made := o.ID.IsZero()
 	if made {
 		o.ID, o.Mark = newID(), txn.Mark{}
@@ -103,7 +103,7 @@ func (m *Manager) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
 	if o.Timeout == 0 {
 		o.Timeout = txn.DefaultTimeout
 	}
-	return through(ctx, m, "begin", o.ID, func() (b txn.Begun, err error) {
+	return withFaults(ctx, m, "begin", o.ID, func() (b txn.BeginResult, err error) {
 		if err := o.Check(); err != nil {
 			return b, txn.Wrap("begin", o.ID, err)
 		}
@@ -114,7 +114,7 @@ func (m *Manager) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
 			return b, txn.Wrap("begin", o.ID, err)
 		}
 		if !made && o.Mark.IsZero() {
-			o.Mark = m.machine.MarkOf(o.ID, m.machine.Tick(), time.Now(), clockSlack)
+			o.Mark = m.machine.MarkForID(o.ID, m.machine.Tick(), time.Now(), clockSlack)
 		}
 		c := machine.Begin{ID: o.ID, Name: o.Name, Timeout: o.Timeout, Survival: k, Expiry: expiry, Labels: labels(o.Labels), Session: o.Session, Mark: o.Mark}
 		for _, e := range o.Branches {
@@ -127,9 +127,9 @@ func (m *Manager) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
 			return b, res.ExplainBegin(err, o)
 		}
 		if !known {
-			m.begun = append(m.begun, o.ID)
+			m.order = append(m.order, o.ID)
 		}
-		b = txn.Begun{ID: o.ID, Timeout: res.Timeout, SurvivalIndex: res.Survival, ExpiryTick: uint64(res.Expiry), Mark: res.Mark}
+		b = txn.BeginResult{ID: o.ID, Timeout: res.Timeout, SurvivalIndex: res.Survival, ExpiryTick: uint64(res.Expiry), Mark: res.Mark}
 		for i, e := range o.Branches {
 			n := txn.BranchID(i + 1)
 			b.Branches = append(b.Branches, txn.Branch{ID: n, Participant: e.Participant, XID: txn.XID(cluster, o.ID, n)})
@@ -139,9 +139,9 @@ func (m *Manager) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
 }
 
 func newID() txn.ID {
-	var chance [10]byte
-	_, _ = rand.Read(chance[:]) // never fails
-	return txn.NewID(time.Now(), chance)
+	var entropy [10]byte
+	_, _ = rand.Read(entropy[:]) // never fails
+	return txn.NewID(time.Now(), entropy)
 }
 
 func labels(m map[string]string) (out []machine.Label) {
@@ -155,7 +155,7 @@ func labels(m map[string]string) (out []machine.Label) {
 // Enlist implements [txn.Manager]. A participant that is not known is registered, as
 // one whose branches the application prepares.
 func (m *Manager) Enlist(ctx context.Context, id txn.ID, e txn.Enlistment) (txn.Branch, error) {
-	return through(ctx, m, "enlist", id, func() (b txn.Branch, err error) {
+	return withFaults(ctx, m, "enlist", id, func() (b txn.Branch, err error) {
 		if err := e.Check(); err != nil {
 			return b, txn.Wrap("enlist", id, err)
 		}
@@ -172,18 +172,18 @@ func (m *Manager) Enlist(ctx context.Context, id txn.ID, e txn.Enlistment) (txn.
 
 // Commit implements [txn.Manager]. While the votes of services are being collected
 // it waits, at most until the transaction's deadline.
-func (m *Manager) Commit(ctx context.Context, id txn.ID, c txn.Commitment) (txn.Outcome, error) {
-	return through(ctx, m, "commit", id, func() (txn.Outcome, error) {
-		votes, out, err := m.endedByHand("commit", id, c.Votes, "")
+func (m *Manager) Commit(ctx context.Context, id txn.ID, c txn.CommitRequest) (txn.Outcome, error) {
+	return withFaults(ctx, m, "commit", id, func() (txn.Outcome, error) {
+		votes, out, err := m.reportEndedByApplication("commit", id, c.Votes, "")
 		if err != nil {
 			return out, err
 		}
-		out, err = m.call("commit", id, machine.Commit{ID: id, Votes: votes, OwnPhaseTwo: c.OwnPhaseTwo})
+		out, err = m.call("commit", id, machine.Commit{ID: id, Votes: votes, ClientCompletes: c.ClientCompletes})
 		if err != nil || out.State != txn.Preparing {
 			return out, m.withReason(err)
 		}
 		info, err := m.await(ctx, "commit", id, txn.State.Decided)
-		out = txn.Outcome{State: info.State, Cause: info.Cause, Hazard: info.Hazard, EndedByHand: info.EndedByHand()}
+		out = txn.Outcome{State: info.State, Cause: info.Cause, Heuristic: info.Heuristic, EndedByApplication: info.EndedByApplication()}
 		switch {
 		case err != nil && ctx.Err() == nil:
 			return out, &txn.Error{Op: "commit", ID: id, State: out.State, Err: txn.ErrInDoubt, Detail: "the coordinator is stopping"}
@@ -192,34 +192,34 @@ func (m *Manager) Commit(ctx context.Context, id txn.ID, c txn.Commitment) (txn.
 			e.State = out.State
 			return out, e
 		case !out.State.Commits():
-			return out, m.withReason(m.refusal("commit", id))
+			return out, m.withReason(m.rollbackError("commit", id))
 		}
 		return out, nil
 	})
 }
 
 // Vote implements [txn.Manager].
-func (m *Manager) Vote(ctx context.Context, id txn.ID, b txn.Ballot) (txn.Outcome, error) {
-	return through(ctx, m, "vote", id, func() (txn.Outcome, error) {
+func (m *Manager) Vote(ctx context.Context, id txn.ID, b txn.Votes) (txn.Outcome, error) {
+	return withFaults(ctx, m, "vote", id, func() (txn.Outcome, error) {
 		if len(b.Reason) > txn.MaxReason {
-			return txn.Outcome{}, tooLong("vote", id, len(b.Reason))
+			return txn.Outcome{}, reasonTooLong("vote", id, len(b.Reason))
 		}
-		votes, out, err := m.endedByHand("vote", id, b.Votes, b.Reason)
+		votes, out, err := m.reportEndedByApplication("vote", id, b.Votes, b.Reason)
 		told := len(votes) < len(b.Votes)
 		if err != nil || told && len(votes) == 0 {
 			return out, err
 		}
-		out, err = m.call("vote", id, machine.Vote{ID: id, Votes: votes, OwnPhaseTwo: b.OwnPhaseTwo, Reason: b.Reason})
-		if told && out.EndedByHand {
+		out, err = m.call("vote", id, machine.Vote{ID: id, Votes: votes, ClientCompletes: b.ClientCompletes, Reason: b.Reason})
+		if told && out.EndedByApplication {
 			return out, nil // as the caller has said; the other votes make no difference
 		}
-		return out, m.withReason(marked("vote", id, out, err))
+		return out, m.withReason(endedByApplicationError("vote", id, out, err))
 	})
 }
 
 // Delegate implements [txn.Manager].
 func (m *Manager) Delegate(ctx context.Context, id txn.ID, b txn.BranchID) (txn.Outcome, error) {
-	return through(ctx, m, "delegate", id, func() (txn.Outcome, error) {
+	return withFaults(ctx, m, "delegate", id, func() (txn.Outcome, error) {
 		out, err := m.call("delegate", id, machine.Delegate{ID: id, Branch: b})
 		return out, m.withReason(err)
 	})
@@ -227,18 +227,18 @@ func (m *Manager) Delegate(ctx context.Context, id txn.ID, b txn.BranchID) (txn.
 
 // Rollback implements [txn.Manager].
 func (m *Manager) Rollback(ctx context.Context, id txn.ID, reason string) (txn.Outcome, error) {
-	return through(ctx, m, "rollback", id, func() (txn.Outcome, error) {
+	return withFaults(ctx, m, "rollback", id, func() (txn.Outcome, error) {
 		if len(reason) > txn.MaxReason {
-			return txn.Outcome{}, tooLong("rollback", id, len(reason))
+			return txn.Outcome{}, reasonTooLong("rollback", id, len(reason))
 		}
 		out, err := m.call("rollback", id, machine.Rollback{ID: id, Cause: txn.CauseClient, Reason: reason})
-		return out, m.withReason(marked("rollback", id, out, err))
+		return out, m.withReason(endedByApplicationError("rollback", id, out, err))
 	})
 }
 
 // Extend implements [txn.Manager].
 func (m *Manager) Extend(ctx context.Context, id txn.ID, timeout time.Duration) (txn.Outcome, error) {
-	return through(ctx, m, "extend", id, func() (txn.Outcome, error) {
+	return withFaults(ctx, m, "extend", id, func() (txn.Outcome, error) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		k, expiry, err := m.deadlineLocked(timeout)
@@ -250,27 +250,27 @@ func (m *Manager) Extend(ctx context.Context, id txn.ID, timeout time.Duration) 
 	})
 }
 
-// Done implements [txn.Manager].
-func (m *Manager) Done(ctx context.Context, id txn.ID, acks ...txn.Ack) error {
-	_, err := through(ctx, m, "done", id, func() (txn.Outcome, error) {
-		return m.call("done", id, machine.Done{ID: id, Acks: acks})
+// ReportCompletion implements [txn.Manager].
+func (m *Manager) ReportCompletion(ctx context.Context, id txn.ID, acks ...txn.CompletionReport) error {
+	_, err := withFaults(ctx, m, "done", id, func() (txn.Outcome, error) {
+		return m.call("done", id, machine.ReportCompletion{ID: id, Reports: acks})
 	})
 	return err
 }
 
 // Get implements [txn.Manager].
 func (m *Manager) Get(ctx context.Context, id txn.ID) (txn.Info, error) {
-	return through(ctx, m, "get", id, func() (txn.Info, error) {
-		info, _, err := m.look(id)
+	return withFaults(ctx, m, "get", id, func() (txn.Info, error) {
+		info, _, err := m.watch(id)
 		return info, err
 	})
 }
 
 // Wait implements [txn.Manager].
 func (m *Manager) Wait(ctx context.Context, id txn.ID, goal txn.Goal) (txn.Info, error) {
-	return through(ctx, m, "wait", id, func() (txn.Info, error) {
+	return withFaults(ctx, m, "wait", id, func() (txn.Info, error) {
 		reached := txn.State.Finished
-		if goal == txn.DecidedGoal {
+		if goal == txn.UntilDecided {
 			reached = txn.State.Decided
 		}
 		info, err := m.await(ctx, "wait", id, reached)

@@ -12,13 +12,13 @@ import (
 	"github.com/txmgr/txmgr/txn/txntest"
 )
 
-// stranger is a test whose failure is looked at.
-type stranger struct {
+// spyTB is a test whose failure is looked at.
+type spyTB struct {
 	testing.TB
 	fatal string
 }
 
-func (s *stranger) Fatalf(format string, args ...any) {
+func (s *spyTB) Fatalf(format string, args ...any) {
 	s.fatal = fmt.Sprintf(format, args...)
 	runtime.Goexit()
 }
@@ -30,15 +30,15 @@ func TestMisuseFailsTheTest(t *testing.T) {
 		want string
 	}{
 		"no such call":             {func(m *txntest.Manager) { m.Fail("comit", txntest.Hang) }, `no call "comit": want one of begin, `},
-		"no such call of one":      {func(m *txntest.Manager) { m.Resource("bank").Fail("begin", txntest.Hang) }, `bank: no call "begin": want one of exec, `},
+		"no such call of one":      {func(m *txntest.Manager) { m.Database("bank").Fail("begin", txntest.Hang) }, `bank: no call "begin": want one of exec, `},
 		"no such fault":            {func(m *txntest.Manager) { m.Fail("commit", 0) }, "no fault 0"},
-		"no such name":             {func(m *txntest.Manager) { m.Resource("Bank") }, `participant name "Bank"`},
-		"a resource twice":         {func(m *txntest.Manager) { m.Resource("bank"); m.Resource("bank") }, `"bank" is there already`},
-		"a resource and a service": {func(m *txntest.Manager) { m.Resource("bank"); m.Service("bank", nil) }, `"bank" is there already`},
+		"no such name":             {func(m *txntest.Manager) { m.Database("Bank") }, `participant name "Bank"`},
+		"a resource twice":         {func(m *txntest.Manager) { m.Database("bank"); m.Database("bank") }, `"bank" is there already`},
+		"a resource and a service": {func(m *txntest.Manager) { m.Database("bank"); m.Service("bank", nil) }, `"bank" is there already`},
 		"an unknown transaction":   {func(m *txntest.Manager) { m.Outcome(txn.NewID(time.UnixMilli(1), [10]byte{1})) }, "unknown transaction"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &stranger{TB: t}
+			s := &spyTB{TB: t}
 			m := txntest.New(s)
 			over := make(chan struct{})
 			go func() {
@@ -54,8 +54,8 @@ func TestMisuseFailsTheTest(t *testing.T) {
 
 // TestBranchThatNobodyFinishes is named when an outcome is waited for in vain.
 func TestBranchThatNobodyFinishes(t *testing.T) {
-	inHouse(t, func(t *testing.T, _ *house) {
-		s, began := &stranger{TB: t}, time.Now()
+	withShop(t, func(t *testing.T, _ *shopFixture) {
+		s, began := &spyTB{TB: t}, time.Now()
 		m, over := txntest.New(s), make(chan struct{})
 		b, err := m.Begin(t.Context(), txn.Options{Timeout: 3 * time.Second, Branches: []txn.Enlistment{{Participant: "own"}}})
 		is(t, err)
@@ -66,7 +66,7 @@ func TestBranchThatNobodyFinishes(t *testing.T) {
 		if <-over; !strings.Contains(s.fatal, "still rolling-back, with the branches [b1 at own]") || time.Since(began) != time.Minute+3*time.Second {
 			t.Errorf("%q after %v", s.fatal, time.Since(began))
 		}
-		is(t, m.Done(t.Context(), b.ID, txn.Ack{Branch: 1, State: txn.BranchRolledBack}))
+		is(t, m.ReportCompletion(t.Context(), b.ID, txn.CompletionReport{Branch: 1, State: txn.BranchRolledBack}))
 		if got := m.Outcome(b.ID); got.State != txn.RolledBack {
 			t.Errorf("%+v", got)
 		}

@@ -21,7 +21,7 @@ type Call struct {
 // roll it back.
 //
 // The vote counts in the phase prepare alone, and has to be [txn.VotePrepared],
-// [txn.VoteReadOnly], or [txn.VoteNo] or [txn.VoteEndedByHand], whose reason the error
+// [txn.VoteReadOnly], or [txn.VoteNo] or [txn.VoteEndedByApplication], whose reason the error
 // is. Any other error
 // means that it is not known what happened: the call is repeated, a prepare until
 // the transaction's deadline. serve has to be safe for concurrent use.
@@ -34,10 +34,10 @@ type service func(context.Context, Call) (txn.Vote, error)
 
 func (service) graceful() bool { return false }
 
-func (serve service) call(ctx context.Context, c Call) (f finding, err error) {
+func (serve service) call(ctx context.Context, c Call) (f callResult, err error) {
 	f.vote, err = serve(ctx, c)
 	switch {
-	case c.Phase == "prepare" && (f.vote == txn.VoteNo || f.vote == txn.VoteEndedByHand):
+	case c.Phase == "prepare" && (f.vote == txn.VoteNo || f.vote == txn.VoteEndedByApplication):
 		if err != nil {
 			f.reason = clip(err.Error())
 		}
@@ -45,9 +45,9 @@ func (serve service) call(ctx context.Context, c Call) (f finding, err error) {
 	case err != nil:
 		return f, err
 	case c.Phase == "commit":
-		f.end = txn.BranchCommitted
+		f.state = txn.BranchCommitted
 	case c.Phase == "rollback":
-		f.end = txn.BranchRolledBack
+		f.state = txn.BranchRolledBack
 	case f.vote != txn.VotePrepared && f.vote != txn.VoteReadOnly:
 		return f, fmt.Errorf("vote %v is none", f.vote)
 	}

@@ -83,7 +83,7 @@ func TestServiceIsAskedByTheCoordinator(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inHouse(t, func(t *testing.T, h *house) {
+			withShop(t, func(t *testing.T, h *shopFixture) {
 				s, began := &mail{answers: c.answers}, time.Now()
 				h.Service("mail", s.serve)
 				err := txn.Run(t.Context(), h.Manager, txn.Options{Timeout: 3 * time.Second}, func(ctx context.Context, tx *txn.Tx) error {
@@ -109,14 +109,14 @@ func TestServiceIsAskedByTheCoordinator(t *testing.T) {
 
 // TestCommitThatIsNotWaitedFor is in doubt, and goes on.
 func TestCommitThatIsNotWaitedFor(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
+	withShop(t, func(t *testing.T, h *shopFixture) {
 		s := &mail{answers: []answer{{err: context.DeadlineExceeded}}}
 		h.Service("mail", s.serve)
 		b, err := h.Begin(t.Context(), txn.Options{Branches: []txn.Enlistment{{Participant: "mail"}}})
 		is(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		out, err := h.Commit(ctx, b.ID, txn.Commitment{})
+		out, err := h.Commit(ctx, b.ID, txn.CommitRequest{})
 		is(t, err, txn.ErrInDoubt, context.DeadlineExceeded)
 		if out.State != txn.Preparing {
 			t.Errorf("state %v", out.State)
@@ -138,7 +138,7 @@ func TestNothingRunsAfterTheTest(t *testing.T) {
 		b, err := m.Begin(t.Context(), txn.Options{Branches: []txn.Enlistment{{Participant: "mail"}}})
 		is(t, err)
 		go func() {
-			_, err := m.Commit(context.Background(), b.ID, txn.Commitment{})
+			_, err := m.Commit(context.Background(), b.ID, txn.CommitRequest{})
 			errs <- err
 		}()
 		synctest.Wait()
@@ -164,7 +164,7 @@ func TestTheTestWaitsForWhatRuns(t *testing.T) {
 		is(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err = m.Commit(ctx, b.ID, txn.Commitment{})
+		_, err = m.Commit(ctx, b.ID, txn.CommitRequest{})
 		is(t, err, txn.ErrInDoubt)
 		<-called
 	})

@@ -20,7 +20,7 @@ var sessionCalls = []string{"open session", "keep alive", "close session", "list
 // session ([txn.Options]) is rolled back. Opening it again, with the same id and
 // options, is a sign of life.
 //
-// [txn.ErrInvalid]: see [txn.SessionOptions.Check], or there are too many.
+// [txn.ErrInvalid]: see [txn.SessionOptions.CheckInvariants], or there are too many.
 // [txn.ErrConflict]: the id is that of a session with other options.
 // [txn.ErrNotFound]: that session has ended.
 func (m *Manager) OpenSession(ctx context.Context, o txn.SessionOptions) (txn.ClientSession, error) {
@@ -28,7 +28,7 @@ func (m *Manager) OpenSession(ctx context.Context, o txn.SessionOptions) (txn.Cl
 	if o.ID.IsZero() {
 		o.ID = txn.SessionID(newID())
 	}
-	return through(ctx, m, op, txn.ID{}, func() (txn.ClientSession, error) {
+	return withFaults(ctx, m, op, txn.ID{}, func() (txn.ClientSession, error) {
 		if err := o.Check(); err != nil {
 			return txn.ClientSession{}, txn.Wrap(op, txn.ID{}, err)
 		}
@@ -38,7 +38,7 @@ func (m *Manager) OpenSession(ctx context.Context, o txn.SessionOptions) (txn.Cl
 		if err := m.sessionLocked(op, o.ID, machine.OpenSession{ID: o.ID, Name: o.Name, TTL: ttl}); err != nil {
 			return txn.ClientSession{}, err
 		}
-		return m.heardLocked(o.ID, ttl), nil
+		return m.renewSessionLocked(o.ID, ttl), nil
 	})
 }
 
@@ -49,29 +49,29 @@ func (m *Manager) OpenSession(ctx context.Context, o txn.SessionOptions) (txn.Cl
 // [txn.ErrSessionExpired] too.
 func (m *Manager) KeepAlive(ctx context.Context, id txn.SessionID) (txn.ClientSession, error) {
 	const op = "keep alive"
-	return through(ctx, m, op, txn.ID{}, func() (txn.ClientSession, error) {
+	return withFaults(ctx, m, op, txn.ID{}, func() (txn.ClientSession, error) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		switch {
 		case id.IsZero():
 			return txn.ClientSession{}, txn.Wrap(op, txn.ID{}, fmt.Errorf("%w: no session id given", txn.ErrInvalid))
 		case m.closed:
-			return txn.ClientSession{}, over(op, txn.ID{})
+			return txn.ClientSession{}, stoppingError(op, txn.ID{})
 		}
-		m.catchUpLocked()
-		res := m.machine.Alive(id)
+		m.applyDueLocked()
+		res := m.machine.SessionStatus(id)
 		if res.Code != machine.OK {
-			return txn.ClientSession{}, aboutSession(res.Refusal(op, txn.ID{}), id)
+			return txn.ClientSession{}, withSessionID(res.ToError(op, txn.ID{}), id)
 		}
-		return m.heardLocked(id, res.Timeout), nil
+		return m.renewSessionLocked(id, res.Timeout), nil
 	})
 }
 
-// heardLocked notes a sign of life of a session that is open.
-func (m *Manager) heardLocked(id txn.SessionID, ttl time.Duration) txn.ClientSession {
-	m.hearLocked(id, ttl)
+// renewSessionLocked notes a sign of life of a session that is open.
+func (m *Manager) renewSessionLocked(id txn.SessionID, ttl time.Duration) txn.ClientSession {
+	m.renewLocked(id, ttl)
 	s, _ := m.machine.Session(id) // it is open
-	return s.Show()
+	return s.Public()
 }
 
 // CloseSession ends a session at the client's wish. What was begun there and is
@@ -80,7 +80,7 @@ func (m *Manager) heardLocked(id txn.SessionID, ttl time.Duration) txn.ClientSes
 // [txn.ErrNotFound]: it has expired, or is unknown.
 func (m *Manager) CloseSession(ctx context.Context, id txn.SessionID) error {
 	const op = "close session"
-	_, err := through(ctx, m, op, txn.ID{}, func() (none struct{}, err error) {
+	_, err := withFaults(ctx, m, op, txn.ID{}, func() (none struct{}, err error) {
 		if id.IsZero() {
 			return none, &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: "no session id given"}
 		}
@@ -89,7 +89,7 @@ func (m *Manager) CloseSession(ctx context.Context, id txn.SessionID) error {
 		if err := m.sessionLocked(op, id, machine.CloseSession{ID: id}); err != nil {
 			return none, err
 		}
-		m.forgetLocked(id)
+		m.dropSessionLocked(id)
 		return none, nil
 	})
 	return err
@@ -99,9 +99,9 @@ func (m *Manager) CloseSession(ctx context.Context, id txn.SessionID) error {
 // error.
 func (m *Manager) sessionLocked(op string, id txn.SessionID, c machine.Command) error {
 	if m.closed {
-		return over(op, txn.ID{})
+		return stoppingError(op, txn.ID{})
 	}
-	m.catchUpLocked()
+	m.applyDueLocked()
 	res := m.applyLocked(c)[0]
 	switch res.Code {
 	case machine.OK:
@@ -111,11 +111,11 @@ func (m *Manager) sessionLocked(op string, id txn.SessionID, c machine.Command) 
 	case machine.Conflict:
 		return &txn.Error{Op: op, Err: txn.ErrConflict, Detail: fmt.Sprintf("session %v was opened with other options", id)}
 	}
-	return aboutSession(res.Refusal(op, txn.ID{}), id)
+	return withSessionID(res.ToError(op, txn.ID{}), id)
 }
 
-// aboutSession adds to a refusal which session it is about.
-func aboutSession(err error, id txn.SessionID) error {
+// withSessionID adds to a refusal which session it is about.
+func withSessionID(err error, id txn.SessionID) error {
 	var e *txn.Error
 	if errors.As(err, &e) && errors.Is(e.Err, txn.ErrNotFound) {
 		e.Detail = id.String() + ": " + e.Detail
@@ -127,23 +127,23 @@ func aboutSession(err error, id txn.SessionID) error {
 // there are more than the filter's limit.
 func (m *Manager) Sessions(ctx context.Context, f txn.SessionFilter) ([]txn.ClientSession, error) {
 	const op = "list sessions"
-	return through(ctx, m, op, txn.ID{}, func() ([]txn.ClientSession, error) {
+	return withFaults(ctx, m, op, txn.ID{}, func() ([]txn.ClientSession, error) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if m.closed {
-			return nil, over(op, txn.ID{})
+			return nil, stoppingError(op, txn.ID{})
 		}
-		m.catchUpLocked()
+		m.applyDueLocked()
 		found, _ := m.machine.Sessions(0, math.MaxInt, func(s *machine.Session) bool { return f.Ended || s.State == txn.SessionOpen })
 		slices.SortFunc(found, func(a, b machine.Session) int { return a.ID.Compare(b.ID) })
 		limit := f.Limit
 		if limit <= 0 {
-			limit = listed
+			limit = defaultListLimit
 		}
-		found = found[max(len(found)-min(limit, maxListed), 0):]
+		found = found[max(len(found)-min(limit, maxListLimit), 0):]
 		out := make([]txn.ClientSession, len(found))
 		for i := range found {
-			out[i] = found[i].Show()
+			out[i] = found[i].Public()
 		}
 		return out, nil
 	})

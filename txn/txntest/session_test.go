@@ -13,7 +13,7 @@ import (
 // TestApplicationGoesSilent: what it has done is undone an hour before its time is over,
 // and it is told why.
 func TestApplicationGoesSilent(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
+	withShop(t, func(t *testing.T, h *shopFixture) {
 		const ttl = 4 * time.Second
 		s, err := h.OpenSession(t.Context(), txn.SessionOptions{Name: "shop", TTL: ttl})
 		is(t, err)
@@ -30,7 +30,7 @@ func TestApplicationGoesSilent(t *testing.T) {
 			if got := h.bank.State(tx.ID()); got != txn.BranchEnlisted {
 				t.Errorf("%v after the last sign of life, bank is %v", ttl, got)
 			}
-			info, err := h.Wait(ctx, tx.ID(), txn.Finished)
+			info, err := h.Wait(ctx, tx.ID(), txn.UntilFinished)
 			is(t, err)
 			if took := time.Since(heard); info.Cause != txn.CauseSessionExpired || info.Session != s.ID || took > ttl*9/8 {
 				t.Errorf("%v by %v after %v of silence", info.State, info.Cause, took)
@@ -58,7 +58,7 @@ func TestNeverEarly(t *testing.T) {
 				b, err := m.Begin(t.Context(), txn.Options{Timeout: 24 * time.Hour, Session: s.ID})
 				is(t, err)
 				opened := time.Now()
-				info, err := m.Wait(t.Context(), b.ID, txn.Finished)
+				info, err := m.Wait(t.Context(), b.ID, txn.UntilFinished)
 				is(t, err)
 				if took := time.Since(opened); info.Cause != txn.CauseSessionExpired || took < ttl || took > ttl*9/8 {
 					t.Errorf("TTL %v: %v by %v after %v", ttl, info.State, info.Cause, took)
@@ -71,8 +71,8 @@ func TestNeverEarly(t *testing.T) {
 // TestLostSignsOfLife: one that does not arrive is none, and one whose answer is lost is
 // one.
 func TestLostSignsOfLife(t *testing.T) {
-	for fault, lives := range map[txntest.Fault]bool{txntest.Unreachable: false, txntest.AnswerLost: true} {
-		inHouse(t, func(t *testing.T, h *house) {
+	for fault, lives := range map[txntest.Fault]bool{txntest.Unreachable: false, txntest.ResponseLost: true} {
+		withShop(t, func(t *testing.T, h *shopFixture) {
 			s, err := h.OpenSession(t.Context(), txn.SessionOptions{TTL: time.Second})
 			is(t, err)
 			b, err := h.Begin(t.Context(), txn.Options{Session: s.ID})

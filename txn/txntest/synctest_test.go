@@ -16,7 +16,7 @@ import (
 func TestOrderTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := txntest.New(t)
-		bank, stock := m.Resource("bank"), m.Resource("stock")
+		bank, stock := m.Database("bank"), m.Database("stock")
 		stock.Fail("exec", txntest.Hang) // a lock that nobody gives back
 
 		balance, began := 100, time.Now()
@@ -83,12 +83,12 @@ func TestTimeoutIsOnTime(t *testing.T) {
 			if info, err := m.Get(t.Context(), b.ID); err != nil || info.State.Decided() && time.Since(began) < timeout {
 				t.Errorf("%v: %v, %v after %v", timeout, info.State, err, time.Since(began))
 			}
-			info, err := m.Wait(t.Context(), b.ID, txn.Finished)
+			info, err := m.Wait(t.Context(), b.ID, txn.UntilFinished)
 			if took := time.Since(began); err != nil || info.Cause != txn.CauseTimeout || took < timeout || took >= timeout+txntest.Interval {
 				t.Errorf("a timeout of %v: %v by %v after %v, %v", timeout, info.State, info.Cause, took, err)
 			}
 		}
-		if left := m.Undone(); len(left) != 0 {
+		if left := m.Unfinished(); len(left) != 0 {
 			t.Errorf("left undone: %+v", left)
 		}
 	})
@@ -98,7 +98,7 @@ func TestTimeoutIsOnTime(t *testing.T) {
 func TestExtendInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, began := txntest.New(t), time.Now()
-		bank := m.Resource("bank")
+		bank := m.Database("bank")
 		err := txn.Run(t.Context(), m, txn.Options{Timeout: time.Second}, func(ctx context.Context, tx *txn.Tx) error {
 			<-time.After(900 * time.Millisecond)
 			if err := tx.Extend(ctx, time.Minute); err != nil {

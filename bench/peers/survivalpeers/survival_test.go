@@ -58,9 +58,9 @@ func replay[H any](timers Virtual[H], seed uint64) []step {
 // A contender that loses entries would be fast.
 func TestContendersAgree(t *testing.T) {
 	for seed := range uint64(20) {
-		want := replay(NewSurvival(), seed)
+		want := replay(NewUnlockedSurvival(), seed)
 		for name, got := range map[string][]step{
-			"locked": replay(NewLocked(), seed),
+			"locked": replay(NewLockedSurvival(), seed),
 			"heap":   replay(&Heap{}, seed),
 			"btree":  replay(NewTree(), seed),
 		} {
@@ -94,8 +94,8 @@ func TestAfterFunc(t *testing.T) {
 func BenchmarkPair(b *testing.B) {
 	for _, w := range Workloads {
 		b.Run(w.Name, func(b *testing.B) {
-			b.Run("survival", func(b *testing.B) { benchPair(b, NewSurvival(), w) })
-			b.Run("survival+mutex", func(b *testing.B) { benchPair(b, NewLocked(), w) })
+			b.Run("survival", func(b *testing.B) { benchPair(b, NewUnlockedSurvival(), w) })
+			b.Run("survival+mutex", func(b *testing.B) { benchPair(b, NewLockedSurvival(), w) })
 			b.Run("AfterFunc", func(b *testing.B) { benchPair(b, &AfterFunc{Unit: time.Hour}, w) })
 			b.Run("heap+mutex", func(b *testing.B) { benchPair(b, &Heap{}, w) })
 			b.Run("btree+mutex", func(b *testing.B) { benchPair(b, NewTree(), w) })
@@ -121,8 +121,8 @@ func benchPair[H any](b *testing.B, timers Timers[H], w Workload) {
 func BenchmarkExpire(b *testing.B) {
 	for _, w := range Workloads {
 		b.Run(w.Name, func(b *testing.B) {
-			b.Run("survival", func(b *testing.B) { benchExpire(b, func() Virtual[Handle] { return NewSurvival() }, w) })
-			b.Run("survival+mutex", func(b *testing.B) { benchExpire(b, func() Virtual[Handle] { return NewLocked() }, w) })
+			b.Run("survival", func(b *testing.B) { benchExpire(b, func() Virtual[Handle] { return NewUnlockedSurvival() }, w) })
+			b.Run("survival+mutex", func(b *testing.B) { benchExpire(b, func() Virtual[Handle] { return NewLockedSurvival() }, w) })
 			b.Run("heap+mutex", func(b *testing.B) { benchExpire(b, func() Virtual[*Item] { return &Heap{} }, w) })
 			b.Run("btree+mutex", func(b *testing.B) { benchExpire(b, func() Virtual[Key] { return NewTree() }, w) })
 		})

@@ -32,21 +32,21 @@ type Handle struct {
 	Ref survival.Ref
 }
 
-// Survival is the contender of the house, without a lock.
-type Survival struct{ table *survival.Table }
+// UnlockedSurvival is the contender of the house, without a lock.
+type UnlockedSurvival struct{ table *survival.Table }
 
-// NewSurvival returns an empty table at tick 0.
-func NewSurvival() *Survival { return &Survival{survival.NewTable(0)} }
+// NewUnlockedSurvival returns an empty table at tick 0.
+func NewUnlockedSurvival() *UnlockedSurvival { return &UnlockedSurvival{survival.NewTable(0)} }
 
 // Add implements [Timers].
-func (s *Survival) Add(ids []uint64, ends []survival.Tick, handles []Handle) {
+func (s *UnlockedSurvival) Add(ids []uint64, ends []survival.Tick, handles []Handle) {
 	for n, id := range ids {
 		handles[n] = Handle{id, s.table.Add(id, ends[n])}
 	}
 }
 
 // Cancel implements [Timers].
-func (s *Survival) Cancel(handles []Handle) int {
+func (s *UnlockedSurvival) Cancel(handles []Handle) int {
 	cancelled := 0
 	for _, h := range handles {
 		if s.table.Cancel(h.ID, h.Ref) {
@@ -57,22 +57,22 @@ func (s *Survival) Cancel(handles []Handle) int {
 }
 
 // Expire implements [Virtual].
-func (s *Survival) Expire(to survival.Tick, buf []uint64) int {
+func (s *UnlockedSurvival) Expire(to survival.Tick, buf []uint64) int {
 	s.table.Advance(to)
 	return s.table.Expire(buf)
 }
 
-// Locked is the same behind a mutex.
-type Locked struct {
+// LockedSurvival is the same behind a mutex.
+type LockedSurvival struct {
 	mu    sync.Mutex
 	table *survival.Table // guarded by mu
 }
 
-// NewLocked returns an empty table at tick 0.
-func NewLocked() *Locked { return &Locked{table: survival.NewTable(0)} }
+// NewLockedSurvival returns an empty table at tick 0.
+func NewLockedSurvival() *LockedSurvival { return &LockedSurvival{table: survival.NewTable(0)} }
 
 // Add implements [Timers].
-func (s *Locked) Add(ids []uint64, ends []survival.Tick, handles []Handle) {
+func (s *LockedSurvival) Add(ids []uint64, ends []survival.Tick, handles []Handle) {
 	for n, id := range ids {
 		s.mu.Lock()
 		ref := s.table.Add(id, ends[n])
@@ -82,7 +82,7 @@ func (s *Locked) Add(ids []uint64, ends []survival.Tick, handles []Handle) {
 }
 
 // Cancel implements [Timers].
-func (s *Locked) Cancel(handles []Handle) int {
+func (s *LockedSurvival) Cancel(handles []Handle) int {
 	cancelled := 0
 	for _, h := range handles {
 		s.mu.Lock()
@@ -96,7 +96,7 @@ func (s *Locked) Cancel(handles []Handle) int {
 }
 
 // Expire implements [Virtual].
-func (s *Locked) Expire(to survival.Tick, buf []uint64) int {
+func (s *LockedSurvival) Expire(to survival.Tick, buf []uint64) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.table.Advance(to)

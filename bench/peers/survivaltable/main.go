@@ -69,8 +69,8 @@ func run() error {
 		return errors.New("-n must be positive and -pending a positive multiple of 20")
 	}
 	contenders := []contender{
-		{"survival", virtual(func() survivalpeers.Virtual[survivalpeers.Handle] { return survivalpeers.NewSurvival() })},
-		{"survival+mutex", virtual(func() survivalpeers.Virtual[survivalpeers.Handle] { return survivalpeers.NewLocked() })},
+		{"survival", virtual(func() survivalpeers.Virtual[survivalpeers.Handle] { return survivalpeers.NewUnlockedSurvival() })},
+		{"survival+mutex", virtual(func() survivalpeers.Virtual[survivalpeers.Handle] { return survivalpeers.NewLockedSurvival() })},
 		{"AfterFunc+Stop", afterFunc},
 		{"heap+mutex", virtual(func() survivalpeers.Virtual[*survivalpeers.Item] { return &survivalpeers.Heap{} })},
 		{"btree+mutex", virtual(func() survivalpeers.Virtual[survivalpeers.Key] { return survivalpeers.NewTree() })},
@@ -231,13 +231,13 @@ func footprint[H any](empty func() survivalpeers.Timers[H], size int, results ma
 // afterFunc measures runtime timers. They cannot be told the time: they are let end within two seconds.
 func afterFunc(size int, results map[string]float64) error {
 	for _, w := range survivalpeers.Workloads {
-		timers := frozen()
+		timers := runtimeTimers()
 		l := survivalpeers.NewLoad(timers, w, size, size/20)
 		l.Fill(size, size)
 		pair(l, w, size, results)
 		l.CancelAll()
 	}
-	footprint(func() survivalpeers.Timers[*time.Timer] { return frozen() }, size, results)
+	footprint(func() survivalpeers.Timers[*time.Timer] { return runtimeTimers() }, size, results)
 	return afterFuncExpire(size, results)
 }
 
@@ -268,6 +268,6 @@ func afterFuncExpire(size int, results map[string]float64) error {
 	return nil
 }
 
-// frozen returns runtime timers whose ticks are so long that none ends while it is measured, as if time stood still. For
+// runtimeTimers returns runtime timers whose ticks are so long that none ends while it is measured, as if time stood still. For
 // the other contenders it does.
-func frozen() *survivalpeers.AfterFunc { return &survivalpeers.AfterFunc{Unit: time.Hour} }
+func runtimeTimers() *survivalpeers.AfterFunc { return &survivalpeers.AfterFunc{Unit: time.Hour} }

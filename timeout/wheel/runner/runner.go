@@ -31,8 +31,8 @@ type Config[T any] struct {
 	Panicked func(t *wheel.Task[T], value any, stack []byte)
 }
 
-// forever is a tick until which nobody sleeps: it stands for no alarm at all.
-const forever = math.MaxUint64
+// noDeadline is a tick until which nobody sleeps: it stands for no alarm at all.
+const noDeadline = math.MaxUint64
 
 // Runner is a wheel that turns by itself. [Start] makes one; the zero Runner is not usable. All its methods may be called
 // by several goroutines at a time, and by the function that it hands tasks to.
@@ -45,15 +45,15 @@ type Runner[T any] struct {
 	handle   func(*wheel.Task[T])
 	panicked func(*wheel.Task[T], any, []byte)
 
-	earlier chan struct{} // holds one: an earlier task was added while the goroutine slept
-	stop    chan struct{} // closed by Stop
-	done    chan struct{} // closed by the goroutine
+	wakeCh chan struct{} // holds one: an earlier task was added while the goroutine slept
+	stop   chan struct{} // closed by Stop
+	done   chan struct{} // closed by the goroutine
 
-	mu      sync.Mutex
-	wheel   *wheel.Wheel[T] // guarded by mu
-	alarm   timeout.Tick    // guarded by mu: the goroutine sleeps until then; 0: it is awake
-	awakes  uint64          // guarded by mu
-	stopped bool            // guarded by mu
+	mu         sync.Mutex
+	wheel      *wheel.Wheel[T] // guarded by mu
+	sleepUntil timeout.Tick    // guarded by mu: the goroutine sleeps until then; 0: it is awake
+	wakeups    uint64          // guarded by mu
+	stopped    bool            // guarded by mu
 }
 
 // Start starts a runner at tick 0. It fails with [ErrHandle] or [ErrTick]. Whoever starts one stops it, or its goroutine stays.
@@ -71,7 +71,7 @@ func Start[T any](c Config[T]) (*Runner[T], error) {
 		origin:   time.Now(),
 		handle:   c.Handle,
 		panicked: c.Panicked,
-		earlier:  make(chan struct{}, 1),
+		wakeCh:   make(chan struct{}, 1),
 		stop:     make(chan struct{}),
 		done:     make(chan struct{}),
 		wheel:    wheel.New[T](0, c.Size),
@@ -90,14 +90,14 @@ func (r *Runner[T]) Add(t *wheel.Task[T], after time.Duration) bool {
 	r.wheel.Advance(r.tick(elapsed))
 	added := !r.stopped && r.wheel.Add(t, r.end(elapsed, after))
 	next, _ := r.wheel.Next()
-	wake := added && next < r.alarm
+	wake := added && next < r.sleepUntil
 	if wake {
-		r.alarm = next
+		r.sleepUntil = next
 	}
 	r.mu.Unlock()
 	if wake {
 		select {
-		case r.earlier <- struct{}{}:
+		case r.wakeCh <- struct{}{}:
 		default:
 		}
 	}
@@ -119,11 +119,11 @@ func (r *Runner[T]) Len() int {
 	return r.wheel.Len()
 }
 
-// Awakenings returns how often the goroutine has woken up from sleep.
-func (r *Runner[T]) Awakenings() uint64 {
+// Wakeups returns how often the goroutine has woken up from sleep.
+func (r *Runner[T]) Wakeups() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.awakes
+	return r.wakeups
 }
 
 // Stop ends the runner: no task is taken from now on. It does not wait for a task that is being handed over, so Handle may
@@ -144,16 +144,16 @@ func (r *Runner[T]) Done() <-chan struct{} { return r.done }
 // goroutine of the caller. It does not wait for a task that is being handed over.
 func (r *Runner[T]) Drain(f func(*wheel.Task[T])) {
 	r.Stop()
-	for t := r.force(); t != nil; t = r.force() {
+	for t := r.popFirst(); t != nil; t = r.popFirst() {
 		f(t)
 	}
 }
 
-// force takes the first task, due or not.
-func (r *Runner[T]) force() *wheel.Task[T] {
+// popFirst takes the first task, due or not.
+func (r *Runner[T]) popFirst() *wheel.Task[T] {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.wheel.Advance(forever)
+	r.wheel.Advance(noDeadline)
 	return r.wheel.Pop()
 }
 
@@ -165,13 +165,13 @@ func (r *Runner[T]) run() {
 	for {
 		t, sleep := r.next()
 		if t != nil {
-			r.hand(t)
+			r.dispatch(t)
 			continue
 		}
 		alarm.Reset(sleep)
 		select {
 		case <-alarm.C:
-		case <-r.earlier:
+		case <-r.wakeCh:
 		case <-r.stop:
 			return
 		}
@@ -196,20 +196,20 @@ func (r *Runner[T]) next() (*wheel.Task[T], time.Duration) {
 	}
 	next, ok := r.wheel.Next()
 	if !ok {
-		next = forever
+		next = noDeadline
 	}
-	r.alarm = next
+	r.sleepUntil = next
 	return nil, r.until(next, elapsed)
 }
 
 func (r *Runner[T]) woken() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.alarm = 0
-	r.awakes++
+	r.sleepUntil = 0
+	r.wakeups++
 }
 
-func (r *Runner[T]) hand(t *wheel.Task[T]) {
+func (r *Runner[T]) dispatch(t *wheel.Task[T]) {
 	if r.panicked != nil {
 		defer func() {
 			if v := recover(); v != nil {

@@ -90,7 +90,7 @@ func TestAwakenings(t *testing.T) {
 			}
 		}
 		// One for the first task, which is earlier than none; then one for each tick at which something is due.
-		if got := r.Awakenings(); got != 7 {
+		if got := r.Wakeups(); got != 7 {
 			t.Errorf("woke up %d times in ten years, want 7", got)
 		}
 	})
@@ -108,7 +108,7 @@ func TestIdleThenBusy(t *testing.T) {
 		}
 		wait(time.Hour)
 		synctest.Wait()
-		if got := r.Awakenings(); l.len() != tasks || got != 1+ends {
+		if got := r.Wakeups(); l.len() != tasks || got != 1+ends {
 			t.Errorf("%d tasks of %d, %d awakenings for %d ends", l.len(), tasks, got, ends)
 		}
 	})
@@ -145,7 +145,7 @@ func TestManyTasks(t *testing.T) {
 			}
 		}
 		// One for a first task, and twice the steps of 256 in which a task comes down a level at most.
-		if got, most := r.Awakenings(), uint64(len(ends)+1+2*3*n/256); got > most {
+		if got, most := r.Wakeups(), uint64(len(ends)+1+2*3*n/256); got > most {
 			t.Errorf("woke up %d times for %d ends, at most %d are right", got, len(ends), most)
 		}
 	})
@@ -188,8 +188,8 @@ func TestLongestTime(t *testing.T) {
 			r.Add(&far, math.MaxInt64)
 			wait(100 * 365 * 24 * time.Hour)
 			synctest.Wait()
-			if l.len() != 0 || r.Awakenings() > 1 {
-				t.Errorf("unit %v: %d tasks, %d awakenings", unit, l.len(), r.Awakenings())
+			if l.len() != 0 || r.Wakeups() > 1 {
+				t.Errorf("unit %v: %d tasks, %d awakenings", unit, l.len(), r.Wakeups())
 			}
 			if !r.Cancel(&far) || r.Cancel(&far) || r.Len() != 0 {
 				t.Errorf("unit %v: the task could not be cancelled once", unit)

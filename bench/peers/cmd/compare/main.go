@@ -56,12 +56,12 @@ func compare(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	say("building etcd and txmgr")
+	progressf("building etcd and txmgr")
 	programs, err := rig.Build(ctx, dir)
 	if err != nil {
 		return err
 	}
-	r := report{Condition: rig.Note(dir).Named("go -C bench/peers run ./cmd/compare"), Versions: programs.Versions, Value: o.value}
+	r := report{Condition: rig.RecordCondition(dir).Named("go -C bench/peers run ./cmd/compare"), Versions: programs.Versions, Value: o.value}
 
 	servers, err := start(ctx, dir, programs)
 	defer func() { err = errors.Join(err, servers.stop()) }()
@@ -80,6 +80,6 @@ func compare(ctx context.Context, o options) (err error) {
 	return r.print(os.Stdout, o.output)
 }
 
-func say(format string, a ...any) {
+func progressf(format string, a ...any) {
 	fmt.Fprintf(os.Stderr, time.Now().Format("15:04:05 ")+format+"\n", a...)
 }

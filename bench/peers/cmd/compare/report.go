@@ -46,11 +46,11 @@ func (r *report) measure(ctx context.Context, cs []*contender, o options) error 
 			if err != nil {
 				return fmt.Errorf("%s with %d callers: %w", row.Name, row.Callers, err)
 			}
-			say("round %d of %d: %-20s %5d callers: %7.0f pairs/s, %v", n+1, o.rounds, row.Name, row.Callers, m.PerSecond, m.Latencies)
+			progressf("round %d of %d: %-20s %5d callers: %7.0f pairs/s, %v", n+1, o.rounds, row.Name, row.Callers, m.PerSecond, m.Latencies)
 			row.Rounds = append(row.Rounds, m)
 		}
 	}
-	r.judge()
+	r.checkGoals()
 	return nil
 }
 
@@ -80,7 +80,7 @@ func (r *row) round(ctx context.Context, span time.Duration) (m measure, err err
 	return m, nil
 }
 
-func (r *report) judge() {
+func (r *report) checkGoals() {
 	for _, g := range []struct {
 		name     string
 		of, to   key

@@ -9,24 +9,24 @@ import (
 	"github.com/txmgr/txmgr/bench/peers/internal/insider"
 )
 
-// large is a group that is measured once: it takes long to fill.
-const large = 1_000_000
+// millionGroup is a group that is measured once: it takes long to fill.
+const millionGroup = 1_000_000
 
-// guess is how many transactions begin a second, before anything was measured. A group that is missed is tried again, with
+// assumedBeginRate is how many transactions begin a second, before anything was measured. A group that is missed is tried again, with
 // more time.
-const guess = 20_000
+const assumedBeginRate = 20_000
 
 // groups measures txmgr. All sizes take turns.
 func (r *report) groups(ctx context.Context, dir string, o options) (err error) {
-	crew, err := insider.Employ(ctx, dir, "-inside")
-	defer func() { err = errors.Join(err, crew.Dismiss()) }()
+	crew, err := insider.Start(ctx, dir, "-inside")
+	defer func() { err = errors.Join(err, crew.Stop()) }()
 	if err != nil {
 		return err
 	}
-	perSecond := float64(guess)
+	perSecond := float64(assumedBeginRate)
 	for n := range o.rounds {
 		for _, count := range o.due {
-			if count >= large && n > 0 {
+			if count >= millionGroup && n > 0 {
 				continue
 			}
 			g, err := r.group(ctx, crew, count, perSecond)
@@ -34,7 +34,7 @@ func (r *report) groups(ctx context.Context, dir string, o options) (err error) 
 				return err
 			}
 			perSecond = float64(g.Count) / g.Filling.Seconds()
-			say("%7d due at once: the entry that ends them applied after %v, all moved after %v", g.Count, g.Decided, g.Moved)
+			progressf("%7d due at once: the entry that ends them applied after %v, all moved after %v", g.Count, g.Decided, g.Moved)
 			r.Groups = append(r.Groups, g)
 		}
 	}
@@ -42,19 +42,19 @@ func (r *report) groups(ctx context.Context, dir string, o options) (err error) 
 }
 
 // group aims until it hits: a million transactions need to begin before the first of them ends.
-func (r *report) group(ctx context.Context, crew *insider.Crew, count int, perSecond float64) (*insider.Group, error) {
+func (r *report) group(ctx context.Context, crew *insider.Cluster, count int, perSecond float64) (*insider.DeadlineGroup, error) {
 	lead := 5*time.Second + time.Duration(2*float64(count)/perSecond*float64(time.Second))
 	var errs []error
 	for range 3 {
-		say("%7d transactions of one deadline, %v away", count, lead.Round(time.Second))
-		g, err := crew.Group(ctx, count, lead)
+		progressf("%7d transactions of one deadline, %v away", count, lead.Round(time.Second))
+		g, err := crew.DeadlineGroup(ctx, count, lead)
 		if err == nil {
 			return g, nil
 		}
 		errs = append(errs, err)
 		r.Missed++
 		lead *= 2
-		say("once more: %v", err)
+		progressf("once more: %v", err)
 		// What has begun meanwhile must end before the next try counts.
 		select {
 		case <-time.After(lead):

@@ -32,7 +32,7 @@ const (
 )
 
 func (r *report) leases(ctx context.Context, dir string, count int) (err error) {
-	say("building etcd")
+	progressf("building etcd")
 	program, version, err := rig.BuildEtcd(ctx, dir)
 	if err != nil {
 		return err
@@ -56,7 +56,7 @@ func (r *report) leases(ctx context.Context, dir string, count int) (err error) 
 	}
 	gone := clients[0].Watch(ctx, "due/", clientv3.WithPrefix(), clientv3.WithFilterPut())
 	end := time.Now().Add(10*time.Second + time.Duration(count)*perLease)
-	say("%7d leases of etcd, until %s", count, end.Format(time.TimeOnly))
+	progressf("%7d leases of etcd, until %s", count, end.Format(time.TimeOnly))
 	began := time.Now()
 	last, err := grant(ctx, clients[:], count, end)
 	if err != nil {
@@ -66,7 +66,7 @@ func (r *report) leases(ctx context.Context, dir string, count int) (err error) 
 	if err := l.watch(ctx, gone, last); err != nil {
 		return err
 	}
-	say("%7d leases of etcd: the last key gone %v late", count, l.Late)
+	progressf("%7d leases of etcd: the last key gone %v late", count, l.Late)
 	r.Leases = l
 	return nil
 }

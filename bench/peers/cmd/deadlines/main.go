@@ -70,8 +70,8 @@ func deadlines(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	r := report{Condition: rig.Note(dir).Named("go -C bench/peers run ./cmd/deadlines")}
-	neighbours, err := rig.Watch()
+	r := report{Condition: rig.RecordCondition(dir).Named("go -C bench/peers run ./cmd/deadlines")}
+	neighbours, err := rig.WatchExternalLoad()
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func deadlines(ctx context.Context, o options) (err error) {
 			return err
 		}
 	}
-	r.judge()
+	r.checkGoals()
 	r.Condition.End()
 	share, err := neighbours.Share()
 	if err != nil {
@@ -93,6 +93,6 @@ func deadlines(ctx context.Context, o options) (err error) {
 	return r.print(os.Stdout, o.output)
 }
 
-func say(format string, a ...any) {
+func progressf(format string, a ...any) {
 	fmt.Fprintf(os.Stderr, time.Now().Format("15:04:05 ")+format+"\n", a...)
 }

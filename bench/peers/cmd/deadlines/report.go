@@ -13,12 +13,12 @@ import (
 
 // report is everything that one run has found out.
 type report struct {
-	Condition rig.Condition    `json:"condition"`
-	Etcd      string           `json:"etcd"` // its version
-	Groups    []*insider.Group `json:"groups"`
-	Missed    int              `json:"missed"` // groups that were tried again
-	Leases    *leases          `json:"leases"`
-	Goals     []rig.Goal       `json:"goals"`
+	Condition rig.Condition            `json:"condition"`
+	Etcd      string                   `json:"etcd"` // its version
+	Groups    []*insider.DeadlineGroup `json:"groups"`
+	Missed    int                      `json:"missed"` // groups that were tried again
+	Leases    *leases                  `json:"leases"`
+	Goals     []rig.Goal               `json:"goals"`
 }
 
 // allowed are the seconds within which groups of a size have to be decided.
@@ -27,7 +27,7 @@ var allowed = map[int]float64{20_000: 0.2, 100_000: 1, 1_000_000: 1}
 // maxEntry is how many bytes the entry may have that ends a group of any size.
 const maxEntry = 99
 
-func (r *report) judge() {
+func (r *report) checkGoals() {
 	for _, count := range r.sizes() {
 		if want, has := allowed[count]; has {
 			r.Goals = append(r.Goals, rig.AtMost(fmt.Sprintf("%d due at once: all decided and moved after the tick, s", count), want, r.of(count, moved)))
@@ -35,7 +35,7 @@ func (r *report) judge() {
 	}
 	largest := slices.Max(r.sizes())
 	r.Goals = append(r.Goals, rig.AtMost(fmt.Sprintf("bytes of the entry that ends %d", largest), maxEntry,
-		r.of(largest, func(g *insider.Group) float64 { return float64(g.Bytes) })))
+		r.of(largest, func(g *insider.DeadlineGroup) float64 { return float64(g.Bytes) })))
 }
 
 // sizes of the groups, smallest first. A group may lack a few that came too late for its tick.
@@ -57,7 +57,7 @@ func asked(count int) int {
 	return count
 }
 
-func (r *report) of(count int, pick func(*insider.Group) float64) (out []float64) {
+func (r *report) of(count int, pick func(*insider.DeadlineGroup) float64) (out []float64) {
 	for _, g := range r.Groups {
 		if asked(g.Count) == count {
 			out = append(out, pick(g))
@@ -66,9 +66,9 @@ func (r *report) of(count int, pick func(*insider.Group) float64) (out []float64
 	return out
 }
 
-func moved(g *insider.Group) float64 { return g.Moved.Seconds() }
+func moved(g *insider.DeadlineGroup) float64 { return g.Moved.Seconds() }
 
-func decided(g *insider.Group) float64 { return g.Decided.Seconds() }
+func decided(g *insider.DeadlineGroup) float64 { return g.Decided.Seconds() }
 
 func (r *report) print(w io.Writer, format string) error {
 	if format == "json" {
@@ -84,13 +84,13 @@ func (r *report) print(w io.Writer, format string) error {
 	fmt.Fprintln(t, "due at once\trounds\tone entry decides\tleast\tmost\tall records moved\tleast\tmost\tbytes of that entry\tentries in all\tbytes in all\tbegun/s before\t")
 	for _, count := range r.sizes() {
 		d, m := r.of(count, decided), r.of(count, moved)
-		median := func(pick func(*insider.Group) float64) float64 { return rig.Median(r.of(count, pick)) }
+		median := func(pick func(*insider.DeadlineGroup) float64) float64 { return rig.Median(r.of(count, pick)) }
 		fmt.Fprintf(t, "%d\t%d\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.0f\t%.0f\t%.0f\t%.0f\t\n", count, len(d),
 			rig.Median(d), slices.Min(d), slices.Max(d), rig.Median(m), slices.Min(m), slices.Max(m),
-			median(func(g *insider.Group) float64 { return float64(g.Bytes) }),
-			median(func(g *insider.Group) float64 { return float64(g.Entries) }),
-			median(func(g *insider.Group) float64 { return float64(g.All) }),
-			median(func(g *insider.Group) float64 { return float64(g.Count) / g.Filling.Seconds() }))
+			median(func(g *insider.DeadlineGroup) float64 { return float64(g.Bytes) }),
+			median(func(g *insider.DeadlineGroup) float64 { return float64(g.Entries) }),
+			median(func(g *insider.DeadlineGroup) float64 { return float64(g.All) }),
+			median(func(g *insider.DeadlineGroup) float64 { return float64(g.Count) / g.Filling.Seconds() }))
 	}
 	if err := t.Flush(); err != nil {
 		return err

@@ -66,17 +66,17 @@ func measure(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	r := report{Condition: rig.Note(dir).Named("go -C bench/peers run ./cmd/embedded")}
-	empty, err := employ(ctx, dir, "empty")
+	r := report{Condition: rig.RecordCondition(dir).Named("go -C bench/peers run ./cmd/embedded")}
+	empty, err := startWorker(ctx, dir, "empty")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, empty.dismiss()) }()
-	full, err := employ(ctx, dir, "full")
+	defer func() { err = errors.Join(err, empty.stop()) }()
+	full, err := startWorker(ctx, dir, "full")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, full.dismiss()) }()
+	defer func() { err = errors.Join(err, full.stop()) }()
 	if err := r.take(o, empty, full); err != nil {
 		return err
 	}
@@ -84,6 +84,6 @@ func measure(ctx context.Context, o options) (err error) {
 	return r.print(os.Stdout, o.output)
 }
 
-func say(format string, a ...any) {
+func progressf(format string, a ...any) {
 	fmt.Fprintf(os.Stderr, time.Now().Format("15:04:05 ")+format+"\n", a...)
 }

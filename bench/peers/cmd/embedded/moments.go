@@ -69,8 +69,8 @@ func newestSnapshot(dir string) (size int64, err error) {
 }
 
 // group lets many transactions run into one deadline.
-func (w *worker) group(ctx context.Context, count, branches int, lead time.Duration) (*group, error) {
-	expiry, at, interval, err := w.aim(ctx, branches, lead)
+func (w *worker) group(ctx context.Context, count, branches int, lead time.Duration) (*deadlineGroup, error) {
+	expiry, at, interval, err := w.calibrate(ctx, branches, lead)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (w *worker) group(ctx context.Context, count, branches int, lead time.Durat
 	if err := w.begin(ctx, count-1, branches, func(int) time.Duration { return time.Until(deadline) }); err != nil {
 		return nil, fmt.Errorf("a longer -lead may help: %w", err)
 	}
-	g, err := w.node.Groups(ctx, txn.GroupRange{})
+	g, err := w.node.DeadlineGroups(ctx, txn.DeadlineGroupRange{})
 	if err != nil {
 		return nil, err
 	}
@@ -95,13 +95,13 @@ func (w *worker) group(ctx context.Context, count, branches int, lead time.Durat
 	return w.watch(ctx, members, branches, at)
 }
 
-// aim begins one transaction, and tells when the tick begins that ends it.
-func (w *worker) aim(ctx context.Context, branches int, lead time.Duration) (expiry uint64, at time.Time, interval time.Duration, err error) {
+// calibrate begins one transaction, and tells when the tick begins that ends it.
+func (w *worker) calibrate(ctx context.Context, branches int, lead time.Duration) (expiry uint64, at time.Time, interval time.Duration, err error) {
 	b, err := w.node.Begin(ctx, txn.Options{Name: "transfer", Timeout: lead, Branches: w.enlistments(branches)})
 	if err != nil {
 		return 0, at, 0, err
 	}
-	g, err := w.node.Groups(ctx, txn.GroupRange{})
+	g, err := w.node.DeadlineGroups(ctx, txn.DeadlineGroupRange{})
 	if err != nil {
 		return 0, at, 0, err
 	}
@@ -114,13 +114,13 @@ func (w *worker) aim(ctx context.Context, branches int, lead time.Duration) (exp
 }
 
 // watch looks every millisecond what has been decided.
-func (w *worker) watch(ctx context.Context, members, branches int, at time.Time) (*group, error) {
+func (w *worker) watch(ctx context.Context, members, branches int, at time.Time) (*deadlineGroup, error) {
 	<-time.After(time.Until(at) - 100*time.Millisecond)
 	before, err := w.node.Status(ctx)
 	if err != nil {
 		return nil, err
 	}
-	g := &group{Count: members, Branches: branches}
+	g := &deadlineGroup{Count: members, Branches: branches}
 	ticker := time.NewTicker(time.Millisecond)
 	defer ticker.Stop()
 	for range ticker.C {
@@ -132,12 +132,12 @@ func (w *worker) watch(ctx context.Context, members, branches int, at time.Time)
 			g.Decided = time.Since(at)
 			g.Entries, g.Empty = s.Entries-before.Entries, s.TickEntries-before.TickEntries
 		}
-		if g.Decided > 0 && s.Undone == 0 {
+		if g.Decided > 0 && s.Completing == 0 {
 			g.Finished, g.All = time.Since(at), s.Entries-before.Entries
 			return g, nil
 		}
 		if time.Since(at) > 10*time.Minute {
-			return nil, fmt.Errorf("10 minutes after the tick %d of %d are decided and %d are unfinished", s.TimedOut-before.TimedOut, members, s.Undone)
+			return nil, fmt.Errorf("10 minutes after the tick %d of %d are decided and %d are unfinished", s.TimedOut-before.TimedOut, members, s.Completing)
 		}
 	}
 	return nil, ctx.Err()

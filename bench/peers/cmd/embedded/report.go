@@ -17,14 +17,14 @@ type report struct {
 	Empty map[int][]*pairs `json:"empty"`
 	Full  map[int][]*pairs `json:"full"`
 
-	Opened   int           `json:"opened"` // transactions of two branches in the full node
-	Filling  time.Duration `json:"filling_ns"`
-	Before   *memory       `json:"memory_before"`
-	After    *memory       `json:"memory_after"`
-	Pauses   []*pauses     `json:"snapshots"`
-	Idle     *idle         `json:"idle"`
-	Groups   []*group      `json:"groups"`
-	Restarts []*start      `json:"restarts"`
+	Opened   int              `json:"opened"` // transactions of two branches in the full node
+	Filling  time.Duration    `json:"filling_ns"`
+	Before   *memory          `json:"memory_before"`
+	After    *memory          `json:"memory_after"`
+	Pauses   []*pauses        `json:"snapshots"`
+	Idle     *idle            `json:"idle"`
+	Groups   []*deadlineGroup `json:"groups"`
+	Restarts []*restartResult `json:"restarts"`
 }
 
 // callers are the numbers of transactions in flight that are measured.
@@ -33,8 +33,8 @@ var callers = []int{1, 64, 256, 1024}
 // loaded is the number at which the full node is compared, and its snapshots are taken.
 const loaded = 256
 
-func (r *report) take(o options, empty, full *employee) error {
-	for _, step := range []func(options, *employee, *employee) error{r.fill, r.rest, r.throughput, r.stalls, r.deadlines, r.restart} {
+func (r *report) take(o options, empty, full *workerProcess) error {
+	for _, step := range []func(options, *workerProcess, *workerProcess) error{r.fill, r.rest, r.throughput, r.stalls, r.deadlines, r.restart} {
 		if err := step(o, empty, full); err != nil {
 			return err
 		}
@@ -42,63 +42,63 @@ func (r *report) take(o options, empty, full *employee) error {
 	return nil
 }
 
-func (r *report) fill(o options, _, full *employee) error {
-	a, err := full.do(order{Do: "memory"})
+func (r *report) fill(o options, _, full *workerProcess) error {
+	a, err := full.call(request{Do: "memory"})
 	if err != nil {
 		return err
 	}
 	r.Before, r.Opened = a.Memory, o.open
-	say("opening %d transactions of two branches", o.open)
+	progressf("opening %d transactions of two branches", o.open)
 	began := time.Now()
-	if _, err := full.do(order{Do: "fill", Count: o.open, Branches: 2}); err != nil {
+	if _, err := full.call(request{Do: "fill", Count: o.open, Branches: 2}); err != nil {
 		return err
 	}
 	r.Filling = time.Since(began)
-	say("opened in %v; memory", r.Filling.Round(time.Millisecond))
-	a, err = full.do(order{Do: "memory"})
+	progressf("opened in %v; memory", r.Filling.Round(time.Millisecond))
+	a, err = full.call(request{Do: "memory"})
 	r.After = a.Memory
 	return err
 }
 
-func (r *report) rest(o options, empty, full *employee) error {
+func (r *report) rest(o options, empty, full *workerProcess) error {
 	if err := r.restart(o, empty, full); err != nil {
 		return err
 	}
-	say("idling for %v", o.idle)
-	a, err := full.do(order{Do: "idle", Span: o.idle})
+	progressf("idling for %v", o.idle)
+	a, err := full.call(request{Do: "idle", Span: o.idle})
 	r.Idle = a.Idle
 	return err
 }
 
-func (r *report) throughput(o options, empty, full *employee) error {
+func (r *report) throughput(o options, empty, full *workerProcess) error {
 	r.Empty, r.Full = map[int][]*pairs{}, map[int][]*pairs{}
 	span := time.Duration(o.seconds * float64(time.Second))
 	for n := range o.rounds {
 		for _, c := range callers {
 			into := []struct {
-				who *employee
+				who *workerProcess
 				got map[int][]*pairs
 			}{{empty, r.Empty}, {full, r.Full}}
 			if n%2 == 1 {
 				into[0], into[1] = into[1], into[0]
 			}
 			for _, i := range into {
-				a, err := i.who.do(order{Do: "pairs", Callers: c, Span: span})
+				a, err := i.who.call(request{Do: "pairs", Callers: c, Span: span})
 				if err != nil {
 					return err
 				}
 				i.got[c] = append(i.got[c], a.Pairs)
-				say("round %d of %d: %-5s node, %4d callers: %7.0f pairs/s, %v", n+1, o.rounds, i.who.name, c, a.Pairs.PerSecond, a.Pairs.Latencies)
+				progressf("round %d of %d: %-5s node, %4d callers: %7.0f pairs/s, %v", n+1, o.rounds, i.who.name, c, a.Pairs.PerSecond, a.Pairs.Latencies)
 			}
 		}
 	}
 	return nil
 }
 
-func (r *report) stalls(o options, _, full *employee) error {
+func (r *report) stalls(o options, _, full *workerProcess) error {
 	for n := range o.rounds {
-		say("snapshot %d of %d under load", n+1, o.rounds)
-		a, err := full.do(order{Do: "snapshot", Callers: loaded})
+		progressf("snapshot %d of %d under load", n+1, o.rounds)
+		a, err := full.call(request{Do: "snapshot", Callers: loaded})
 		if err != nil {
 			return err
 		}
@@ -107,10 +107,10 @@ func (r *report) stalls(o options, _, full *employee) error {
 	return nil
 }
 
-func (r *report) deadlines(o options, _, full *employee) error {
+func (r *report) deadlines(o options, _, full *workerProcess) error {
 	for _, branches := range []int{0, 2} {
-		say("%d transactions of %d branches run into one deadline", o.due, branches)
-		a, err := full.do(order{Do: "group", Count: o.due, Branches: branches, Lead: o.lead})
+		progressf("%d transactions of %d branches run into one deadline", o.due, branches)
+		a, err := full.call(request{Do: "group", Count: o.due, Branches: branches, Lead: o.lead})
 		if err != nil {
 			return err
 		}
@@ -119,9 +119,9 @@ func (r *report) deadlines(o options, _, full *employee) error {
 	return nil
 }
 
-func (r *report) restart(_ options, _, full *employee) error {
-	say("restart")
-	a, err := full.do(order{Do: "restart"})
+func (r *report) restart(_ options, _, full *workerProcess) error {
+	progressf("restart")
+	a, err := full.call(request{Do: "restart"})
 	if err == nil {
 		r.Restarts = append(r.Restarts, a.Restart)
 	}
@@ -159,7 +159,7 @@ func (r *report) print(w io.Writer, format string) error {
 	fmt.Fprintln(w)
 	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "what\tmeasured\tgoal\t")
-	for _, f := range r.findings() {
+	for _, f := range r.results() {
 		verdict := ""
 		if f.goal != "" {
 			verdict = "met"

@@ -20,7 +20,7 @@ func (w *worker) pair(ctx context.Context, _ int) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.node.Commit(ctx, b.ID, txn.Commitment{})
+	_, err = w.node.Commit(ctx, b.ID, txn.CommitRequest{})
 	return err
 }
 
@@ -64,7 +64,7 @@ func (w *worker) pairs(ctx context.Context, callers int, span time.Duration) (*p
 		Sample:   s,
 		Commands: b.status.Commands - a.status.Commands, Entries: b.status.Entries - a.status.Entries, Syncs: b.status.Syncs - a.status.Syncs,
 		CPU: (b.cpu - a.cpu) / time.Duration(s.Pairs), Written: b.written - a.written,
-		Open: b.status.Open, Finished: b.status.Finished, LogBytes: uint64(b.status.LogBytes),
+		Open: b.status.Undecided, Finished: b.status.Finished, LogBytes: uint64(b.status.LogBytes),
 	}, nil
 }
 
@@ -135,7 +135,7 @@ func (w *worker) memory() (*memory, error) {
 }
 
 func (w *worker) idle(ctx context.Context, span time.Duration) (*idle, error) {
-	groups, err := w.node.Groups(ctx, txn.GroupRange{})
+	groups, err := w.node.DeadlineGroups(ctx, txn.DeadlineGroupRange{})
 	if err != nil {
 		return nil, err
 	}
@@ -150,12 +150,12 @@ func (w *worker) idle(ctx context.Context, span time.Duration) (*idle, error) {
 	}
 	return &idle{
 		Span: span, CPU: b.cpu - a.cpu, Entries: b.status.Entries - a.status.Entries, Written: b.written - a.written,
-		Groups: len(groups.Groups), Open: b.status.Open, Checkpoint: 10 * time.Second,
+		Groups: len(groups.Groups), Open: b.status.Undecided, Checkpoint: 10 * time.Second,
 	}, nil
 }
 
 // restart closes the node and opens it again.
-func (w *worker) restart(ctx context.Context) (*start, error) {
+func (w *worker) restart(ctx context.Context) (*restartResult, error) {
 	before, err := w.node.Status(ctx)
 	if err != nil {
 		return nil, err
@@ -163,7 +163,7 @@ func (w *worker) restart(ctx context.Context) (*start, error) {
 	if err := w.node.Close(); err != nil {
 		return nil, err
 	}
-	var s start
+	var s restartResult
 	if s.Log, err = size(w.dir); err != nil {
 		return nil, err
 	}
@@ -176,8 +176,8 @@ func (w *worker) restart(ctx context.Context) (*start, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.Open = after.Open; s.Open != before.Open {
-		return nil, fmt.Errorf("%d transactions are open after the restart; %d were before it", s.Open, before.Open)
+	if s.Open = after.Undecided; s.Open != before.Undecided {
+		return nil, fmt.Errorf("%d transactions are open after the restart; %d were before it", s.Open, before.Undecided)
 	}
 	return &s, nil
 }

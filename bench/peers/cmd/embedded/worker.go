@@ -40,13 +40,13 @@ func work(orders io.Reader, answers io.Writer, dir string) (err error) {
 	defer func() { err = errors.Join(err, w.node.Close()) }()
 	lines, out := json.NewDecoder(bufio.NewReader(orders)), json.NewEncoder(answers)
 	for {
-		var o order
+		var o request
 		if err := lines.Decode(&o); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
 			return err
 		}
-		a, err := w.carryOut(context.Background(), o)
+		a, err := w.execute(context.Background(), o)
 		if err != nil {
 			a.Error = err.Error()
 		}
@@ -56,7 +56,7 @@ func work(orders io.Reader, answers io.Writer, dir string) (err error) {
 	}
 }
 
-func (w *worker) carryOut(ctx context.Context, o order) (a answer, err error) {
+func (w *worker) execute(ctx context.Context, o request) (a response, err error) {
 	switch o.Do {
 	case "pairs":
 		a.Pairs, err = w.pairs(ctx, o.Callers, o.Span)
@@ -83,29 +83,31 @@ func (w *worker) open() (err error) {
 	level := slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})
 	w.node, err = node.Open(context.Background(), node.Config{
 		DataDir: w.dir, Logger: slog.New(level),
-		Participants: map[string]participant.Participant{participants[0]: willing{}, participants[1]: willing{}},
+		Participants: map[string]participant.Participant{participants[0]: nopParticipant{}, participants[1]: nopParticipant{}},
 	})
 	return err
 }
 
 var participants = [...]string{"orders", "payments"}
 
-// willing is a resource that costs nothing: whatever is asked of it has been done.
-type willing struct{}
+// nopParticipant is a resource that costs nothing: whatever is asked of it has been done.
+type nopParticipant struct{}
 
-func (willing) Commit(context.Context, participant.Branch) (participant.Result, error) {
-	return participant.Result{Ending: participant.Committed}, nil
+func (nopParticipant) Commit(context.Context, participant.Branch) (participant.Result, error) {
+	return participant.Result{Outcome: participant.Committed}, nil
 }
 
-func (willing) Rollback(context.Context, participant.Branch) (participant.Result, error) {
-	return participant.Result{Ending: participant.RolledBack}, nil
+func (nopParticipant) Rollback(context.Context, participant.Branch) (participant.Result, error) {
+	return participant.Result{Outcome: participant.RolledBack}, nil
 }
 
-func (willing) Prepared(context.Context, string) ([]participant.Prepared, error) { return nil, nil }
+func (nopParticipant) Prepared(context.Context, string) ([]participant.Prepared, error) {
+	return nil, nil
+}
 
-func (willing) Check(context.Context) error { return nil }
+func (nopParticipant) Check(context.Context) error { return nil }
 
-func (willing) Close() error { return nil }
+func (nopParticipant) Close() error { return nil }
 
 // raftMeter listens to what raft tells of itself. It keeps how long the state machine was held up for the latest snapshot,
 // which nothing else can see.

@@ -46,7 +46,7 @@ func (l *load) pair(ctx context.Context, caller int) {
 	began := time.Now()
 	b, err := l.client.Begin(ctx, txn.Options{Name: "transfer"})
 	if err == nil {
-		_, err = l.client.Commit(ctx, b.ID, txn.Commitment{})
+		_, err = l.client.Commit(ctx, b.ID, txn.CommitRequest{})
 	}
 	ended := time.Now()
 	if ctx.Err() != nil {
@@ -57,7 +57,7 @@ func (l *load) pair(ctx context.Context, caller int) {
 	if err != nil {
 		code := string(txn.CodeOf(err))
 		if l.failures[code]++; l.failures[code] <= 3 {
-			say("a call failed: %v", err)
+			progressf("a call failed: %v", err)
 		}
 		return
 	}
@@ -86,8 +86,8 @@ func (l *load) from(t time.Time) (acked []txn.ID) {
 	return acked
 }
 
-// again waits until every caller is served again, and says when the first and the last one was.
-func (l *load) again(ctx context.Context) (first, last time.Time, err error) {
+// awaitService waits until every caller is served again, and says when the first and the last one was.
+func (l *load) awaitService(ctx context.Context) (first, last time.Time, err error) {
 	t := time.NewTimer(2 * time.Minute)
 	defer t.Stop()
 	select {

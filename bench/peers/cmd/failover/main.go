@@ -64,17 +64,17 @@ func failover(ctx context.Context, o options) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			say("the logs of the nodes are left in %s", dir)
+			progressf("the logs of the nodes are left in %s", dir)
 			return
 		}
 		err = os.RemoveAll(dir)
 	}()
-	r := report{Condition: rig.Note(dir).Named("go -C bench/peers run ./cmd/failover"), Callers: o.callers}
-	neighbours, err := rig.Watch()
+	r := report{Condition: rig.RecordCondition(dir).Named("go -C bench/peers run ./cmd/failover"), Callers: o.callers}
+	neighbours, err := rig.WatchExternalLoad()
 	if err != nil {
 		return err
 	}
-	say("building txmgr")
+	progressf("building txmgr")
 	program, err := rig.BuildTxmgr(ctx, dir)
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func failover(ctx context.Context, o options) (err error) {
 	if err := r.take(ctx, dir, program, o); err != nil {
 		return err
 	}
-	r.judge()
+	r.checkGoals()
 	r.Condition.End()
 	share, err := neighbours.Share()
 	if err != nil {
@@ -104,12 +104,12 @@ func (r *report) take(ctx context.Context, dir, program string, o options) (err 
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	t := &trial{nodes: nodes, client: c, callers: o.callers}
-	if r.Few, err = t.series(ctx, few, o.kills); err != nil {
+	t := &cluster{nodes: nodes, client: c, callers: o.callers}
+	if r.Few, err = t.series(ctx, fewOpen, o.kills); err != nil {
 		return err
 	}
 	if o.away > 0 {
-		if r.Away, err = t.away(ctx, o.away); err != nil {
+		if r.CatchUp, err = t.catchUp(ctx, o.away); err != nil {
 			return err
 		}
 	}
@@ -119,6 +119,6 @@ func (r *report) take(ctx context.Context, dir, program string, o options) (err 
 	return err
 }
 
-func say(format string, a ...any) {
+func progressf(format string, a ...any) {
 	fmt.Fprintf(os.Stderr, time.Now().Format("15:04:05 ")+format+"\n", a...)
 }

@@ -18,7 +18,7 @@ type probe struct {
 const probes = 24
 
 // probe begins transactions that end from half a second to six seconds from now, a quarter of a second apart.
-func (t *trial) probe(ctx context.Context) ([]probe, error) {
+func (t *cluster) probe(ctx context.Context) ([]probe, error) {
 	out := make([]probe, probes)
 	return out, each(ctx, probes, func(ctx context.Context, i int) error {
 		p := probe{began: time.Now(), timeout: 500*time.Millisecond + time.Duration(i)*250*time.Millisecond}
@@ -29,21 +29,21 @@ func (t *trial) probe(ctx context.Context) ([]probe, error) {
 	})
 }
 
-// stamp is how exact the time of a decision is told, of all processes by the clock of this machine.
-const stamp = 2 * time.Millisecond
+// clockPrecision is how exact the time of a decision is told, of all processes by the clock of this machine.
+const clockPrecision = 2 * time.Millisecond
 
-// judge compares when the probes were ended with when they had to be.
-func (t *trial) judge(ctx context.Context, k *kill, probes []probe, interval time.Duration) error {
+// checkProbes compares when the probes were ended with when they had to be.
+func (t *cluster) checkProbes(ctx context.Context, k *kill, probes []probe, interval time.Duration) error {
 	for i, p := range probes {
-		info, err := t.client.Wait(ctx, p.id, txn.DecidedGoal)
+		info, err := t.client.Wait(ctx, p.id, txn.UntilDecided)
 		if err != nil {
 			return err
 		}
 		if info.State.Commits() || info.Cause != txn.CauseTimeout {
 			return fmt.Errorf("probe %d is %v because of %v, and should have timed out", i, info.State, info.Cause)
 		}
-		if info.Decided.Before(p.began.Add(p.timeout - stamp)) {
-			say("%s had %v from %v on, and was ended at %v", p.id, p.timeout, p.began, info.Decided)
+		if info.Decided.Before(p.began.Add(p.timeout - clockPrecision)) {
+			progressf("%s had %v from %v on, and was ended at %v", p.id, p.timeout, p.began, info.Decided)
 			k.Early++
 		}
 		late := info.Decided.Sub(p.begun.Add(p.timeout))

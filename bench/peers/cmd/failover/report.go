@@ -17,7 +17,7 @@ type report struct {
 	Condition rig.Condition `json:"condition"`
 	Callers   int           `json:"callers"`
 	Few       *series       `json:"few"`
-	Away      *absence      `json:"away"`
+	CatchUp   *catchUp      `json:"away"`
 	Many      *series       `json:"many"`
 	Goals     []rig.Goal    `json:"goals"`
 }
@@ -29,7 +29,7 @@ func (r *report) series() []*series {
 // noise is how much longer the median of a few elections may be by chance: each takes from one to two election timeouts.
 const noise = 1.25
 
-func (r *report) judge() {
+func (r *report) checkGoals() {
 	for _, s := range r.series() {
 		r.Goals = append(r.Goals,
 			rig.AtMost(fmt.Sprintf("writes served again, %d open, p99 of %d kills, s", s.Open, len(s.Kills)), 3, []float64{s.served().Percentile(99).Seconds()}),
@@ -43,8 +43,8 @@ func (r *report) judge() {
 		r.Goals = append(r.Goals, rig.AtMost(fmt.Sprintf("time without writes, %d open to %d, medians", r.Many.Open, r.Few.Open), noise,
 			[]float64{rig.Median(r.Many.of(served)) / rig.Median(r.Few.of(served))}))
 	}
-	if r.Away != nil {
-		r.Goals = append(r.Goals, rig.AtMost(fmt.Sprintf("a follower that missed %d entries caught up, s", r.Away.Entries), 30, []float64{r.Away.CaughtUp.Seconds()}))
+	if r.CatchUp != nil {
+		r.Goals = append(r.Goals, rig.AtMost(fmt.Sprintf("a follower that missed %d entries caught up, s", r.CatchUp.Entries), 30, []float64{r.CatchUp.CaughtUp.Seconds()}))
 	}
 }
 
@@ -99,8 +99,8 @@ func (r *report) print(w io.Writer, format string) error {
 	if r.Many != nil {
 		fmt.Fprintf(w, "opening %d took %.1f s\n", r.Many.Open, r.Many.Filling.Seconds())
 	}
-	if a := r.Away; a != nil {
-		fmt.Fprintf(w, "a follower was away for %d entries in %.0f s, and had caught up, under load, %.1f s after its start\n", a.Entries, a.Away.Seconds(), a.CaughtUp.Seconds())
+	if a := r.CatchUp; a != nil {
+		fmt.Fprintf(w, "a follower was away for %d entries in %.0f s, and had caught up, under load, %.1f s after its start\n", a.Entries, a.Downtime.Seconds(), a.CaughtUp.Seconds())
 	}
 	fmt.Fprintln(w)
 	return rig.PrintGoals(w, r.Goals)

@@ -14,11 +14,11 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// few transactions are open in the first series.
-const few = 10
+// fewOpen transactions are open in the first series.
+const fewOpen = 10
 
-// trial is the cluster and its client.
-type trial struct {
+// cluster is the cluster and its client.
+type cluster struct {
 	nodes   *trio.Txmgr
 	client  *client.Client
 	callers int
@@ -50,9 +50,9 @@ type kill struct {
 }
 
 // series opens transactions, kills leaders, and commits what it opened.
-func (t *trial) series(ctx context.Context, open, kills int) (s *series, err error) {
+func (t *cluster) series(ctx context.Context, open, kills int) (s *series, err error) {
 	s = &series{Open: open}
-	say("opening %d transactions", open)
+	progressf("opening %d transactions", open)
 	began := time.Now()
 	ids, err := t.fill(ctx, open)
 	if err != nil {
@@ -66,14 +66,14 @@ func (t *trial) series(ctx context.Context, open, kills int) (s *series, err err
 		if err != nil {
 			return s, fmt.Errorf("kill %d with %d open: %w", n+1, open, err)
 		}
-		say("kill %d of %d, %d open: served after %.2f s, all callers after %.2f s; latest deadline %.2f s; rejoined in %.1f s", n+1, kills, open,
+		progressf("kill %d of %d, %d open: served after %.2f s, all callers after %.2f s; latest deadline %.2f s; rejoined in %.1f s", n+1, kills, open,
 			k.Served.Seconds(), k.All.Seconds(), k.Late.Seconds(), k.Rejoined.Seconds())
 		s.Kills = append(s.Kills, k)
 	}
 	l.end()
 	s.Pairs, s.Failures = l.pairs, l.failures
-	say("committing the %d transactions", open)
-	return s, t.settle(ctx, s, ids)
+	progressf("committing the %d transactions", open)
+	return s, t.commitOpen(ctx, s, ids)
 }
 
 // each calls do for every number below n, by many callers.
@@ -100,7 +100,7 @@ func each(ctx context.Context, n int, do func(ctx context.Context, i int) error)
 }
 
 // fill begins transactions whose deadlines are far away, and not all the same.
-func (t *trial) fill(ctx context.Context, n int) ([]txn.ID, error) {
+func (t *cluster) fill(ctx context.Context, n int) ([]txn.ID, error) {
 	ids := make([]txn.ID, n)
 	return ids, each(ctx, n, func(ctx context.Context, i int) error {
 		b, err := t.client.Begin(ctx, txn.Options{Name: "open", Timeout: 12*time.Hour + time.Duration(i%1000)*time.Second})
@@ -109,11 +109,11 @@ func (t *trial) fill(ctx context.Context, n int) ([]txn.ID, error) {
 	})
 }
 
-// settle commits what was open all the time: that proves that it was.
-func (t *trial) settle(ctx context.Context, s *series, ids []txn.ID) error {
+// commitOpen commits what was open all the time: that proves that it was.
+func (t *cluster) commitOpen(ctx context.Context, s *series, ids []txn.ID) error {
 	var aborted, lost, unproved atomic.Int64
 	err := each(ctx, len(ids), func(ctx context.Context, i int) error {
-		_, err := t.client.Commit(ctx, ids[i], txn.Commitment{})
+		_, err := t.client.Commit(ctx, ids[i], txn.CommitRequest{})
 		switch {
 		case err == nil:
 		case errors.Is(err, txn.ErrRolledBack):
@@ -130,7 +130,7 @@ func (t *trial) settle(ctx context.Context, s *series, ids []txn.ID) error {
 }
 
 // kill kills the leader once, and returns when the cluster is whole again.
-func (t *trial) kill(ctx context.Context, l *load, open int) (k kill, err error) {
+func (t *cluster) kill(ctx context.Context, l *load, open int) (k kill, err error) {
 	// Not always at the same moment of anybody's timer.
 	select {
 	case <-time.After(500*time.Millisecond + rand.N(500*time.Millisecond)):
@@ -150,7 +150,7 @@ func (t *trial) kill(ctx context.Context, l *load, open int) (k kill, err error)
 	if err := t.nodes.Kill(leader); err != nil {
 		return k, err
 	}
-	first, last, err := l.again(ctx)
+	first, last, err := l.awaitService(ctx)
 	if err != nil {
 		return k, err
 	}
@@ -166,16 +166,16 @@ func (t *trial) kill(ctx context.Context, l *load, open int) (k kill, err error)
 		return k, err
 	}
 	k.Rejoined = time.Since(again)
-	return k, t.judge(ctx, &k, probes, time.Duration(before.Interval))
+	return k, t.checkProbes(ctx, &k, probes, time.Duration(before.Interval))
 }
 
 // forgotten counts those of the transactions that are not committed, though somebody was told so.
-func (t *trial) forgotten(ctx context.Context, acked []txn.ID) (int, error) {
+func (t *cluster) forgotten(ctx context.Context, acked []txn.ID) (int, error) {
 	var n atomic.Int64
 	err := each(ctx, len(acked), func(ctx context.Context, i int) error {
 		info, err := t.client.Get(ctx, acked[i])
 		if errors.Is(err, txn.ErrNotFound) || err == nil && !info.State.Commits() {
-			say("%s was answered as committed, and is %v (%v)", acked[i], info.State, err)
+			progressf("%s was answered as committed, and is %v (%v)", acked[i], info.State, err)
 			n.Add(1)
 			return nil
 		}
@@ -189,7 +189,7 @@ const rejoinLimit = 10 * time.Minute
 
 // caughtUp waits until a node has decided everything that the leader had decided when it was asked just before, and holds
 // as many open transactions.
-func (t *trial) caughtUp(ctx context.Context, i, open int) error {
+func (t *cluster) caughtUp(ctx context.Context, i, open int) error {
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
 	var last error
@@ -202,10 +202,10 @@ func (t *trial) caughtUp(ctx context.Context, i, open int) error {
 		switch {
 		case err != nil:
 			last = err
-		case own.Committed >= leads.Committed && own.TimedOut >= leads.TimedOut && own.Open >= open:
+		case own.Committed >= leads.Committed && own.TimedOut >= leads.TimedOut && own.Undecided >= open:
 			return t.nodes.Ready(ctx, i)
 		default:
-			last = fmt.Errorf("%d of %d committed, %d open", own.Committed, leads.Committed, own.Open)
+			last = fmt.Errorf("%d of %d committed, %d open", own.Committed, leads.Committed, own.Undecided)
 		}
 		select {
 		case <-ticker.C:

@@ -15,10 +15,10 @@ import (
 
 // The ways to do the work.
 const (
-	handWay       = "hand"
-	handAtOnceWay = "hand-at-once"
-	serverWay     = "server"
-	embeddedWay   = "embedded"
+	manualWay         = "hand"
+	manualParallelWay = "hand-at-once"
+	serverWay         = "server"
+	embeddedWay       = "embedded"
 
 	pgWay         = "pg"
 	pgServerWay   = "pg-server"
@@ -31,10 +31,10 @@ const (
 
 // ways says what each is called, and beside what it is measured. Who is measured beside nobody is what others are.
 var ways = []struct{ key, name, beside string }{
-	{handWay, "by hand, one after the other", ""},
-	{handAtOnceWay, "by hand, both at once", handWay},
-	{serverWay, "txmgr server", handWay},
-	{embeddedWay, "txmgr embedded", handWay},
+	{manualWay, "by hand, one after the other", ""},
+	{manualParallelWay, "by hand, both at once", manualWay},
+	{serverWay, "txmgr server", manualWay},
+	{embeddedWay, "txmgr embedded", manualWay},
 	{pgWay, "PostgreSQL, plain COMMIT", ""},
 	{pgServerWay, "PostgreSQL, txmgr server", pgWay},
 	{pgEmbeddedWay, "PostgreSQL, txmgr embedded", pgWay},
@@ -61,8 +61,8 @@ type contender struct {
 	server *rig.Process // nil unless the coordinator is a process
 }
 
-// field is everybody who is measured, and what is there for all of them.
-type field struct {
+// contest is everybody who is measured, and what is there for all of them.
+type contest struct {
 	databases
 	contenders []*contender
 	pools      []*pools
@@ -74,20 +74,20 @@ type closing func() error
 
 func (c closing) Close() error { return c() }
 
-// gather starts databases and coordinators. It gives what it has started even when it fails.
-func gather(ctx context.Context, dir string, o options) (f *field, err error) {
-	f = new(field)
+// startContest starts databases and coordinators. It gives what it has started even when it fails.
+func startContest(ctx context.Context, dir string, o options) (f *contest, err error) {
+	f = new(contest)
 	for _, k := range o.only {
 		if !slices.Contains(keys(), k) {
 			return f, fmt.Errorf("-only %s: want some of %s", k, strings.Join(keys(), ", "))
 		}
 	}
-	say("building txmgr")
+	progressf("building txmgr")
 	program, err := build(ctx, dir)
 	if err != nil {
 		return f, err
 	}
-	say("starting the databases")
+	progressf("starting the databases")
 	f.databases, err = startDatabases(ctx, dir, 200)
 	f.closers = append(f.closers, closing(f.databases.close))
 	if err != nil {
@@ -95,7 +95,7 @@ func gather(ctx context.Context, dir string, o options) (f *field, err error) {
 	}
 	workers := slices.Max(o.workers)
 	for _, add := range []func() error{
-		func() error { return f.addHand(ctx, workers) },
+		func() error { return f.addManual(ctx, workers) },
 		func() error {
 			s, err := serve(ctx, program, filepath.Join(dir, "server"))
 			if err != nil {
@@ -121,31 +121,31 @@ func gather(ctx context.Context, dir string, o options) (f *field, err error) {
 	return f, nil
 }
 
-func (f *field) open(ctx context.Context, name string, workers int) (*pools, error) {
+func (f *contest) open(ctx context.Context, name string, workers int) (*pools, error) {
 	p, err := f.databases.open(ctx, name, workers+1) // one for this program itself
 	f.closers = append(f.closers, closing(p.close))
 	f.pools = append(f.pools, p)
 	return p, err
 }
 
-func (f *field) addHand(ctx context.Context, workers int) error {
+func (f *contest) addManual(ctx context.Context, workers int) error {
 	p, err := f.open(ctx, "hand", workers)
 	if err != nil {
 		return err
 	}
-	h, err := newHand(ctx, p, workers)
+	h, err := newManualCommit(ctx, p, workers)
 	if err != nil {
 		return err
 	}
 	f.closers = append(f.closers, closing(h.close))
-	f.add(handWay, &contender{pair: h.inTurn})
-	f.add(handAtOnceWay, &contender{pair: h.atOnce})
+	f.add(manualWay, &contender{pair: h.sequential})
+	f.add(manualParallelWay, &contender{pair: h.parallel})
 	f.add(pgWay, &contender{pair: h.plainPG})
 	f.add(myWay, &contender{pair: h.plainMy})
 	return nil
 }
 
-func (f *field) addManaged(ctx context.Context, name string, m manager, p *rig.Process, workers int, pair, pg, my string) error {
+func (f *contest) addManaged(ctx context.Context, name string, m manager, p *rig.Process, workers int, pair, pg, my string) error {
 	own, err := f.open(ctx, name, workers)
 	if err != nil {
 		return err
@@ -160,7 +160,7 @@ func (f *field) addManaged(ctx context.Context, name string, m manager, p *rig.P
 	return nil
 }
 
-func (f *field) add(key string, c *contender) {
+func (f *contest) add(key string, c *contender) {
 	for _, w := range ways {
 		if w.key == key {
 			c.Key, c.Name, c.beside = key, w.name, w.beside
@@ -169,8 +169,8 @@ func (f *field) add(key string, c *contender) {
 	f.contenders = append(f.contenders, c)
 }
 
-// tidied waits until the coordinators have cleared away what transactions left in MariaDB, so that nobody else pays for it.
-func (f *field) tidied(ctx context.Context) error {
+// awaitPruned waits until the coordinators have cleared away what transactions left in MariaDB, so that nobody else pays for it.
+func (f *contest) awaitPruned(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -193,7 +193,7 @@ func (f *field) tidied(ctx context.Context) error {
 }
 
 // close ends everything, the last first.
-func (f *field) close() error {
+func (f *contest) close() error {
 	var errs []error
 	for _, c := range slices.Backward(f.closers) {
 		errs = append(errs, c.Close())

@@ -48,7 +48,7 @@ func embed(ctx context.Context, dir string) (*node.Node, error) {
 	level := slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})
 	return node.Open(ctx, node.Config{
 		DataDir: dir, Logger: slog.New(level),
-		Openers: map[string]participant.Opener{postgres.Kind: postgres.Opener, mariadb.Kind: mariadb.Opener},
+		Drivers: map[string]participant.Driver{postgres.Kind: postgres.Driver, mariadb.Kind: mariadb.Driver},
 	})
 }
 

@@ -26,8 +26,8 @@ import (
 // The goal: rollbacks beside a participant that hangs, to those without it.
 const goalHung = 1.2
 
-// makers is how many connections prepare what is to expire.
-const makers = 16
+// prepareConns is how many connections prepare what is to expire.
+const prepareConns = 16
 
 // hungReport is what a run with -hung has found out.
 type hungReport struct {
@@ -48,15 +48,15 @@ type hungCase struct {
 
 // expiration is what was seen of one crowd of transactions.
 type expiration struct {
-	Span     time.Duration `json:"span_ns"`      // from the deadline until nothing is prepared at PostgreSQL
-	First    time.Duration `json:"first_ns"`     // until the first one was gone
-	Most     time.Duration `json:"most_ns"`      // until 99 of 100 were
-	Undone   int           `json:"undone"`       // transactions that wait for the hung participant then
-	Deaf     int           `json:"calls"`        // connections that it had accepted until then
-	Coord    time.Duration `json:"cpu_ns"`       // of the coordinator, from the deadline on
-	Postgres time.Duration `json:"pg_cpu_ns"`    // the same
-	Prepared int           `json:"prepared"`     // at the deadline
-	Making   time.Duration `json:"preparing_ns"` // how long it took to make them
+	Span       time.Duration `json:"span_ns"`      // from the deadline until nothing is prepared at PostgreSQL
+	First      time.Duration `json:"first_ns"`     // until the first one was gone
+	Most       time.Duration `json:"most_ns"`      // until 99 of 100 were
+	Completing int           `json:"undone"`       // transactions that wait for the hung participant then
+	Conns      int           `json:"calls"`        // connections that it had accepted until then
+	Coord      time.Duration `json:"cpu_ns"`       // of the coordinator, from the deadline on
+	Postgres   time.Duration `json:"pg_cpu_ns"`    // the same
+	Prepared   int           `json:"prepared"`     // at the deadline
+	Making     time.Duration `json:"preparing_ns"` // how long it took to make them
 }
 
 func measureHung(ctx context.Context, o options) (err error) {
@@ -65,12 +65,12 @@ func measureHung(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	r := hungReport{Condition: rig.Note(dir).Named("go -C bench/peers run ./cmd/overhead"), Due: o.due, Cases: []*hungCase{
+	r := hungReport{Condition: rig.RecordCondition(dir).Named("go -C bench/peers run ./cmd/overhead"), Due: o.due, Cases: []*hungCase{
 		{Name: "alone"},
 		{Name: "beside as many of a participant that hangs", Others: o.due},
 		{Name: "with a branch each at one that hangs", Same: true},
 	}}
-	say("building txmgr")
+	progressf("building txmgr")
 	program, err := build(ctx, dir)
 	if err != nil {
 		return err
@@ -86,13 +86,13 @@ func measureHung(ctx context.Context, o options) (err error) {
 	for n := range o.rounds {
 		for _, i := range rand.Perm(len(r.Cases)) {
 			c := r.Cases[i]
-			b := brink{program: program, dir: filepath.Join(dir, fmt.Sprintf("hung-%d-%d", n, i)), databases: d, due: o.due, lead: o.lead, hungCase: c}
+			b := expiringSet{program: program, dir: filepath.Join(dir, fmt.Sprintf("hung-%d-%d", n, i)), databases: d, due: o.due, lead: o.lead, hungCase: c}
 			e, err := b.run(ctx)
 			if err != nil {
 				return fmt.Errorf("%s: %w", c.Name, err)
 			}
-			say("round %d of %d: %-43s %d rolled back %v after the deadline (99 of 100: %v), %d calls hung; prepared in %v", n+1, o.rounds, c.Name,
-				e.Prepared, e.Span.Round(time.Millisecond), e.Most.Round(time.Millisecond), e.Deaf, e.Making.Round(time.Millisecond))
+			progressf("round %d of %d: %-43s %d rolled back %v after the deadline (99 of 100: %v), %d calls hung; prepared in %v", n+1, o.rounds, c.Name,
+				e.Prepared, e.Span.Round(time.Millisecond), e.Most.Round(time.Millisecond), e.Conns, e.Making.Round(time.Millisecond))
 			c.Rounds = append(c.Rounds, e)
 		}
 	}
@@ -100,8 +100,8 @@ func measureHung(ctx context.Context, o options) (err error) {
 	return r.print(os.Stdout, o.output)
 }
 
-// brink is a crowd of transactions that are about to expire, with a coordinator of its own.
-type brink struct {
+// expiringSet is a crowd of transactions that are about to expire, with a coordinator of its own.
+type expiringSet struct {
 	*hungCase
 	databases
 	program string
@@ -110,14 +110,14 @@ type brink struct {
 	lead    time.Duration
 
 	server *server
-	deaf   *deaf
+	deaf   *unresponsiveServer
 	until  time.Time // the deadline of all
 }
 
-const deafName = "deaf"
+const unresponsiveName = "deaf"
 
-func (b *brink) run(ctx context.Context) (e expiration, err error) {
-	if b.deaf, err = newDeaf(); err != nil {
+func (b *expiringSet) run(ctx context.Context) (e expiration, err error) {
+	if b.deaf, err = newUnresponsiveServer(); err != nil {
 		return e, err
 	}
 	defer func() { err = errors.Join(err, b.deaf.Close()) }()
@@ -127,7 +127,7 @@ func (b *brink) run(ctx context.Context) (e expiration, err error) {
 	defer func() { err = errors.Join(err, b.server.Close()) }()
 	err = b.server.AddParticipant(ctx, txn.Participant{Name: bankName, Kind: postgres.Kind, Settings: map[string]string{"dsn": b.pg.DSN(bankName)}}, "", "")
 	if err == nil && (b.Others > 0 || b.Same) {
-		err = b.server.AddParticipant(ctx, txn.Participant{Name: deafName, Kind: mariadb.Kind, Settings: map[string]string{"dsn": b.deaf.dsn()}}, "", "")
+		err = b.server.AddParticipant(ctx, txn.Participant{Name: unresponsiveName, Kind: mariadb.Kind, Settings: map[string]string{"dsn": b.deaf.dsn()}}, "", "")
 	}
 	if err != nil {
 		return e, err
@@ -145,8 +145,8 @@ func (b *brink) run(ctx context.Context) (e expiration, err error) {
 }
 
 // fill prepares the branches, from connections that have ended before the deadline: their application has died.
-func (b *brink) fill(ctx context.Context) error {
-	pool, err := pgxpool.New(ctx, fmt.Sprintf("%s&pool_max_conns=%d", b.pg.DSN(bankName), makers))
+func (b *expiringSet) fill(ctx context.Context) error {
+	pool, err := pgxpool.New(ctx, fmt.Sprintf("%s&pool_max_conns=%d", b.pg.DSN(bankName), prepareConns))
 	if err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func (b *brink) fill(ctx context.Context) error {
 	err = inParallel(b.due, func(i int) error { return b.abandon(ctx, pool, i) })
 	if err == nil && b.Others > 0 {
 		err = inParallel(b.Others, func(int) error {
-			_, err := b.server.Begin(ctx, txn.Options{Timeout: time.Until(b.until), Branches: []txn.Enlistment{{Participant: deafName}}})
+			_, err := b.server.Begin(ctx, txn.Options{Timeout: time.Until(b.until), Branches: []txn.Enlistment{{Participant: unresponsiveName}}})
 			return err
 		})
 	}
@@ -170,10 +170,10 @@ func (b *brink) fill(ctx context.Context) error {
 // inParallel does something so many times, some at once, until one fails.
 func inParallel(times int, do func(i int) error) error {
 	var wg sync.WaitGroup
-	errs := make([]error, makers)
-	for m := range makers {
+	errs := make([]error, prepareConns)
+	for m := range prepareConns {
 		wg.Go(func() {
-			for i := m; i < times && errs[m] == nil; i += makers {
+			for i := m; i < times && errs[m] == nil; i += prepareConns {
 				errs[m] = do(i)
 			}
 		})
@@ -189,7 +189,7 @@ const sessionQuery = `
 	FROM pg_stat_get_activity(pg_backend_pid())`
 
 // abandon makes a transaction, does its work, prepares it, and says no more.
-func (b *brink) abandon(ctx context.Context, pool *pgxpool.Pool, i int) error {
+func (b *expiringSet) abandon(ctx context.Context, pool *pgxpool.Pool, i int) error {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
 		return err
@@ -202,9 +202,9 @@ func (b *brink) abandon(ctx context.Context, pool *pgxpool.Pool, i int) error {
 	if err := conn.QueryRow(ctx, sessionQuery).Scan(&session); err != nil {
 		return err
 	}
-	branches := []txn.Enlistment{{Participant: bankName, Session: session}}
+	branches := []txn.Enlistment{{Participant: bankName, SessionRef: session}}
 	if b.Same {
-		branches = append(branches, txn.Enlistment{Participant: deafName})
+		branches = append(branches, txn.Enlistment{Participant: unresponsiveName})
 	}
 	begun, err := b.server.Begin(ctx, txn.Options{Timeout: time.Until(b.until), Branches: branches})
 	if err != nil {
@@ -218,7 +218,7 @@ func (b *brink) abandon(ctx context.Context, pool *pgxpool.Pool, i int) error {
 }
 
 // watch sees them go.
-func (b *brink) watch(ctx context.Context, e expiration) (expiration, error) {
+func (b *expiringSet) watch(ctx context.Context, e expiration) (expiration, error) {
 	conn, err := pgx.Connect(ctx, b.pg.DSN(bankName))
 	if err != nil {
 		return e, err
@@ -263,12 +263,12 @@ func (b *brink) watch(ctx context.Context, e expiration) (expiration, error) {
 			return e, fmt.Errorf("%d branches are still prepared %v after the deadline", left, e.Span)
 		}
 	}
-	e.Deaf = b.deaf.called()
+	e.Conns = b.deaf.connCount()
 	serverNow, errServer := b.server.process.CPU()
 	pgNow, _, errPG := b.databases.cpu()
 	e.Coord, e.Postgres = serverNow-server, pgNow-pg
 	s, errStatus := b.server.Status(ctx)
-	e.Undone = s.Undone
+	e.Completing = s.Completing
 	return e, errors.Join(errServer, errPG, errStatus)
 }
 
@@ -295,7 +295,7 @@ func (r *hungReport) print(w io.Writer, format string) error {
 		fmt.Fprintf(t, "%s\t%.2f s\t(%.2f to %.2f)\t%.2f\t(%.2f to %.2f)\t%.2f s\t%.2f s\t%d\t%d\t%.1f\t%.1f\n", c.Name, rig.Median(all), slices.Min(all), slices.Max(all),
 			rig.Median(times), slices.Min(times), slices.Max(times), rig.Median(rig.Of(c.Rounds, func(e expiration) float64 { return e.First.Seconds() })),
 			rig.Median(rig.Of(c.Rounds, func(e expiration) float64 { return e.Most.Seconds() })),
-			rig.Median(rig.Of(c.Rounds, func(e expiration) int { return e.Deaf })), rig.Median(rig.Of(c.Rounds, func(e expiration) int { return e.Undone })),
+			rig.Median(rig.Of(c.Rounds, func(e expiration) int { return e.Conns })), rig.Median(rig.Of(c.Rounds, func(e expiration) int { return e.Completing })),
 			rig.Median(rig.Of(c.Rounds, func(e expiration) float64 { return e.Coord.Seconds() })), rig.Median(rig.Of(c.Rounds, func(e expiration) float64 { return e.Postgres.Seconds() })))
 		if c == r.Cases[1] {
 			met = rig.Median(times) <= goalHung

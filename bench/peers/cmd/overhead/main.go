@@ -81,6 +81,6 @@ func readOptions() (o options, err error) {
 	return o, nil
 }
 
-func say(format string, a ...any) {
+func progressf(format string, a ...any) {
 	fmt.Fprintf(os.Stderr, time.Now().Format("15:04:05 ")+format+"\n", a...)
 }

@@ -76,7 +76,7 @@ func (s *stopwatch) since(began time.Time) {
 }
 
 // Begin implements [txn.Manager].
-func (t *timed) Begin(ctx context.Context, o txn.Options) (txn.Begun, error) {
+func (t *timed) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, error) {
 	defer t.spent[callBegin].since(time.Now())
 	return t.manager.Begin(ctx, o)
 }
@@ -94,15 +94,15 @@ func (t *timed) Delegate(ctx context.Context, id txn.ID, b txn.BranchID) (txn.Ou
 }
 
 // Commit implements [txn.Manager].
-func (t *timed) Commit(ctx context.Context, id txn.ID, c txn.Commitment) (txn.Outcome, error) {
+func (t *timed) Commit(ctx context.Context, id txn.ID, c txn.CommitRequest) (txn.Outcome, error) {
 	defer t.spent[callCommit].since(time.Now())
 	return t.manager.Commit(ctx, id, c)
 }
 
-// Done implements [txn.Manager].
-func (t *timed) Done(ctx context.Context, id txn.ID, acks ...txn.Ack) error {
+// ReportCompletion implements [txn.Manager].
+func (t *timed) ReportCompletion(ctx context.Context, id txn.ID, acks ...txn.CompletionReport) error {
 	defer t.spent[callDone].since(time.Now())
-	return t.manager.Done(ctx, id, acks...)
+	return t.manager.ReportCompletion(ctx, id, acks...)
 }
 
 // spent is how much time went into each kind of call so far.

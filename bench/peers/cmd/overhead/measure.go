@@ -18,8 +18,8 @@ func measure(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	r := report{Condition: rig.Note(dir).Named("go -C bench/peers run ./cmd/overhead")}
-	f, err := gather(ctx, dir, o)
+	r := report{Condition: rig.RecordCondition(dir).Named("go -C bench/peers run ./cmd/overhead")}
+	f, err := startContest(ctx, dir, o)
 	defer func() { err = errors.Join(err, f.close()) }()
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ type usage struct {
 
 func (u usage) all() time.Duration { return u.Client + u.Coordinator + u.PostgreSQL + u.MariaDB }
 
-func (r *report) measure(ctx context.Context, f *field, dir string, o options) error {
+func (r *report) measure(ctx context.Context, f *contest, dir string, o options) error {
 	for _, c := range f.contenders {
 		for _, w := range o.workers {
 			r.Rows = append(r.Rows, &row{contender: c, Workers: w})
@@ -89,18 +89,18 @@ func (r *report) measure(ctx context.Context, f *field, dir string, o options) e
 			return err
 		}
 		r.Flushes = append(r.Flushes, flush)
-		say("round %d of %d: the disk makes a page durable in: %v", n+1, o.rounds, flush)
+		progressf("round %d of %d: the disk makes a page durable in: %v", n+1, o.rounds, flush)
 		// A new order each round: nobody always comes after the same neighbour.
 		for _, i := range rand.Perm(len(r.Rows)) {
 			row := r.Rows[i]
-			if err := f.tidied(ctx); err != nil {
+			if err := f.awaitPruned(ctx); err != nil {
 				return err
 			}
 			m, err := row.round(ctx, f, span)
 			if err != nil {
 				return fmt.Errorf("%s, %d workers: %w", row.Name, row.Workers, err)
 			}
-			say("round %d of %d: %-28s %2d workers: %6.0f tx/s, %v", n+1, o.rounds, row.Name, row.Workers, m.PerSecond, m.Latencies)
+			progressf("round %d of %d: %-28s %2d workers: %6.0f tx/s, %v", n+1, o.rounds, row.Name, row.Workers, m.PerSecond, m.Latencies)
 			row.Rounds = append(row.Rounds, m)
 		}
 	}
@@ -114,7 +114,7 @@ type reading struct {
 	entries, syncs uint64
 }
 
-func (r *row) read(ctx context.Context, f *field) (m reading, err error) {
+func (r *row) read(ctx context.Context, f *contest) (m reading, err error) {
 	var errs [4]error
 	m.Client, errs[0] = rig.OwnCPU()
 	m.PostgreSQL, m.MariaDB, errs[1] = f.cpu()
@@ -129,7 +129,7 @@ func (r *row) read(ctx context.Context, f *field) (m reading, err error) {
 	return m, errors.Join(errs[:]...)
 }
 
-func (r *row) round(ctx context.Context, f *field, span time.Duration) (m round, err error) {
+func (r *row) round(ctx context.Context, f *contest, span time.Duration) (m round, err error) {
 	var at [2]reading
 	var failed error
 	n := 0

@@ -76,7 +76,7 @@ func (r *report) print(w io.Writer, format string) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	return r.verdict(w)
+	return r.printGoal(w)
 }
 
 func (r *report) line(w io.Writer, row *row) {
@@ -114,8 +114,8 @@ func waits(w io.Writer, row *row) {
 		median(func(m round) float64 { return m.Entries }), median(func(m round) float64 { return m.Syncs }))
 }
 
-// verdict says whether the goal was met.
-func (r *report) verdict(w io.Writer) error {
+// printGoal says whether the goal was met.
+func (r *report) printGoal(w io.Writer) error {
 	row := r.row(serverWay, goalWorkers)
 	if row == nil {
 		return nil

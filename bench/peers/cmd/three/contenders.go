@@ -65,22 +65,22 @@ type measure struct {
 	Commands  float64       `json:"commands_per_entry,omitempty"`
 }
 
-// errMoved says that the leader changed while it was measured.
-var errMoved = errors.New("another node leads than did before")
+// errLeaderChanged says that the leader changed while it was measured.
+var errLeaderChanged = errors.New("another node leads than did before")
 
 // round measures one contender once.
-func (s *stage) round(ctx context.Context, k key, value int, span time.Duration) (m measure, err error) {
+func (s *contestants) round(ctx context.Context, k key, value int, span time.Duration) (m measure, err error) {
 	if k.Way == engineWay {
-		p, err := s.crew.Pairs(ctx, k.Callers, span)
+		p, err := s.inprocess.Pairs(ctx, k.Callers, span)
 		if err != nil {
 			return m, err
 		}
-		if p.TermLost {
-			return m, errMoved
+		if p.LeaderMoved {
+			return m, errLeaderChanged
 		}
-		return measure{Sample: p.Sample, ServerCPU: p.LeadCPU + p.CrewCPU, Commands: float64(p.Commands) / float64(max(p.Entries, 1))}, nil
+		return measure{Sample: p.Sample, ServerCPU: p.LeaderCPU + p.FollowerCPU, Commands: float64(p.Commands) / float64(max(p.Entries, 1))}, nil
 	}
-	before, err := s.look(ctx, k.Way)
+	before, err := s.readLeader(ctx, k.Way)
 	if err != nil {
 		return m, err
 	}
@@ -90,9 +90,9 @@ func (s *stage) round(ctx context.Context, k key, value int, span time.Duration)
 	}
 	defer func() { err = errors.Join(err, closer.Close()) }()
 	m, failed := s.load(ctx, k, pair, span)
-	after, err := s.look(ctx, k.Way)
+	after, err := s.readLeader(ctx, k.Way)
 	if err == nil && after.leader != before.leader {
-		return m, errMoved
+		return m, errLeaderChanged
 	}
 	if entries := after.entries - before.entries; entries > 0 {
 		m.Commands = float64(after.commands-before.commands) / float64(entries)
@@ -100,13 +100,13 @@ func (s *stage) round(ctx context.Context, k key, value int, span time.Duration)
 	return m, errors.Join(failed, err)
 }
 
-// sight is who leads, and what it has counted; etcd counts nothing.
-type sight struct {
+// leaderState is who leads, and what it has counted; etcd counts nothing.
+type leaderState struct {
 	leader            string
 	commands, entries uint64
 }
 
-func (s *stage) look(ctx context.Context, way string) (of sight, err error) {
+func (s *contestants) readLeader(ctx context.Context, way string) (of leaderState, err error) {
 	if way == etcdWay {
 		of.leader, err = s.etcd.Leader(ctx)
 		return of, err
@@ -115,10 +115,10 @@ func (s *stage) look(ctx context.Context, way string) (of sight, err error) {
 	if err != nil {
 		return of, err
 	}
-	return sight{s.txmgr.URL(i), status.Commands, status.Entries}, nil
+	return leaderState{s.txmgr.URL(i), status.Commands, status.Entries}, nil
 }
 
-func (s *stage) callers(ctx context.Context, k key, leader, value string) (pairs.Func, io.Closer, error) {
+func (s *contestants) callers(ctx context.Context, k key, leader, value string) (pairs.Func, io.Closer, error) {
 	switch k.Way {
 	case etcdWay:
 		return pairs.Etcd(ctx, leader, value)
@@ -130,7 +130,7 @@ func (s *stage) callers(ctx context.Context, k key, leader, value string) (pairs
 	}
 }
 
-func (s *stage) load(ctx context.Context, k key, pair pairs.Func, span time.Duration) (m measure, err error) {
+func (s *contestants) load(ctx context.Context, k key, pair pairs.Func, span time.Duration) (m measure, err error) {
 	cpu := s.cpu(k.Way)
 	var server, own [2]time.Duration
 	var failed error
@@ -151,7 +151,7 @@ func (s *stage) load(ctx context.Context, k key, pair pairs.Func, span time.Dura
 	return m, nil
 }
 
-func (s *stage) cpu(way string) func() (time.Duration, error) {
+func (s *contestants) cpu(way string) func() (time.Duration, error) {
 	if way == etcdWay {
 		return s.etcd.CPU
 	}

@@ -69,11 +69,11 @@ func three(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	r := report{Condition: rig.Note(dir).Named("go -C bench/peers run ./cmd/three"), Value: o.value}
+	r := report{Condition: rig.RecordCondition(dir).Named("go -C bench/peers run ./cmd/three"), Value: o.value}
 	if r.Flush, err = rig.Flushes(dir, 500); err != nil {
 		return err
 	}
-	neighbours, err := rig.Watch()
+	neighbours, err := rig.WatchExternalLoad()
 	if err != nil {
 		return err
 	}
@@ -91,11 +91,11 @@ func three(ctx context.Context, o options) (err error) {
 
 // take measures everything, in turns, and ends what it has started.
 func (r *report) take(ctx context.Context, dir string, o options) (err error) {
-	s := new(stage)
+	s := new(contestants)
 	defer func() { err = errors.Join(err, s.stop()) }()
 	all := contenders(o.only)
 	if asks(all, etcdWay) {
-		say("building etcd")
+		progressf("building etcd")
 		program, version, err := rig.BuildEtcd(ctx, dir)
 		if err != nil {
 			return err
@@ -106,7 +106,7 @@ func (r *report) take(ctx context.Context, dir string, o options) (err error) {
 		}
 	}
 	if asks(all, jsonWay, unaryWay, streamWay) {
-		say("building txmgr")
+		progressf("building txmgr")
 		program, err := rig.BuildTxmgr(ctx, dir)
 		if err != nil {
 			return err
@@ -116,21 +116,21 @@ func (r *report) take(ctx context.Context, dir string, o options) (err error) {
 		}
 	}
 	if asks(all, engineWay) {
-		if s.crew, err = insider.Employ(ctx, dir, "-inside"); err != nil {
+		if s.inprocess, err = insider.Start(ctx, dir, "-inside"); err != nil {
 			return err
 		}
 	}
 	return r.measure(ctx, s, o)
 }
 
-// stage is everybody who is measured; those who are not are nil.
-type stage struct {
-	etcd  *trio.Etcd
-	txmgr *trio.Txmgr
-	crew  *insider.Crew
+// contestants is everybody who is measured; those who are not are nil.
+type contestants struct {
+	etcd      *trio.Etcd
+	txmgr     *trio.Txmgr
+	inprocess *insider.Cluster
 }
 
-func (s *stage) stop() error {
+func (s *contestants) stop() error {
 	var errs []error
 	if s.etcd != nil {
 		errs = append(errs, s.etcd.Stop())
@@ -138,12 +138,12 @@ func (s *stage) stop() error {
 	if s.txmgr != nil {
 		errs = append(errs, s.txmgr.Stop())
 	}
-	if s.crew != nil {
-		errs = append(errs, s.crew.Dismiss())
+	if s.inprocess != nil {
+		errs = append(errs, s.inprocess.Stop())
 	}
 	return errors.Join(errs...)
 }
 
-func say(format string, a ...any) {
+func progressf(format string, a ...any) {
 	fmt.Fprintf(os.Stderr, time.Now().Format("15:04:05 ")+format+"\n", a...)
 }

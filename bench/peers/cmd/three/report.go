@@ -32,15 +32,15 @@ type row struct {
 	Rounds []measure `json:"rounds"`
 }
 
-// maxMoved is how many rounds are repeated before the machine is too busy to measure anything.
-const maxMoved = 20
+// maxLeaderChanges is how many rounds are repeated before the machine is too busy to measure anything.
+const maxLeaderChanges = 20
 
-func (r *report) measure(ctx context.Context, s *stage, o options) error {
+func (r *report) measure(ctx context.Context, s *contestants, o options) error {
 	for _, k := range contenders(o.only) {
 		r.Rows = append(r.Rows, &row{key: k})
 	}
-	if s.crew != nil && o.profile != "" {
-		if err := s.crew.Profile(ctx, o.profile); err != nil {
+	if s.inprocess != nil && o.profile != "" {
+		if err := s.inprocess.Profile(ctx, o.profile); err != nil {
 			return err
 		}
 	}
@@ -52,34 +52,34 @@ func (r *report) measure(ctx context.Context, s *stage, o options) error {
 			}
 		}
 	}
-	if s.crew != nil && o.profile != "" {
-		if err := s.crew.Profile(ctx, ""); err != nil {
+	if s.inprocess != nil && o.profile != "" {
+		if err := s.inprocess.Profile(ctx, ""); err != nil {
 			return err
 		}
 	}
-	r.judge()
+	r.checkGoals()
 	return nil
 }
 
 // repeat measures until the leader stays the same.
-func (r *report) repeat(ctx context.Context, s *stage, row *row, o options, which string) error {
+func (r *report) repeat(ctx context.Context, s *contestants, row *row, o options, which string) error {
 	for {
 		m, err := s.round(ctx, row.key, o.value, time.Duration(o.seconds*float64(time.Second)))
-		if errors.Is(err, errMoved) && r.Moved < maxMoved {
+		if errors.Is(err, errLeaderChanged) && r.Moved < maxLeaderChanges {
 			r.Moved++
-			say("%s: %-20s %5d callers: once more: %v", which, row.Way, row.Callers, err)
+			progressf("%s: %-20s %5d callers: once more: %v", which, row.Way, row.Callers, err)
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		say("%s: %-20s %5d callers: %7.0f pairs/s, %v", which, row.Way, row.Callers, m.PerSecond, m.Latencies)
+		progressf("%s: %-20s %5d callers: %7.0f pairs/s, %v", which, row.Way, row.Callers, m.PerSecond, m.Latencies)
 		row.Rounds = append(row.Rounds, m)
 		return nil
 	}
 }
 
-func (r *report) judge() {
+func (r *report) checkGoals() {
 	ways := []struct{ way, name string }{{jsonWay, "JSON"}, {unaryWay, "SDK unary"}}
 	for _, callers := range []int{64, 256} {
 		for _, w := range ways {

@@ -14,25 +14,25 @@ import (
 // interval is the length of a tick.
 const interval = 100 * time.Millisecond
 
-// otters are entries of a cache; the value of one is its time to live.
-type otters struct {
+// otterCache are entries of a cache; the value of one is its time to live.
+type otterCache struct {
 	cache *otter.Cache[uint64, time.Duration]
-	clock still
+	clock manualClock
 	due   []uint64
 	taken int // of due
 }
 
-// still is a clock that stands until it is moved.
-type still struct{ now atomic.Int64 }
+// manualClock is a clock that stands until it is moved.
+type manualClock struct{ now atomic.Int64 }
 
-func (c *still) NowNano() int64 { return c.now.Load() }
+func (c *manualClock) NowNano() int64 { return c.now.Load() }
 
 // Tick says that nothing happens between two calls.
-func (*still) Tick(time.Duration) <-chan time.Time { return nil }
+func (*manualClock) Tick(time.Duration) <-chan time.Time { return nil }
 
 // newOtter has the cache do its maintenance on the goroutine of the caller, where its time counts.
 func newOtter(bool) timeoutbench.Timers[struct{}] {
-	c := new(otters)
+	c := new(otterCache)
 	c.clock.now.Store(int64(interval))
 	c.cache = otter.Must(&otter.Options[uint64, time.Duration]{
 		ExpiryCalculator: otter.ExpiryCreatingFunc(func(e otter.Entry[uint64, time.Duration]) time.Duration { return e.Value }),
@@ -47,13 +47,13 @@ func newOtter(bool) timeoutbench.Timers[struct{}] {
 	return c
 }
 
-func (c *otters) Add(ids []uint64, ends []timeout.Tick, _ []struct{}) {
+func (c *otterCache) Add(ids []uint64, ends []timeout.Tick, _ []struct{}) {
 	for n, id := range ids {
 		c.cache.Set(id, time.Duration(ends[n])*interval)
 	}
 }
 
-func (c *otters) Cancel(ids []uint64, _ []struct{}) int {
+func (c *otterCache) Cancel(ids []uint64, _ []struct{}) int {
 	cancelled := 0
 	for _, id := range ids {
 		if _, ok := c.cache.Invalidate(id); ok {
@@ -63,7 +63,7 @@ func (c *otters) Cancel(ids []uint64, _ []struct{}) int {
 	return cancelled
 }
 
-func (c *otters) Step(to timeout.Tick, buf []uint64) int {
+func (c *otterCache) Step(to timeout.Tick, buf []uint64) int {
 	if c.taken == len(c.due) {
 		c.due, c.taken = c.due[:0], 0
 		c.clock.now.Store(int64(to+1) * int64(interval))
@@ -75,18 +75,18 @@ func (c *otters) Step(to timeout.Tick, buf []uint64) int {
 }
 
 // Late allows for its wheel, which looks at a bucket when its time is over: one of a second, one of a minute.
-func (*otters) Late() timeout.Tick { return 700 }
+func (*otterCache) Late() timeout.Tick { return 700 }
 
-func (c *otters) Stop() { c.cache.StopAllGoroutines() }
+func (c *otterCache) Stop() { c.cache.StopAllGoroutines() }
 
-// theines are entries of the other cache, which goes by the clock on the wall.
-type theines struct {
+// theineCache are entries of the other cache, which goes by the clock on the wall.
+type theineCache struct {
 	cache *theinecache.Cache[uint64, struct{}]
 	ended atomic.Uint64
 }
 
-func newTheine(size int) *theines {
-	c := new(theines)
+func newTheine(size int) *theineCache {
+	c := new(theineCache)
 	// It is to hold all of them: room for twice as many, so that none is evicted.
 	built, err := theinecache.NewBuilder[uint64, struct{}](int64(2*size + 100_000)).
 		RemovalListener(func(_ uint64, _ struct{}, reason theinecache.RemoveReason) {
@@ -106,7 +106,7 @@ func theine(size int) timeoutbench.Contender {
 	c.Expire = func(size int, l timeoutbench.Load) (float64, error) {
 		t := newTheine(size)
 		defer t.Stop()
-		return onTheWall(size, l, wall{
+		return measureWallClock(size, l, wallClockContender{
 			add:   func(id uint64, after time.Duration) { t.cache.SetWithTTL(id, struct{}{}, 1, after) },
 			ended: t.ended.Load,
 		})
@@ -114,20 +114,20 @@ func theine(size int) timeoutbench.Contender {
 	return c
 }
 
-func (c *theines) Add(ids []uint64, ends []timeout.Tick, _ []struct{}) {
+func (c *theineCache) Add(ids []uint64, ends []timeout.Tick, _ []struct{}) {
 	for n, id := range ids {
 		c.cache.SetWithTTL(id, struct{}{}, 1, time.Hour+time.Duration(ends[n])*interval)
 	}
 }
 
 // Cancel has to believe: the cache does not say whether an entry was there.
-func (c *theines) Cancel(ids []uint64, _ []struct{}) int {
+func (c *theineCache) Cancel(ids []uint64, _ []struct{}) int {
 	for _, id := range ids {
 		c.cache.Delete(id)
 	}
 	return len(ids)
 }
 
-func (c *theines) Flush() { c.cache.Wait() }
+func (c *theineCache) Flush() { c.cache.Wait() }
 
-func (c *theines) Stop() { c.cache.Close() }
+func (c *theineCache) Stop() { c.cache.Close() }

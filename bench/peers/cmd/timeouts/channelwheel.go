@@ -32,12 +32,12 @@ type cancelled struct {
 	hits *int
 }
 
-type place struct {
+type slotPosition struct {
 	element *list.Element
 	slot    int
 }
 
-type turning struct {
+type wheelEntry struct {
 	id    uint64
 	turns timeout.Tick // left
 }
@@ -55,13 +55,13 @@ func newChannelWheel(bool) timeoutbench.Timers[struct{}] {
 
 func (c *channelWheel) run() {
 	ring := make([]list.List, slots)
-	places := make(map[uint64]place)
+	places := make(map[uint64]slotPosition)
 	at := 0
 	for {
 		select {
 		case a := <-c.add:
 			slot := (at + int(a.after)) % slots
-			places[a.id] = place{ring[slot].PushBack(&turning{a.id, (a.after - 1) / slots}), slot}
+			places[a.id] = slotPosition{ring[slot].PushBack(&wheelEntry{a.id, (a.after - 1) / slots}), slot}
 		case a := <-c.cancel:
 			if p, ok := places[a.id]; ok {
 				ring[p.slot].Remove(p.element)
@@ -73,7 +73,7 @@ func (c *channelWheel) run() {
 			var due []uint64
 			for e := ring[at].Front(); e != nil; {
 				next := e.Next()
-				if t := e.Value.(*turning); t.turns > 0 {
+				if t := e.Value.(*wheelEntry); t.turns > 0 {
 					t.turns--
 				} else {
 					due = append(due, t.id)

@@ -25,16 +25,16 @@ const (
 // contenders are the structures and their peers, for so many entries.
 func contenders(size int) []timeoutbench.Contender {
 	return append(
-		timeoutbench.Own(),
+		timeoutbench.Contenders(),
 		timeoutbench.New("survival+mutex", func(bool) timeoutbench.Timers[survival.Ref] { return timeoutbench.NewSurvival(true) }),
 		timeoutbench.New(lockedHeap, func(bool) timeoutbench.Timers[*heap.Node[uint64]] { return timeoutbench.NewHeap(true) }),
 		timeoutbench.New(lockedWheel, func(bool) timeoutbench.Timers[*wheel.Task[uint64]] { return timeoutbench.NewWheel(true) }),
 		runtimeTimers(),
 		timeoutbench.New(stdHeap, func(bool) timeoutbench.Timers[*survivalpeers.Item] {
-			return told[*survivalpeers.Item]{&survivalpeers.Heap{}}
+			return byHandleAndTime[*survivalpeers.Item]{&survivalpeers.Heap{}}
 		}),
 		timeoutbench.New(btree, func(bool) timeoutbench.Timers[survivalpeers.Key] {
-			return told[survivalpeers.Key]{survivalpeers.NewTree()}
+			return byHandleAndTime[survivalpeers.Key]{survivalpeers.NewTree()}
 		}),
 		timeoutbench.New("otter", newOtter),
 		theine(size),
@@ -49,27 +49,29 @@ func names() (all []string) {
 	return all
 }
 
-// untold is a contender of survivalpeers that finds an entry by its handle alone.
-type untold[H any] struct{ survivalpeers.Timers[H] }
+// byHandle is a contender of survivalpeers that finds an entry by its handle alone.
+type byHandle[H any] struct{ survivalpeers.Timers[H] }
 
-func (c untold[H]) Cancel(_ []uint64, handles []H) int { return c.Timers.Cancel(handles) }
+func (c byHandle[H]) Cancel(_ []uint64, handles []H) int { return c.Timers.Cancel(handles) }
 
-// told is one that is told the time as well.
-type told[H any] struct{ survivalpeers.Virtual[H] }
+// byHandleAndTime is one that is told the time as well.
+type byHandleAndTime[H any] struct{ survivalpeers.Virtual[H] }
 
-func (c told[H]) Cancel(_ []uint64, handles []H) int { return c.Virtual.Cancel(handles) }
+func (c byHandleAndTime[H]) Cancel(_ []uint64, handles []H) int { return c.Virtual.Cancel(handles) }
 
-func (c told[H]) Step(to survival.Tick, buf []uint64) int { return c.Virtual.Expire(to, buf) }
+func (c byHandleAndTime[H]) Step(to survival.Tick, buf []uint64) int {
+	return c.Virtual.Expire(to, buf)
+}
 
 // runtimeTimers have ticks so long that none ends while it is measured, as if time stood still.
 func runtimeTimers() timeoutbench.Contender {
 	c := timeoutbench.New(afterFunc, func(bool) timeoutbench.Timers[*time.Timer] {
-		return untold[*time.Timer]{&survivalpeers.AfterFunc{Unit: time.Hour}}
+		return byHandle[*time.Timer]{&survivalpeers.AfterFunc{Unit: time.Hour}}
 	})
 	c.Expire = func(size int, l timeoutbench.Load) (float64, error) {
 		timers := &survivalpeers.AfterFunc{Unit: 1}
 		handles := make([]*time.Timer, 1)
-		return onTheWall(size, l, wall{
+		return measureWallClock(size, l, wallClockContender{
 			add: func(id uint64, after time.Duration) {
 				timers.Add([]uint64{id}, []survival.Tick{survival.Tick(after)}, handles)
 			},

@@ -15,10 +15,10 @@ func TestPeersEndInTime(t *testing.T) {
 	t.Run(channels, func(t *testing.T) { endInTime(t, newChannelWheel(true)) })
 	t.Run("otter", func(t *testing.T) { endInTime(t, newOtter(true)) })
 	t.Run(stdHeap, func(t *testing.T) {
-		endInTime[*survivalpeers.Item](t, told[*survivalpeers.Item]{&survivalpeers.Heap{}})
+		endInTime[*survivalpeers.Item](t, byHandleAndTime[*survivalpeers.Item]{&survivalpeers.Heap{}})
 	})
 	t.Run(btree, func(t *testing.T) {
-		endInTime[survivalpeers.Key](t, told[survivalpeers.Key]{survivalpeers.NewTree()})
+		endInTime[survivalpeers.Key](t, byHandleAndTime[survivalpeers.Key]{survivalpeers.NewTree()})
 	})
 }
 

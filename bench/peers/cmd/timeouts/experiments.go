@@ -28,7 +28,7 @@ func rotate(objects int) (timeoutbench.Figures, error) {
 		return nil, err
 	}
 	var mu sync.Mutex // the belt's own is out of reach
-	call, err := fall(objects, belt.Put, belt.Get, belt.Rotate)
+	call, err := measureRotation(objects, belt.Put, belt.Get, belt.Rotate)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func rotate(objects int) (timeoutbench.Figures, error) {
 		return value, ok
 	}
 	var gone hashbelt.Container[uint64, uint64]
-	locked, err := fall(objects, put, get, func() int {
+	locked, err := measureRotation(objects, put, get, func() int {
 		mu.Lock()
 		gone = ring.Rotate()
 		mu.Unlock()
@@ -52,7 +52,7 @@ func rotate(objects int) (timeoutbench.Figures, error) {
 	return timeoutbench.Figures{wholeCall: call, underLock: locked}, err
 }
 
-func fall(objects int, put func(key, value uint64) error, get func(uint64) (uint64, bool), turn func() int) (float64, error) {
+func measureRotation(objects int, put func(key, value uint64) error, get func(uint64) (uint64, bool), turn func() int) (float64, error) {
 	var times []float64
 	for range 6 {
 		for n := range uint64(objects) {

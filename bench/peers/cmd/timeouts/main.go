@@ -91,7 +91,7 @@ func run(ctx context.Context) error {
 	case o.output != "table" && o.output != "json":
 		return fmt.Errorf("-o %s: want table or json", o.output)
 	}
-	if err := timeoutbench.Room(slices.Max(o.sizes)); err != nil {
+	if err := timeoutbench.CheckMemory(slices.Max(o.sizes)); err != nil {
 		return err
 	}
 	return compare(ctx, o)
@@ -116,8 +116,8 @@ func (c child) work() error {
 }
 
 func compare(ctx context.Context, o options) error {
-	r := report{Condition: rig.Note(os.TempDir()).Named("go -C bench/peers run ./cmd/timeouts")}
-	neighbours, err := rig.Watch()
+	r := report{Condition: rig.RecordCondition(os.TempDir()).Named("go -C bench/peers run ./cmd/timeouts")}
+	neighbours, err := rig.WatchExternalLoad()
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func compare(ctx context.Context, o options) error {
 		Args: func(t timeoutbench.Task) []string {
 			return []string{"-one", t.Contender, "-size", strconv.Itoa(t.Size), "-load", t.Load}
 		},
-		Step: func(round int, t timeoutbench.Task) { say("round %d of %d: %v", round, o.rounds, t) },
+		Step: func(round int, t timeoutbench.Task) { progressf("round %d of %d: %v", round, o.rounds, t) },
 	}
 	if len(config.Contenders) > 0 {
 		if r.Report, err = timeoutbench.Run(ctx, config); err != nil {
@@ -147,7 +147,7 @@ func compare(ctx context.Context, o options) error {
 		return err
 	}
 	r.Condition.Share = &share
-	r.judge()
+	r.checkGoals()
 	if o.picture != "" {
 		if len(config.Contenders) == 0 {
 			return errors.New("-svg: no contender was measured that could be drawn")
@@ -159,6 +159,6 @@ func compare(ctx context.Context, o options) error {
 	return r.print(os.Stdout, o.output)
 }
 
-func say(format string, a ...any) {
+func progressf(format string, a ...any) {
 	fmt.Fprintf(os.Stderr, time.Now().Format("15:04:05 ")+format+"\n", a...)
 }

@@ -20,8 +20,8 @@ const (
 	rotationName = "rotation"
 )
 
-// fallen is how many objects the container holds that falls off.
-const fallen = 1_000_000
+// rotatedObjects is how many objects the container holds that falls off.
+const rotatedObjects = 1_000_000
 
 // report is everything that one run has found out.
 type report struct {
@@ -36,7 +36,7 @@ type report struct {
 func (r *report) experiments(ctx context.Context, program string, o options) (err error) {
 	if slices.Contains(o.only, sleepersName) {
 		args := func(queue string) []string { return []string{"-queue", queue} }
-		step := func(round int, queue string) { say("round %d of %d: sleepers, %s", round, o.rounds, queue) }
+		step := func(round int, queue string) { progressf("round %d of %d: sleepers, %s", round, o.rounds, queue) }
 		if r.Sleepers, err = timeoutbench.RunSleepers(ctx, program, args, o.rounds, step, nil); err != nil {
 			return err
 		}
@@ -46,8 +46,8 @@ func (r *report) experiments(ctx context.Context, program string, o options) (er
 	}
 	r.Rotation = make(map[string][]float64)
 	for n := range o.rounds {
-		say("round %d of %d: %s", n+1, o.rounds, rotationName)
-		out, err := exec.CommandContext(ctx, program, "-rotate", "-size", strconv.Itoa(fallen)).Output()
+		progressf("round %d of %d: %s", n+1, o.rounds, rotationName)
+		out, err := exec.CommandContext(ctx, program, "-rotate", "-size", strconv.Itoa(rotatedObjects)).Output()
 		if err != nil {
 			return fmt.Errorf("%s: %w", rotationName, err)
 		}
@@ -62,8 +62,8 @@ func (r *report) experiments(ctx context.Context, program string, o options) (er
 	return nil
 }
 
-// judge looks at the largest size.
-func (r *report) judge() {
+// checkGoals looks at the largest size.
+func (r *report) checkGoals() {
 	for _, load := range r.Loads {
 		size := slices.Max(r.Sizes)
 		what := fmt.Sprintf("%s, %s", timeoutbench.Count(size), load)
@@ -202,7 +202,7 @@ func (r *report) printExperiments(w io.Writer) error {
 		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.0f\t\n", c.Queue, c.Median, c.Least, c.Most)
 	}
 	if len(r.Rotation) > 0 {
-		fmt.Fprintf(t, "\na container of %d objects falls off\tns\tleast\tmost\t\n", fallen)
+		fmt.Fprintf(t, "\na container of %d objects falls off\tns\tleast\tmost\t\n", rotatedObjects)
 	}
 	for _, part := range []string{wholeCall, underLock} {
 		if took := r.Rotation[part]; len(took) > 0 {

@@ -11,9 +11,9 @@ import (
 )
 
 // group lets many transactions run into one deadline.
-func (w *worker) group(ctx context.Context, count int, lead time.Duration) (*Group, error) {
+func (w *worker) group(ctx context.Context, count int, lead time.Duration) (*DeadlineGroup, error) {
 	began := time.Now()
-	first, at, interval, err := w.aim(ctx, lead)
+	first, at, interval, err := w.calibrate(ctx, lead)
 	if err != nil {
 		return nil, err
 	}
@@ -23,7 +23,7 @@ func (w *worker) group(ctx context.Context, count int, lead time.Duration) (*Gro
 		return nil, err
 	}
 	filling := time.Since(began)
-	g, err := w.node.Groups(ctx, txn.GroupRange{})
+	g, err := w.node.DeadlineGroups(ctx, txn.DeadlineGroupRange{})
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func (w *worker) group(ctx context.Context, count int, lead time.Duration) (*Gro
 		}
 	}
 	if members < count*99/100 {
-		return nil, fmt.Errorf("%w: %d of %d transactions are in the group of tick %d", errAim, members, count, first.ExpiryTick)
+		return nil, fmt.Errorf("%w: %d of %d transactions are in the group of tick %d", errTooBusy, members, count, first.ExpiryTick)
 	}
 	out, err := w.watch(ctx, first.ID, members, at)
 	if err == nil {
@@ -43,16 +43,16 @@ func (w *worker) group(ctx context.Context, count int, lead time.Duration) (*Gro
 	return out, err
 }
 
-// errAim says that the machine was too busy to bring all into one group in time.
-var errAim = fmt.Errorf("the machine is too busy to aim")
+// errTooBusy says that the machine was too busy to bring all into one group in time.
+var errTooBusy = fmt.Errorf("the machine is too busy to aim")
 
-// aim begins one transaction, and tells when the tick begins that ends it.
-func (w *worker) aim(ctx context.Context, lead time.Duration) (b txn.Begun, at time.Time, interval time.Duration, err error) {
+// calibrate begins one transaction, and tells when the tick begins that ends it.
+func (w *worker) calibrate(ctx context.Context, lead time.Duration) (b txn.BeginResult, at time.Time, interval time.Duration, err error) {
 	if b, err = w.node.Begin(ctx, txn.Options{Name: "transfer", Timeout: lead}); err != nil {
 		return b, at, 0, err
 	}
 	now := time.Now() // before it is asked: what is measured from here is rather too long
-	g, err := w.node.Groups(ctx, txn.GroupRange{})
+	g, err := w.node.DeadlineGroups(ctx, txn.DeadlineGroupRange{})
 	if err != nil {
 		return b, at, 0, err
 	}
@@ -75,7 +75,7 @@ func (w *worker) begin(ctx context.Context, count int, deadline time.Time) error
 			for ctx.Err() == nil && next.Add(1) <= int64(count) {
 				left := time.Until(deadline)
 				if left < time.Second {
-					cancel(fmt.Errorf("%w: %d of %d had begun a second before their deadline", errAim, next.Load(), count))
+					cancel(fmt.Errorf("%w: %d of %d had begun a second before their deadline", errTooBusy, next.Load(), count))
 					return
 				}
 				if _, err := w.node.Begin(ctx, txn.Options{Name: "transfer", Timeout: left}); err != nil {
@@ -90,14 +90,14 @@ func (w *worker) begin(ctx context.Context, count int, deadline time.Time) error
 
 // watch looks every half a millisecond what has been decided. A reader sees that a transaction is timed out as soon as the
 // entry is applied whose tick says so, and its record says it when one of the next entries has moved it.
-func (w *worker) watch(ctx context.Context, first txn.ID, members int, at time.Time) (*Group, error) {
+func (w *worker) watch(ctx context.Context, first txn.ID, members int, at time.Time) (*DeadlineGroup, error) {
 	ctx = txn.AllowStale(ctx) // what is applied here is durable, and nothing is in the way of the log
 	<-time.After(time.Until(at) - 100*time.Millisecond)
 	before, err := w.node.Status(ctx)
 	if err != nil {
 		return nil, err
 	}
-	g := &Group{Count: members}
+	g := &DeadlineGroup{Count: members}
 	ticker := time.NewTicker(500 * time.Microsecond)
 	defer ticker.Stop()
 	for range ticker.C {
@@ -114,12 +114,12 @@ func (w *worker) watch(ctx context.Context, first txn.ID, members int, at time.T
 		if err != nil {
 			return nil, err
 		}
-		if g.Decided > 0 && s.TimedOut-before.TimedOut >= uint64(members) && s.Undone == 0 {
+		if g.Decided > 0 && s.TimedOut-before.TimedOut >= uint64(members) && s.Completing == 0 {
 			g.Moved, g.Last = time.Since(at), s.LogIndex
 			return g, nil
 		}
 		if time.Since(at) > 10*time.Minute {
-			return nil, fmt.Errorf("10 minutes after the tick %d of %d are decided and %d are unfinished", s.TimedOut-before.TimedOut, members, s.Undone)
+			return nil, fmt.Errorf("10 minutes after the tick %d of %d are decided and %d are unfinished", s.TimedOut-before.TimedOut, members, s.Completing)
 		}
 	}
 	return nil, ctx.Err()

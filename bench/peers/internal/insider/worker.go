@@ -35,13 +35,13 @@ func Work(orders io.Reader, answers io.Writer, dir string) (err error) {
 	defer func() { err = errors.Join(err, w.close()) }()
 	lines, out := json.NewDecoder(bufio.NewReader(orders)), json.NewEncoder(answers)
 	for {
-		var o order
+		var o request
 		if err := lines.Decode(&o); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
 			return err
 		}
-		a, err := w.carryOut(context.Background(), o)
+		a, err := w.execute(context.Background(), o)
 		if err != nil {
 			a.Error = err.Error()
 		}
@@ -51,7 +51,7 @@ func Work(orders io.Reader, answers io.Writer, dir string) (err error) {
 	}
 }
 
-func (w *worker) carryOut(ctx context.Context, o order) (a answer, err error) {
+func (w *worker) execute(ctx context.Context, o request) (a response, err error) {
 	switch o.Do {
 	case "open":
 		w.cluster = o.Cluster
@@ -94,7 +94,7 @@ func (w *worker) pair(ctx context.Context, _ int) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.node.Commit(ctx, b.ID, txn.Commitment{})
+	_, err = w.node.Commit(ctx, b.ID, txn.CommitRequest{})
 	return err
 }
 
@@ -118,7 +118,7 @@ func (w *worker) pairs(ctx context.Context, callers int, span time.Duration) (*P
 	return &Pairs{
 		Sample:   s,
 		Commands: b.Commands - a.Commands, Entries: b.Entries - a.Entries, Syncs: b.Syncs - a.Syncs,
-		LeadCPU: (cpu[1] - cpu[0]) / time.Duration(s.Pairs),
+		LeaderCPU: (cpu[1] - cpu[0]) / time.Duration(s.Pairs),
 	}, nil
 }
 

@@ -69,7 +69,7 @@ func SDK(cfg client.Config, value string) (Func, io.Closer, error) {
 		if err != nil {
 			return err
 		}
-		_, err = c.Commit(ctx, b.ID, txn.Commitment{})
+		_, err = c.Commit(ctx, b.ID, txn.CommitRequest{})
 		return err
 	}, c, nil
 }

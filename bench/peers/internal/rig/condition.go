@@ -27,11 +27,11 @@ type Condition struct {
 	LoadBefore string `json:"load_before"`
 	LoadAfter  string `json:"load_after"`
 	// Share is what others used meanwhile; nil when that was not measured.
-	Share *Share `json:"share,omitempty"`
+	Share *CPUShare `json:"share,omitempty"`
 }
 
-// Note begins a run whose files are written to dir.
-func Note(dir string) Condition {
+// RecordCondition begins a run whose files are written to dir.
+func RecordCondition(dir string) Condition {
 	return Condition{
 		Command: strings.Join(append([]string{"<program>"}, os.Args[1:]...), " "),
 		Date:    time.Now().UTC().Truncate(time.Second),

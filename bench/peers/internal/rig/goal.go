@@ -19,19 +19,19 @@ type Goal struct {
 
 // AtLeast judges the median of values, one of each round; none of them misses the goal.
 func AtLeast(name string, want float64, values []float64) Goal {
-	g := judged(name, values)
+	g := goalOf(name, values)
 	g.Want, g.Met = fmt.Sprintf("≥ %.12g", want), len(values) > 0 && g.Median >= want
 	return g
 }
 
 // AtMost is the same, downwards.
 func AtMost(name string, want float64, values []float64) Goal {
-	g := judged(name, values)
+	g := goalOf(name, values)
 	g.Want, g.Met = fmt.Sprintf("≤ %.12g", want), len(values) > 0 && g.Median <= want
 	return g
 }
 
-func judged(name string, values []float64) Goal {
+func goalOf(name string, values []float64) Goal {
 	g := Goal{Name: name, Median: Median(values)}
 	if len(values) > 0 {
 		g.Least, g.Most = slices.Min(values), slices.Max(values)

@@ -33,8 +33,8 @@ type Sample struct {
 	Pairs     int           `json:"pairs"` // ended within the span
 	PerSecond float64       `json:"pairs_per_second"`
 	Latencies *Latencies    `json:"latencies"` // of the pairs that began within the span
-	// Silence is the longest time within the span in which no pair of any caller ended.
-	Silence time.Duration `json:"silence_ns"`
+	// LongestGap is the longest time within the span in which no pair of any caller ended.
+	LongestGap time.Duration `json:"silence_ns"`
 }
 
 // Run drives the load. The first error of a pair ends it.
@@ -104,7 +104,7 @@ func (l Load) read() {
 }
 
 func (l Load) sample(span time.Duration, ended []int, took *Latencies, quiet time.Duration) (Sample, error) {
-	s := Sample{Callers: l.Callers, Span: span, Latencies: took, Silence: quiet}
+	s := Sample{Callers: l.Callers, Span: span, Latencies: took, LongestGap: quiet}
 	for _, n := range ended {
 		s.Pairs += n
 	}

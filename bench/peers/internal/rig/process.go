@@ -55,7 +55,7 @@ func (p *Process) Ready(ctx context.Context, ask func(context.Context) error) er
 	defer ticker.Stop()
 	for {
 		err := ask(ctx)
-		if err == nil && !p.over() {
+		if err == nil && !p.exited() {
 			return nil
 		}
 		select {
@@ -68,8 +68,8 @@ func (p *Process) Ready(ctx context.Context, ask func(context.Context) error) er
 	}
 }
 
-// over reports whether it has ended: then it was somebody else who answered.
-func (p *Process) over() bool {
+// exited reports whether it has ended: then it was somebody else who answered.
+func (p *Process) exited() bool {
 	select {
 	case <-p.done:
 		return true
@@ -124,23 +124,23 @@ const (
 	lastPort  = 30_000
 )
 
-// given are the ports that were given before, so that no two servers get the same.
-var given struct {
+// reservedPorts are the ports that were given before, so that no two servers get the same.
+var reservedPorts struct {
 	sync.Mutex
 	ports map[int]bool
 }
 
 // FreePort gives a port of the loopback interface that nobody listens on, and never the same again.
 func FreePort() (int, error) {
-	given.Lock()
-	defer given.Unlock()
-	if given.ports == nil {
-		given.ports = make(map[int]bool)
+	reservedPorts.Lock()
+	defer reservedPorts.Unlock()
+	if reservedPorts.ports == nil {
+		reservedPorts.ports = make(map[int]bool)
 	}
 	var last error
 	for range 100 {
 		port := firstPort + rand.IntN(lastPort-firstPort)
-		if given.ports[port] {
+		if reservedPorts.ports[port] {
 			continue
 		}
 		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
@@ -148,7 +148,7 @@ func FreePort() (int, error) {
 			last = err
 			continue
 		}
-		given.ports[port] = true
+		reservedPorts.ports[port] = true
 		return port, l.Close()
 	}
 	return 0, fmt.Errorf("find a free port: %w", last)

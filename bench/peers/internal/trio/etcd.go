@@ -61,7 +61,7 @@ func StartEtcd(ctx context.Context, dir, program string) (*Etcd, error) {
 func (e *Etcd) Leader(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	return found(ctx, func() (string, error) {
+	return poll(ctx, func() (string, error) {
 		var errs []error
 		for _, url := range e.urls {
 			s, err := e.client.Status(ctx, url)

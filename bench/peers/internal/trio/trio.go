@@ -22,8 +22,8 @@ func twoPorts() (a, b string, err error) {
 	return a, b, nil
 }
 
-// found asks until there is an answer, or ctx ends.
-func found[T any](ctx context.Context, ask func() (T, error)) (T, error) {
+// poll asks until there is an answer, or ctx ends.
+func poll[T any](ctx context.Context, ask func() (T, error)) (T, error) {
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
 	for {

@@ -71,7 +71,7 @@ func (t *Txmgr) ready(ctx context.Context, i int) error {
 
 // complete waits until the leader counts three voters, all of whose URLs are known.
 func (t *Txmgr) complete(ctx context.Context) error {
-	_, err := found(ctx, func() (int, error) {
+	_, err := poll(ctx, func() (int, error) {
 		i, s, err := t.leading(ctx)
 		if err != nil {
 			return 0, err
@@ -114,7 +114,7 @@ func (t *Txmgr) Leader(ctx context.Context) (int, txn.Status, error) {
 		i int
 		s txn.Status
 	}
-	a, err := found(ctx, func() (a answer, err error) {
+	a, err := poll(ctx, func() (a answer, err error) {
 		a.i, a.s, err = t.leading(ctx)
 		return a, err
 	})

@@ -65,10 +65,10 @@ func (p palette) state(s string) string {
 	case txn.Committing.String(), txn.RollingBack.String(), txn.Preparing.String(), txn.Active.String(),
 		txn.BranchEnlisted.String(), txn.BranchPrepared.String(), "warning":
 		return p.yellow(s)
-	case txn.RolledBack.String(), txn.BranchHazard.String(), "no", "FAIL", "failed":
+	case txn.RolledBack.String(), txn.BranchHeuristic.String(), "no", "FAIL", "failed":
 		return p.red(s)
 	}
-	if strings.HasPrefix(s, txn.BranchHazard.String()) {
+	if strings.HasPrefix(s, txn.BranchHeuristic.String()) {
 		return p.red(s)
 	}
 	return s

@@ -13,8 +13,8 @@ type Exit struct {
 	Meaning string
 }
 
-// Exits is the contract with scripts. A code that is not in it exits as ERROR.
-func Exits() []Exit {
+// ExitCodes is the contract with scripts. A code that is not in it exits as ERROR.
+func ExitCodes() []Exit {
 	return []Exit{
 		{0, txn.CodeOK, "what was asked for is true: committed, listed (also an empty list), healthy"},
 		{1, txn.CodeError, "something unexpected"},
@@ -33,7 +33,7 @@ func Exits() []Exit {
 
 // ExitCode gives the exit code for a code.
 func ExitCode(c txn.Code) int {
-	for _, e := range Exits() {
+	for _, e := range ExitCodes() {
 		if e.Code == c {
 			return e.Status
 		}

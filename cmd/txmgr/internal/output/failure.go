@@ -50,11 +50,11 @@ func Explain(err error) *Failure {
 	}
 	var e *txn.Error
 	if errors.As(err, &e) {
-		f.What, f.Cause = split(e)
-		f.State = whereabouts(e)
+		f.What, f.Cause = whatAndCause(e)
+		f.State = stateText(e)
 	}
 	f.Next = advice(f.Code, e)
-	if e != nil && !e.ID.IsZero() && (errors.Is(err, txn.ErrHazard) || errors.Is(err, txn.ErrEndedByHand)) {
+	if e != nil && !e.ID.IsZero() && (errors.Is(err, txn.ErrHeuristic) || errors.Is(err, txn.ErrEndedByApplication)) {
 		f.Next = "look at the data before doing it again: txmgr doubt explain " + e.ID.String()
 	}
 	if said := (*txn.Error)(nil); f.Code == txn.CodeUnavailable && e != nil && errors.As(e.Err, &said) {
@@ -63,8 +63,8 @@ func Explain(err error) *Failure {
 	return f
 }
 
-// split takes an error about a transaction apart: what, why.
-func split(e *txn.Error) (what, cause string) {
+// whatAndCause takes an error about a transaction apart: what, why.
+func whatAndCause(e *txn.Error) (what, cause string) {
 	what = e.Op
 	if !e.ID.IsZero() {
 		what += " " + e.ID.String()
@@ -85,7 +85,7 @@ func split(e *txn.Error) (what, cause string) {
 		txn.CauseOperator:       "an operator rolled it back",
 	}[e.Cause]
 	switch {
-	case why == "", e.Cause == txn.CauseVoteNo && errors.Is(e, txn.ErrEndedByHand):
+	case why == "", e.Cause == txn.CauseVoteNo && errors.Is(e, txn.ErrEndedByApplication):
 		return what, detail
 	case detail == "":
 		return what, why
@@ -93,14 +93,14 @@ func split(e *txn.Error) (what, cause string) {
 	return what, why + ": " + detail
 }
 
-func whereabouts(e *txn.Error) string {
+func stateText(e *txn.Error) string {
 	if e.State == 0 {
 		return ""
 	}
-	if e.Hazard != 0 {
-		return fmt.Sprintf("%v, hazard %v: %s", e.State, e.Hazard, Meaning(e.State, e.Hazard))
+	if e.Heuristic != 0 {
+		return fmt.Sprintf("%v, hazard %v: %s", e.State, e.Heuristic, Meaning(e.State, e.Heuristic))
 	}
-	if errors.Is(e, txn.ErrEndedByHand) {
+	if errors.Is(e, txn.ErrEndedByApplication) {
 		return e.State.String() + ": the other branches are rolled back, or will be"
 	}
 	if e.State.Finished() && !errors.Is(e, txn.ErrRolledBack) {
@@ -111,11 +111,11 @@ func whereabouts(e *txn.Error) string {
 
 // Meaning says where a transaction is, and does not say more than is known: with
 // a hazard, the state is what was decided and not what became of every branch.
-func Meaning(s txn.State, h txn.Hazard) string {
+func Meaning(s txn.State, h txn.Heuristic) string {
 	switch h {
 	case 0:
 		return StateMeaning(s)
-	case txn.HazardUnknown:
+	case txn.HeuristicHazard:
 		return "decided, but it is not known how a branch ended"
 	}
 	return "decided, but a branch ended otherwise"
@@ -124,14 +124,14 @@ func Meaning(s txn.State, h txn.Hazard) string {
 // InfoMeaning is [Meaning] of a transaction, which may have a branch that statements of the
 // application's own have ended.
 func InfoMeaning(i txn.Info) string {
-	if i.EndedByHand() && i.Hazard == 0 && i.State.Decided() && !i.State.Commits() {
+	if i.EndedByApplication() && i.Heuristic == 0 && i.State.Decided() && !i.State.Commits() {
 		return "decided to roll back, but statements of the application's own ended a branch: what came after that may be committed"
 	}
-	hazard := i.Hazard
+	heuristic := i.Heuristic
 	for _, b := range i.Branches {
-		hazard = cmp.Or(hazard, b.Hazard) // that a person has forgotten it does not change the data
+		heuristic = cmp.Or(heuristic, b.Heuristic) // that a person has forgotten it does not change the data
 	}
-	return Meaning(i.State, hazard)
+	return Meaning(i.State, heuristic)
 }
 
 // StateMeaning says what a state means to somebody who waits for it.
@@ -228,7 +228,7 @@ func (f *Failure) write(w io.Writer, c palette) {
 			if n > 0 {
 				label = strings.Repeat(" ", len(l.label)) // of the same, not a label of somebody else's making
 			}
-			_, _ = fmt.Fprintln(w, label+Clean(text)) // nobody to tell
+			_, _ = fmt.Fprintln(w, label+Sanitize(text)) // nobody to tell
 		}
 	}
 }

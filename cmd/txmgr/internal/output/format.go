@@ -38,7 +38,7 @@ func ParseFormat(s string) (Format, error) {
 		return Format(s), nil
 	}
 	return "", &Failure{
-		Code: txn.CodeUsage, What: fmt.Sprintf("unknown output format %q", Clean(s)),
+		Code: txn.CodeUsage, What: fmt.Sprintf("unknown output format %q", Sanitize(s)),
 		Cause: "the formats are " + strings.Join(Formats(), ", "), Next: DidYouMean(s, Formats(), "-o "),
 	}
 }
@@ -48,34 +48,34 @@ func (f Format) Structured() bool {
 	return f == JSONFormat || f == JSONLFormat || f == YAMLFormat
 }
 
-// Closest gives the candidate that s was probably meant to be; ok is false when
+// Suggest gives the candidate that s was probably meant to be; ok is false when
 // none is near.
-func Closest(s string, candidates []string) (closest string, ok bool) {
+func Suggest(s string, candidates []string) (closest string, ok bool) {
 	s = strings.ToLower(s)
 	best := len(s)/2 + 1
 	for _, c := range candidates {
 		if s != "" && strings.HasPrefix(c, s) {
 			return c, true
 		}
-		if d := distance(s, c); d < best {
+		if d := editDistance(s, c); d < best {
 			closest, best = c, d
 		}
 	}
 	return closest, closest != "" && best <= 3
 }
 
-// DidYouMean is [Closest] as a sentence; empty when nothing is near.
+// DidYouMean is [Suggest] as a sentence; empty when nothing is near.
 func DidYouMean(s string, candidates []string, prefix string) string {
-	c, ok := Closest(s, candidates)
+	c, ok := Suggest(s, candidates)
 	if !ok {
 		return ""
 	}
 	return fmt.Sprintf("did you mean %s%s?", prefix, c)
 }
 
-// distance is the number of letters to insert, delete, replace or swap with
+// editDistance is the number of letters to insert, delete, replace or swap with
 // their neighbour that makes b of a (optimal string alignment).
-func distance(a, b string) int {
+func editDistance(a, b string) int {
 	var before, last []int
 	row := make([]int, len(b)+1)
 	for j := range row {

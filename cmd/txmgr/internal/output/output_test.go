@@ -186,7 +186,7 @@ func TestFailures(t *testing.T) {
 				" next:  ask again: txmgr inspect tx_01k9x3v7h2m8qf4r6t0bz5n1de\n",
 		},
 		{
-			"ended by hand", &txn.Error{Op: "commit", ID: id, State: txn.RolledBack, Cause: txn.CauseClient, Hazard: txn.HazardCommitted, Err: txn.ErrEndedByHand}, 4,
+			"ended by hand", &txn.Error{Op: "commit", ID: id, State: txn.RolledBack, Cause: txn.CauseClient, Heuristic: txn.HeuristicCommit, Err: txn.ErrEndedByApplication}, 4,
 			"error: commit tx_01k9x3v7h2m8qf4r6t0bz5n1de: branch was, or may have been, ended by statements of the application's own\n" +
 				" cause: the application rolled it back\n" +
 				" state: rolled-back, hazard committed: decided, but a branch ended otherwise\n" +
@@ -223,7 +223,7 @@ func TestFailureForPrograms(t *testing.T) {
 // Every code of package txn has an exit code of its own.
 func TestEveryCodeHasAnExitCode(t *testing.T) {
 	seen := map[int]txn.Code{}
-	for _, e := range output.Exits() {
+	for _, e := range output.ExitCodes() {
 		if other, ok := seen[e.Status]; ok {
 			t.Errorf("%s and %s are both %d", e.Code, other, e.Status)
 		}
@@ -251,7 +251,7 @@ func TestClosest(t *testing.T) {
 		"comit": "commit", "COMMIT": "commit", "roll": "rollback", "data-dir": "data_dir", "lsit": "list", "inspcet": "inspect",
 		"banana": "", "": "", "x": "",
 	} {
-		if got, ok := output.Closest(word, words); ok != (want != "") || ok && got != want {
+		if got, ok := output.Suggest(word, words); ok != (want != "") || ok && got != want {
 			t.Errorf("Closest(%q) = %q, %v; want %q", word, got, ok, want)
 		}
 	}
@@ -292,7 +292,7 @@ func TestQuietAndProgramsHearNoNotes(t *testing.T) {
 
 // A committed transaction of which a branch got lost is not called applied.
 func TestMeaningWithAHazard(t *testing.T) {
-	for h, want := range map[txn.Hazard]string{0: "applied on every", txn.HazardUnknown: "not known", txn.HazardMixed: "otherwise"} {
+	for h, want := range map[txn.Heuristic]string{0: "applied on every", txn.HeuristicHazard: "not known", txn.HeuristicMixed: "otherwise"} {
 		if got := output.Meaning(txn.Committed, h); !strings.Contains(got, want) {
 			t.Errorf("committed with hazard %q: %q", h, got)
 		}
@@ -302,18 +302,18 @@ func TestMeaningWithAHazard(t *testing.T) {
 // TestMeaningOfABranchEndedByHand: it is not said that nothing was applied, unless that is
 // known; a commit is a commit.
 func TestMeaningOfABranchEndedByHand(t *testing.T) {
-	info := txn.Info{Branches: []txn.BranchInfo{{Vote: txn.VotePrepared}, {Vote: txn.VoteEndedByHand}}}
+	info := txn.Info{Branches: []txn.BranchInfo{{Vote: txn.VotePrepared}, {Vote: txn.VoteEndedByApplication}}}
 	for _, s := range []txn.State{txn.RollingBack, txn.RolledBack} {
 		info.State = s
 		if got := output.InfoMeaning(info); !strings.Contains(got, "may be committed") {
 			t.Errorf("%v: %s", s, got)
 		}
 	}
-	info.Hazard = txn.HazardMixed
-	if got, want := output.InfoMeaning(info), output.Meaning(txn.RolledBack, txn.HazardMixed); got != want {
+	info.Heuristic = txn.HeuristicMixed
+	if got, want := output.InfoMeaning(info), output.Meaning(txn.RolledBack, txn.HeuristicMixed); got != want {
 		t.Errorf("with a hazard: %s; want %s", got, want)
 	}
-	info.Hazard = 0
+	info.Heuristic = 0
 	for _, s := range []txn.State{txn.Preparing, txn.Committed} {
 		info.State = s
 		if got, want := output.InfoMeaning(info), output.StateMeaning(s); got != want {

@@ -39,7 +39,7 @@ func (p *Page) Paste(command string) {
 
 const (
 	defaultWidth = 100 // of a page that goes to no terminal
-	leastText    = 40  // columns that a text gets, however narrow the terminal is
+	minTextWidth = 40  // columns that a text gets, however narrow the terminal is
 	margin       = "  "
 )
 
@@ -73,7 +73,7 @@ func writePart(b *strings.Builder, items []pageItem, width int, c palette) {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(Clean(cell)))
+			widths[i] = max(widths[i], utf8.RuneCountInString(Sanitize(cell)))
 		}
 	}
 	hang := len(margin)
@@ -85,9 +85,9 @@ func writePart(b *strings.Builder, items []pageItem, width int, c palette) {
 		case it.title:
 			writeTitle(b, it.cells, c)
 		case it.paste:
-			b.WriteString(strings.Repeat(" ", hang) + c.bold(Clean(it.text)) + "\n")
+			b.WriteString(strings.Repeat(" ", hang) + c.bold(Sanitize(it.text)) + "\n")
 		default:
-			writeRow(b, it, widths, max(width-hang, leastText), c)
+			writeRow(b, it, widths, max(width-hang, minTextWidth), c)
 		}
 	}
 }
@@ -95,7 +95,7 @@ func writePart(b *strings.Builder, items []pageItem, width int, c palette) {
 func writeTitle(b *strings.Builder, words []string, c palette) {
 	var out []string
 	for i, word := range words {
-		if word = Clean(word); word == "" {
+		if word = Sanitize(word); word == "" {
 			continue
 		}
 		if i == 0 {
@@ -113,7 +113,7 @@ func writeRow(b *strings.Builder, it pageItem, widths []int, width int, c palett
 	for i, n := range widths {
 		cell := ""
 		if i < len(it.cells) {
-			cell = Clean(it.cells[i])
+			cell = Sanitize(it.cells[i])
 		}
 		pad := strings.Repeat(" ", n-utf8.RuneCountInString(cell)) + margin
 		if i == 0 {
@@ -123,15 +123,15 @@ func writeRow(b *strings.Builder, it pageItem, widths []int, width int, c palett
 		}
 		empty += strings.Repeat(" ", n) + margin
 	}
-	for _, line := range broken(Clean(it.text), width) {
+	for _, line := range wrap(Sanitize(it.text), width) {
 		b.WriteString(strings.TrimRight(lead+line, " ") + "\n")
 		lead = empty
 	}
 }
 
-// broken breaks a text into lines at its spaces. A word that is longer than a line
+// wrap breaks a text into lines at its spaces. A word that is longer than a line
 // has a line of its own.
-func broken(text string, width int) []string {
+func wrap(text string, width int) []string {
 	lines := []string{""}
 	for word := range strings.FieldsSeq(text) {
 		last := &lines[len(lines)-1]

@@ -52,7 +52,7 @@ func TestPageKeepsItsWidth(t *testing.T) {
 		text := rapid.String().Draw(t, "text")
 		// A label is one short word: a text gets 40 columns at least, and a line that is too long is told by its words.
 		label := rapid.StringN(0, 10, -1).Filter(func(s string) bool {
-			s = output.Clean(s)
+			s = output.Sanitize(s)
 			return utf8.RuneCountInString(s) <= 13 && len(strings.Fields(s)) <= 1
 		}).Draw(t, "label")
 		width := rapid.IntRange(60, 200).Draw(t, "width")
@@ -75,7 +75,7 @@ func TestPageKeepsItsWidth(t *testing.T) {
 				t.Fatalf("%d columns of %d: %q", utf8.RuneCountInString(line), width, line)
 			}
 		}
-		if said := strings.Fields(output.Clean(text)); !strings.Contains(strings.Join(strings.Fields(strings.Join(lines[1:len(lines)-1], " ")), " "), strings.Join(said, " ")) {
+		if said := strings.Fields(output.Sanitize(text)); !strings.Contains(strings.Join(strings.Fields(strings.Join(lines[1:len(lines)-1], " ")), " "), strings.Join(said, " ")) {
 			t.Fatalf("%q is not whole in %q", text, out.String())
 		}
 	})

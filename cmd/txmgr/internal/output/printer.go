@@ -43,7 +43,7 @@ func (p *Printer) Print(d Document) error {
 	case JSONFormat:
 		return writeJSON(p.Out, d.Value, "  ")
 	case JSONLFormat:
-		for _, v := range each(d.Value) {
+		for _, v := range elements(d.Value) {
 			if err := writeJSON(p.Out, v, ""); err != nil {
 				return err
 			}
@@ -77,7 +77,7 @@ func (p *Printer) Print(d Document) error {
 
 func (p *Printer) lines(lines []string) error {
 	for _, l := range lines {
-		if _, err := fmt.Fprintln(p.Out, Clean(l)); err != nil {
+		if _, err := fmt.Fprintln(p.Out, Sanitize(l)); err != nil {
 			return err
 		}
 	}
@@ -95,8 +95,8 @@ func (p *Printer) Note(format string, args ...any) {
 	_, _ = fmt.Fprintf(p.Err, format+"\n", args...) // nobody to tell
 }
 
-// each gives the elements of a slice, or the value itself.
-func each(v any) []any {
+// elements gives the elements of a slice, or the value itself.
+func elements(v any) []any {
 	r := reflect.ValueOf(v)
 	if r.Kind() != reflect.Slice {
 		return []any{v}

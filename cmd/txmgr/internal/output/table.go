@@ -55,7 +55,7 @@ func (t *Table) write(w io.Writer, wide, header bool, c palette) error {
 		width[i] = max(col.Width, utf8.RuneCountInString(col.Name))
 		for _, row := range t.Rows {
 			if i < len(row) {
-				width[i] = max(width[i], utf8.RuneCountInString(Clean(row[i])))
+				width[i] = max(width[i], utf8.RuneCountInString(Sanitize(row[i])))
 			}
 		}
 	}
@@ -76,7 +76,7 @@ func (t *Table) write(w io.Writer, wide, header bool, c palette) error {
 		})
 		for _, line := range t.under[n] {
 			if wide {
-				b.WriteString("    " + c.faint(Clean(line)) + "\n")
+				b.WriteString("    " + c.faint(Sanitize(line)) + "\n")
 			}
 		}
 	}
@@ -92,9 +92,9 @@ func (t *Table) line(b *strings.Builder, row []string, width []int, wide bool, p
 		}
 		cell := ""
 		if i < len(row) {
-			cell = Clean(row[i])
+			cell = Sanitize(row[i])
 		}
-		cell = Dash(cell)
+		cell = OrDash(cell)
 		b.WriteString(owed)
 		b.WriteString(paint(col, cell))
 		owed = strings.Repeat(" ", width[i]-min(width[i], utf8.RuneCountInString(cell))) + gap

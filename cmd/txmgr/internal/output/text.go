@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// Clean makes a text from elsewhere fit for one line of a terminal: control
+// Sanitize makes a text from elsewhere fit for one line of a terminal: control
 // characters, and what is not text, are written as escapes.
-func Clean(s string) string {
+func Sanitize(s string) string {
 	if !strings.ContainsFunc(s, unprintable) && utf8.ValidString(s) {
 		return s
 	}
@@ -40,8 +40,8 @@ func Clean(s string) string {
 // writing round: they make a line read as what it is not.
 func unprintable(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
 
-// Dash gives a placeholder for what is empty, so that every cell has a word.
-func Dash(s string) string {
+// OrDash gives a placeholder for what is empty, so that every cell has a word.
+func OrDash(s string) string {
 	if s == "" {
 		return "-"
 	}

@@ -1,0 +1,75 @@
+package adaptive
+
+import (
+	"fmt"
+	"time"
+)
+
+// Throughput configures the optimizer that keeps a pool growing as long as a step
+// yields 10 % more completions in a second. The zero value is usable.
+type Throughput struct {
+	CostaConfig
+	// Threshold is by how much of its value throughput has to rise for a larger pool
+	// to stay, and to fall for an earlier size to be looked up. Defaults to 0.10.
+	Threshold float64
+}
+
+// MeanLatency configures the optimizer that tries a step up and a step down in
+// turns, and keeps those which make the mean latency 5 % smaller. The zero value
+// is usable.
+type MeanLatency struct {
+	CostaConfig
+	// Threshold is by how much of its value latency has to fall for a step to be kept. Defaults to 0.05.
+	Threshold float64
+}
+
+// P99Latency configures the optimizer that does as [MeanLatency] does, with the
+// 99th percentile of the latencies. The zero value is usable.
+type P99Latency struct {
+	CostaConfig
+	// Threshold is by how much of its value latency has to fall for a step to be kept. Defaults to 0.05.
+	Threshold float64
+}
+
+// CostaConfig is what the three optimizers of the source have in common.
+type CostaConfig struct {
+	// Period is the length of a window. Defaults to 10 s.
+	Period time.Duration
+	// Step is by how much the limit changes at once. Defaults to 10.
+	Step int
+	// Lock is for how many windows a direction is left alone after a step in it has
+	// failed. Defaults to 6.
+	Lock int
+	// Min and Max are the limits of the limit. A step that would leave them is not
+	// taken. Min defaults to 1; Max to 1024, or, with Strict, to MaxLimit, since the
+	// source knows none.
+	Min, Max int
+	// KeepIdle leaves the limit alone when nothing has completed in a window, instead
+	// of going back to Min. Strict does not know it. Defaults to false.
+	KeepIdle bool
+	// Strict has everything as it was published, mistakes included: see the package
+	// documentation. Defaults to false.
+	Strict bool
+}
+
+func (s CostaConfig) withDefaults(threshold *float64, usual float64) (CostaConfig, error) {
+	limit := DefaultMax
+	if s.Strict {
+		limit = MaxLimit
+	}
+	s.Period = orElse(s.Period, 10*time.Second)
+	s.Step = orElse(s.Step, 10)
+	s.Lock = orElse(s.Lock, 6)
+	s.Min = orElse(s.Min, 1)
+	s.Max = orElse(s.Max, limit)
+	*threshold = orElse(*threshold, usual)
+	switch {
+	case s.Step < 0 || s.Step > MaxLimit:
+		return s, fmt.Errorf("%w: a step of %d, which must be from 1 to %d", ErrConfig, s.Step, MaxLimit)
+	case s.Lock < 0:
+		return s, fmt.Errorf("%w: a lock of %d windows, which must not be negative", ErrConfig, s.Lock)
+	case !(*threshold > 0 && *threshold < 1):
+		return s, fmt.Errorf("%w: a threshold of %v, which must be between 0 and 1", ErrConfig, *threshold)
+	}
+	return s, checkCommon(s.Period, s.Min, s.Max)
+}

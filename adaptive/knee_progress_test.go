@@ -1,0 +1,186 @@
+package adaptive
+
+import (
+	"testing"
+	"time"
+)
+
+// What a single window must not decide, and what must not go on for ever.
+
+// limits lets a knee work through so many windows, each changed before it is shown.
+func limits(k *knee, p *simService, limit, windows int, change func(i int, w *Window)) []int {
+	all := make([]int, 0, windows)
+	for i := range windows {
+		w := p.window(limit)
+		if change != nil {
+			change(i, w)
+		}
+		limit = k.Observe(w).Limit
+		all = append(all, limit)
+	}
+	return all
+}
+
+// slowed takes a part of what was completed away, as a pause of the process does.
+func slowed(w *Window, part float64) {
+	w.Completed = uint64(part * float64(w.Completed))
+	w.BoundCompleted = uint64(part * float64(w.BoundCompleted))
+}
+
+// TestWhatIsPlainlyWorse is told in two windows, and no sooner.
+func TestWhatIsPlainlyWorse(t *testing.T) {
+	p := &simService{users: 400, slots: 16, took: 20 * time.Millisecond, loss: 0.02}
+	k := kneeOf(t, Knee{})
+	k.adopt(16)
+	k.mustProve = true
+	tried := 0
+	for _, limit := range limits(k, p, 16, 12, nil) {
+		if limit == 32 {
+			tried++
+		}
+	}
+	if tried != 3 || k.hi == 0 { // in the first of them the tasks of the smaller limit leave
+		t.Errorf("32, with a third less, was in force for %d windows; useless from %d on", tried, k.hi)
+	}
+}
+
+// TestPlainlyWorse: each of two windows at least, by more than a quarter and five standard
+// errors.
+func TestPlainlyWorse(t *testing.T) {
+	slow, slower, fast := sample{completed: 70, seconds: 1}, sample{completed: 20, seconds: 1}, sample{completed: 90, seconds: 1}
+	for name, c := range map[string]struct {
+		windows series
+		err     float64
+		want    bool
+	}{
+		"two":           {series{slow, slower}, 0.01, true},
+		"one":           {series{slow}, 0.01, false},
+		"one is better": {series{slower, fast, slower}, 0.01, false},
+		"chance":        {series{slow, slower}, 0.1, false},
+		"nothing":       {nil, 0.01, false},
+	} {
+		tr := trial{series: c.windows}
+		if got := tr.plainlyWorse(4.605, c.err); got != c.want { // ln 100
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestOneWindow that is slow, whichever it is, does not keep the search from what is there.
+func TestOneWindow(t *testing.T) {
+	for _, part := range []float64{0.4, 0.5, 0.6, 2} {
+		for _, start := range []int{4, 16, 64} {
+			for bad := range 20 {
+				p := &simService{users: 400, slots: 64, took: 20 * time.Millisecond, loss: 0.005}
+				all := limits(kneeOf(t, Knee{}), p, start, 120, func(i int, w *Window) {
+					if i == bad {
+						slowed(w, part)
+					}
+				})
+				if last := all[len(all)-1]; p.rate(last) < 0.85*p.best() {
+					t.Errorf("window %d has %v times as much, and from %d on it finds %d in a minute: %v", bad, part, start, last, all)
+				}
+			}
+		}
+	}
+}
+
+// TestDiminishingReturns: where each doubling brings 15 %, which is too little by itself, the
+// search does not end at the first. Where it brings 7 %, it does.
+func TestDiminishingReturns(t *testing.T) {
+	for power, want := range map[float64][2]int{0.2: {64, 400}, 0.1: {1, 8}} {
+		for _, start := range []int{2, 4, 16} {
+			p := &simService{users: 400, power: power, took: time.Millisecond}
+			limit, _, _ := p.run(t, kneeOf(t, Knee{}), start, 2*time.Minute)
+			if limit < want[0] || limit > max(want[1], start*13/10) {
+				t.Errorf("power %v: from %d to %d, want one from %d to %d", power, start, limit, want[0], want[1])
+			}
+		}
+	}
+}
+
+// TestBarelyBinding: as many users as the limit has places, or few more. The limit binds,
+// and a larger one has nothing to show; so it is not tried for ever, and a smaller one is.
+func TestBarelyBinding(t *testing.T) {
+	for _, c := range []struct{ users, slots, start int }{{33, 4, 32}, {17, 5, 16}, {210, 64, 200}, {105, 20, 100}} {
+		p := &simService{users: c.users, slots: c.slots, took: 20 * time.Millisecond, loss: 0.01}
+		all := limits(kneeOf(t, Knee{}), p, c.start, 20*60*2, nil)
+		if last := all[len(all)-1]; p.rate(last) < 0.9*p.best() {
+			t.Errorf("%d users, %d slots: from %d to %d in twenty minutes", c.users, c.slots, c.start, last)
+		}
+	}
+}
+
+// TestDemandGrows: what too few users have shown to be useless is looked at again as soon as
+// there are more, and not only by the next probe.
+func TestDemandGrows(t *testing.T) {
+	p := &simService{users: 72, slots: 64, took: 20 * time.Millisecond}
+	k := kneeOf(t, Knee{ProbeAfter: time.Hour})
+	all := limits(k, p, 64, 600, nil)
+	base := all[len(all)-1]
+	if k.hi == 0 || k.uselessDemand == 0 {
+		t.Fatalf("%d for 72 users; useless from %d on, for so many alone: %v", base, k.hi, k.uselessDemand)
+	}
+	p.users, p.slots = 400, 400
+	all = limits(k, p, base, 60, nil)
+	if last := all[len(all)-1]; p.rate(last) < 0.9*p.best() {
+		t.Errorf("half a minute after there is more to do: %d, from %d", last, base)
+	}
+}
+
+// TestTrialWithoutLoad ends after a minute.
+func TestTrialWithoutLoad(t *testing.T) {
+	p := &simService{users: 400, slots: 64, took: 20 * time.Millisecond, loss: 0.01}
+	k := kneeOf(t, Knee{})
+	limits(k, p, 8, 2, nil)
+	if k.trial.limit != 16 {
+		t.Fatalf("it tries %d", k.trial.limit)
+	}
+	p.users = 0
+	ended := 0
+	for i, limit := range limits(k, p, 16, 200, nil) {
+		if limit == 8 && ended == 0 {
+			ended = i
+		}
+	}
+	if ended < 100 || ended > 130 || k.hi != 0 {
+		t.Errorf("ended after %d windows; useless from %d on", ended, k.hi)
+	}
+}
+
+// TestNothingCompletes: while nothing completes nothing is tried, and no limit stays in
+// force that may be the cause of it.
+func TestNothingCompletes(t *testing.T) {
+	p := &simService{users: 400, slots: 12, took: 10 * time.Millisecond, stands: true}
+	if limit, _, resizes := p.run(t, kneeOf(t, Knee{}), 16, 10*time.Minute); resizes != 0 {
+		t.Errorf("%d changes, to %d", resizes, limit)
+	}
+	p = &simService{users: 4000, slots: 640, took: 20 * time.Millisecond}
+	k := kneeOf(t, Knee{})
+	all := limits(k, p, 8, 8, nil)
+	tried, base := all[len(all)-1], k.base
+	if k.trial.limit != tried || tried <= base {
+		t.Fatalf("it does not climb: %v", all)
+	}
+	p.stands = true
+	after := limits(k, p, tried, 1200, nil)
+	if after[10] != base || after[len(after)-1] != base {
+		t.Errorf("five seconds after all answers ceased: %d, and at last %d; want %d", after[10], after[len(after)-1], base)
+	}
+	p.stands = false
+	again := limits(k, p, base, 240, nil)
+	if last := again[len(again)-1]; p.rate(last) < 0.9*p.best() {
+		t.Errorf("two minutes after they are back: %d", last)
+	}
+}
+
+// TestSlowTasks: also tasks of more than a minute are learnt from.
+func TestSlowTasks(t *testing.T) {
+	for _, took := range []time.Duration{20 * time.Second, 65 * time.Second, 5 * time.Minute} {
+		p := &simService{users: 400, slots: 64, took: took}
+		all := limits(kneeOf(t, Knee{}), p, 16, 24*3600*2, nil)
+		if last := all[len(all)-1]; p.rate(last) < 0.6*p.best() {
+			t.Errorf("tasks of %v: %d after a day", took, last)
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package wire_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
+	"github.com/txmgr/txmgr/api/wire"
+	"github.com/txmgr/txmgr/txn"
+)
+
+var (
+	some   = rapid.IntRange(0, 3)
+	record = rapid.Custom(func(t *rapid.T) txn.AuditRecord {
+		return txn.AuditRecord{
+			Seq: rapid.Uint64().Draw(t, "seq"), Time: moment.Draw(t, "time"), Tick: rapid.Uint64().Draw(t, "tick"), Index: rapid.Uint64().Draw(t, "index"),
+			Action: text.Draw(t, "action"), ID: orZero.Draw(t, "id"), Branch: text.Draw(t, "branch"),
+			Subject: text.Draw(t, "subject"), By: text.Draw(t, "by"), Reason: text.Draw(t, "reason"),
+		}
+	})
+	orZero  = rapid.OneOf(txid, rapid.Just(txn.ID{}))
+	attempt = rapid.Custom(func(t *rapid.T) txn.CallAttempt {
+		return txn.CallAttempt{
+			At: moment.Draw(t, "at"), Took: duration.Draw(t, "took"), Call: text.Draw(t, "call"), Result: text.Draw(t, "result"), Failed: rapid.Bool().Draw(t, "failed"),
+		}
+	})
+	inquiry = rapid.Custom(func(t *rapid.T) txn.BranchProbe {
+		return txn.BranchProbe{
+			Branch: text.Draw(t, "branch"), Participant: text.Draw(t, "participant"), Prepared: rapid.Bool().Draw(t, "prepared"), Since: orNever.Draw(t, "since"),
+			Outcome: text.Draw(t, "ending"), Detail: text.Draw(t, "detail"), Error: text.Draw(t, "error"),
+			Locks: lines.Draw(t, "locks"), Waiters: lines.Draw(t, "waiters"),
+			Attempts: rapid.SliceOfN(attempt, 0, 3).Draw(t, "attempts"), EarlierAttempts: rapid.IntMin(0).Draw(t, "earlier"),
+		}
+	})
+	choice = rapid.Custom(func(t *rapid.T) txn.Action {
+		return txn.Action{Name: text.Draw(t, "action"), Allowed: rapid.Bool().Draw(t, "allowed"), Why: text.Draw(t, "why"), Command: text.Draw(t, "command")}
+	})
+	diagnosis = rapid.Custom(func(t *rapid.T) txn.Check {
+		return txn.Check{
+			Participant: text.Draw(t, "participant"), Level: text.Draw(t, "level"), Subject: text.Draw(t, "subject"), Message: text.Draw(t, "found"), Remedy: text.Draw(t, "fix"),
+		}
+	})
+)
+
+// Invariant 1 for what people ask and say.
+func TestRoundTripsOfDoubt(t *testing.T) {
+	for name, check := range map[string]func(*rapid.T){
+		"doubts": func(t *rapid.T) {
+			var want []txn.InDoubt
+			for range some.Draw(t, "doubts") {
+				want = append(want, txn.InDoubt{Info: info.Draw(t, "info"), Since: orNever.Draw(t, "since"), Why: text.Draw(t, "why")})
+			}
+			got, err := wire.ToInDoubts(overTheWire(t, wire.FromInDoubts(want)))
+			equal(t, want, got, err)
+		},
+		"explanation": func(t *rapid.T) {
+			want := txn.Explanation{
+				Transaction: info.Draw(t, "info"), Summary: lines.Draw(t, "story"), Branches: rapid.SliceOfN(inquiry, 0, 3).Draw(t, "branches"),
+				Actions: rapid.SliceOfN(choice, 0, 3).Draw(t, "choices"), Audit: rapid.SliceOfN(record, 0, 3).Draw(t, "audit"),
+			}
+			got, err := wire.ToExplanation(overTheWire(t, wire.FromExplanation(want)))
+			equal(t, want, got, err)
+		},
+		"resolution": func(t *rapid.T) {
+			id := txid.Draw(t, "id")
+			want := txn.Resolution{Commit: rapid.Bool().Draw(t, "commit"), Reason: text.Draw(t, "reason"), By: text.Draw(t, "by")}
+			if rapid.Bool().Draw(t, "one") {
+				want.Branch = branchID.Draw(t, "branch")
+			}
+			m := overTheWire(t, wire.FromResolution(id, want))
+			got, err := wire.ToResolution(m)
+			equal(t, want, got, err)
+			if m.GetId() != id.String() {
+				t.Fatalf("id %s became %s", id, m.GetId())
+			}
+		},
+		"audit filter": func(t *rapid.T) {
+			want := txn.AuditFilter{ID: orZero.Draw(t, "id"), Since: time.Duration(duration.Draw(t, "since")), Limit: rapid.IntRange(0, 1<<30).Draw(t, "limit")}
+			got, err := wire.ToAuditFilter(overTheWire(t, wire.FromAuditFilter(want)))
+			equal(t, want, got, err)
+		},
+		"audit": func(t *rapid.T) {
+			want := rapid.SliceOfN(record, 0, 3).Draw(t, "records")
+			got, err := wire.ToAudit(overTheWire(t, wire.FromAudit(want)))
+			equal(t, want, got, err)
+		},
+		"diagnoses": func(t *rapid.T) {
+			want := rapid.SliceOfN(diagnosis, 0, 3).Draw(t, "diagnoses")
+			equal(t, want, wire.ToChecks(overTheWire(t, wire.FromChecks(want))), nil)
+		},
+	} {
+		t.Run(name, func(t *testing.T) { rapid.Check(t, check) })
+	}
+}
+
+// A person gets the same object, in the same order, from the API and from a
+// program that encodes the types of package txn: with everything said, and with
+// as little said as can be.
+func TestJSONOfDoubtIsThatOfTheTypes(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	full := exampleInfo(t)
+	plain := txn.Info{ID: full.ID, State: txn.Committing, Began: at, Labels: map[string]string{}, Branches: []txn.BranchInfo{{ID: 1, Name: "b1", State: txn.BranchPrepared}}}
+	records := []txn.AuditRecord{
+		{Seq: 1, Time: at, Tick: 5, Index: 6, Action: "resolve", ID: full.ID, Branch: "b1", Subject: "b1 committed", By: "ann", Reason: "she looked"},
+		{Seq: 2, Time: at, Action: "participant-add", Subject: "bank"},
+	}
+	explanation := txn.Explanation{
+		Transaction: plain, Summary: []string{"decided"}, Audit: records,
+		Branches: []txn.BranchProbe{
+			{
+				Branch: "b1", Participant: "bank", Prepared: true, Since: at, Outcome: "unknown", Detail: "d", Error: "e", Locks: []string{"l"}, Waiters: []string{"w"},
+				Attempts: []txn.CallAttempt{{At: at, Took: txn.Duration(time.Second), Call: "commit", Result: "refused", Failed: true}}, EarlierAttempts: 7,
+			},
+			{Branch: "b2", Locks: []string{}, Waiters: []string{}, Attempts: []txn.CallAttempt{}},
+		},
+		Actions: []txn.Action{{Name: "retry", Allowed: true, Why: "w", Command: "txmgr doubt retry"}, {Name: "forget"}},
+	}
+	doubts := []txn.InDoubt{{Info: full, Since: at, Why: "hazard"}, {Info: plain}}
+	diagnoses := []txn.Check{{Participant: "bank", Level: "ok", Subject: "s", Message: "f", Remedy: "x"}, {}}
+	findings := []txn.ScanResult{
+		{
+			Participant: "bank", XID: "x", ID: full.ID, Branch: 1, Since: at, Owner: "o", State: txn.Active,
+			Locks: []string{"l"}, Waiters: []string{"w"}, Class: "leave", Done: true, Error: "e",
+		},
+		{Participant: "bank", XID: "a stranger's", Locks: []string{}, Waiters: []string{}, Class: "foreign"},
+	}
+	for _, c := range []struct {
+		name    string
+		ours    any
+		message proto.Message
+	}{
+		{"", explanation, wire.FromExplanation(explanation)},
+		{"doubts", doubts, wire.FromInDoubts(doubts)},
+		{"records", records, wire.FromAudit(records)},
+		{"diagnoses", diagnoses, wire.FromChecks(diagnoses)},
+		{"findings", findings, wire.FromScanResults(findings)},
+	} {
+		if c.name != "" {
+			c.ours = map[string]any{c.name: c.ours}
+		}
+		want, err := marshal(c.ours)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := wire.JSON{}.Marshal(c.message)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, string(got)); diff != "" {
+			t.Errorf("%T (-txn +api):\n%s", c.message, diff)
+		}
+	}
+}
+
+func marshal(v any) (string, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return strings.TrimSuffix(b.String(), "\n"), err
+}
+
+// A Doubt is a Transaction and more: what a Transaction has, it has too.
+func TestDoubtHasAllOfATransaction(t *testing.T) {
+	doubt := (&txmgrv1.Doubt{}).ProtoReflect().Descriptor().Fields()
+	all := (&txmgrv1.Transaction{}).ProtoReflect().Descriptor().Fields()
+	for i := range all.Len() {
+		want := all.Get(i)
+		got := doubt.ByNumber(want.Number())
+		if got == nil || got.Name() != want.Name() || got.Kind() != want.Kind() || got.Cardinality() != want.Cardinality() || got.HasPresence() != want.HasPresence() {
+			t.Errorf("%s: %v", want.FullName(), got)
+		}
+		if doubt.Get(i).Name() != want.Name() {
+			t.Errorf("%s is not at place %d", want.Name(), i)
+		}
+	}
+}
+
+// Whatever explanation arrives, reading it ends with a value or an error.
+func FuzzToExplanation(f *testing.F) {
+	seed, err := proto.Marshal(wire.FromExplanation(txn.Explanation{
+		Transaction: exampleInfo(f), Branches: []txn.BranchProbe{{Branch: "b1", Attempts: []txn.CallAttempt{{Took: 5}}}}, Audit: []txn.AuditRecord{{ID: txn.ID{1}}},
+	}))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(seed)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var m txmgrv1.Explanation
+		if proto.Unmarshal(data, &m) != nil {
+			return
+		}
+		e, err := wire.ToExplanation(&m)
+		if err != nil {
+			return
+		}
+		if _, err := wire.ToExplanation(wire.FromExplanation(e)); err != nil {
+			t.Fatalf("read once, not twice: %v", err)
+		}
+	})
+}

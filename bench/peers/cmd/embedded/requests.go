@@ -1,0 +1,85 @@
+package main
+
+import (
+	"time"
+
+	"github.com/txmgr/txmgr/bench/peers/internal/rig"
+)
+
+// request is a line that a worker reads, and answer the line that it gives back. The fields that count depend on Do.
+type request struct {
+	Do       string        `json:"do"` // one of the keys of orders
+	Callers  int           `json:"callers,omitempty"`
+	Span     time.Duration `json:"span,omitempty"`
+	Count    int           `json:"count,omitempty"`
+	Branches int           `json:"branches,omitempty"`
+	Lead     time.Duration `json:"lead,omitempty"`
+}
+
+type response struct {
+	Error   string         `json:"error,omitempty"`
+	Pairs   *pairs         `json:"pairs,omitempty"`
+	Memory  *memory        `json:"memory,omitempty"`
+	Pauses  *pauses        `json:"pauses,omitempty"`
+	Idle    *idle          `json:"idle,omitempty"`
+	Group   *deadlineGroup `json:"group,omitempty"`
+	Restart *restartResult `json:"restart,omitempty"`
+}
+
+// pairs is a begin and a commit after the other, each durable before the next.
+type pairs struct {
+	rig.Sample
+	Commands uint64        `json:"commands"`
+	Entries  uint64        `json:"entries"`
+	Syncs    uint64        `json:"syncs"`       // fdatasync calls
+	CPU      time.Duration `json:"cpu_ns"`      // per pair
+	Open     int           `json:"open"`        // transactions, afterwards
+	Finished int           `json:"finished"`    // outcomes kept, afterwards
+	Written  int64         `json:"written_b"`   // bytes, to disks
+	LogBytes uint64        `json:"log_bytes_b"` // size of the log's file
+}
+
+// memory is after collecting twice.
+type memory struct {
+	Heap        int64           `json:"heap_b"`     // live
+	Resident    int64           `json:"resident_b"` // of the process
+	Collections []time.Duration `json:"collections_ns"`
+}
+
+// pauses are what a snapshot does to callers, and what the machine does to them without one.
+type pauses struct {
+	Snapshot time.Duration `json:"snapshot_ns"` // all of it
+	Pause    time.Duration `json:"pause_ns"`    // while the state is taken
+	Bytes    int64         `json:"bytes"`
+	During   rig.Sample    `json:"during"`
+	Without  rig.Sample    `json:"without"`
+}
+
+// idle is a node that nobody calls.
+type idle struct {
+	Span       time.Duration `json:"span_ns"`
+	CPU        time.Duration `json:"cpu_ns"`
+	Entries    uint64        `json:"entries"`
+	Written    int64         `json:"written_b"`
+	Groups     int           `json:"groups"` // of different deadlines
+	Open       int           `json:"open"`
+	Checkpoint time.Duration `json:"checkpoint_ns"`
+}
+
+// deadlineGroup is many transactions whose deadline is the same tick.
+type deadlineGroup struct {
+	Count    int           `json:"count"`
+	Branches int           `json:"branches"`
+	Decided  time.Duration `json:"decided_ns"`  // from the tick until the last one is decided, durably
+	Entries  uint64        `json:"entries"`     // of the log meanwhile
+	Empty    uint64        `json:"empty"`       // of these, without a command: the deadlines alone
+	Finished time.Duration `json:"finished_ns"` // from the tick until the last branch is known to be rolled back
+	All      uint64        `json:"all_entries"` // until then
+}
+
+// restartResult is how long a restart took.
+type restartResult struct {
+	Took time.Duration `json:"took_ns"`
+	Open int           `json:"open"`
+	Log  int64         `json:"log_b"` // files that were there to read
+}

@@ -1,0 +1,267 @@
+package insider
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/txmgr/txmgr/bench/peers/internal/rig"
+	"github.com/txmgr/txmgr/node"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Cluster is a cluster of three nodes in three processes.
+type Cluster struct {
+	members []*workerProcess
+}
+
+// workerProcess is a worker in a process of its own.
+type workerProcess struct {
+	name  string
+	cmd   *exec.Cmd
+	stdin io.WriteCloser
+	lines *json.Decoder
+}
+
+// Start starts three processes of this program, with the arguments given and the data directory behind them, and forms a
+// cluster of them. It gives what has been started even when it fails.
+func Start(ctx context.Context, dir string, args ...string) (*Cluster, error) {
+	c := new(Cluster)
+	var join []string
+	for _, name := range []string{"one", "two", "three"} {
+		m, err := startWorker(name, append(args, filepath.Join(dir, "inside-"+name)))
+		if err != nil {
+			return c, err
+		}
+		c.members = append(c.members, m)
+		port, err := rig.FreePort()
+		if err != nil {
+			return c, err
+		}
+		join = append(join, fmt.Sprintf("127.0.0.1:%d", port))
+	}
+	for i, m := range c.members {
+		conf := node.Cluster{Listen: join[i], Name: m.name, Expect: len(join), Join: join}
+		if _, err := m.call(request{Do: "open", Cluster: &conf}); err != nil {
+			return c, err
+		}
+	}
+	return c, c.complete(ctx)
+}
+
+func startWorker(name string, args []string) (*workerProcess, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	m := &workerProcess{name: name, cmd: exec.Command(self, args...)}
+	m.cmd.Stderr = os.Stderr
+	// An interrupt at the terminal is for the one who gives the orders.
+	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if m.stdin, err = m.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	stdout, err := m.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	m.lines = json.NewDecoder(stdout)
+	return m, m.cmd.Start()
+}
+
+// call gives an order and waits for the answer.
+func (m *workerProcess) call(o request) (a response, err error) {
+	err = json.NewEncoder(m.stdin).Encode(o)
+	if err == nil {
+		err = m.lines.Decode(&a)
+	}
+	if err == nil && a.Error != "" {
+		err = errors.New(a.Error)
+	}
+	if err != nil {
+		err = fmt.Errorf("node %s: %s: %w", m.name, o.Do, err)
+	}
+	return a, err
+}
+
+// complete waits until one leads three voters.
+func (c *Cluster) complete(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		_, s, err := c.leader()
+		voters := 0
+		for _, m := range s.Members {
+			if m.Voter {
+				voters++
+			}
+		}
+		if err == nil && voters == len(c.members) {
+			return nil
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fmt.Errorf("a minute after the start %d nodes vote: %w", voters, errors.Join(err, ctx.Err()))
+		}
+	}
+}
+
+var errNoLeader = errors.New("no node leads")
+
+// leader finds the one that leads.
+func (c *Cluster) leader() (of *workerProcess, s txn.Status, err error) {
+	for _, m := range c.members {
+		a, err := m.call(request{Do: "status"})
+		if err != nil {
+			return nil, s, err
+		}
+		if a.Status.Leader && (of == nil || a.Status.Term > s.Term) {
+			of, s = m, *a.Status
+		}
+	}
+	if of == nil {
+		return nil, s, errNoLeader
+	}
+	return of, s, nil
+}
+
+// awaitLeader gives the leader, and waits for one if there is none right now.
+func (c *Cluster) awaitLeader(ctx context.Context) (*workerProcess, txn.Status, error) {
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for began := time.Now(); ; {
+		m, s, err := c.leader()
+		if !errors.Is(err, errNoLeader) || time.Since(began) > time.Minute {
+			return m, s, err
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil, s, context.Cause(ctx)
+		}
+	}
+}
+
+// Pairs measures in the process of the leader. If another one leads afterwards the sample says so, and has no figures.
+func (c *Cluster) Pairs(ctx context.Context, callers int, span time.Duration) (*Pairs, error) {
+	m, before, err := c.awaitLeader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	crew, err := c.followerCPU(m)
+	if err != nil {
+		return nil, err
+	}
+	a, failed := m.call(request{Do: "pairs", Callers: callers, Span: span})
+	_, after, err := c.awaitLeader(ctx)
+	if err != nil {
+		return nil, errors.Join(failed, err)
+	}
+	if after.Term != before.Term {
+		return &Pairs{LeaderMoved: true}, nil
+	}
+	if failed != nil {
+		return nil, failed
+	}
+	end, err := c.followerCPU(m)
+	// The warm-up is a sixth of the time, and the pairs of the span are what is counted.
+	a.Pairs.FollowerCPU = (end - crew) * 5 / 6 / time.Duration(a.Pairs.Sample.Pairs)
+	return a.Pairs, err
+}
+
+// followerCPU is the processor time of all but m so far.
+func (c *Cluster) followerCPU(m *workerProcess) (sum time.Duration, err error) {
+	for _, other := range c.members {
+		if other == m {
+			continue
+		}
+		t, err := rig.CPUOf(other.cmd.Process.Pid)
+		if err != nil {
+			return 0, err
+		}
+		sum += t
+	}
+	return sum, nil
+}
+
+// DeadlineGroup lets count transactions run into one deadline, which is lead away when they begin to begin.
+func (c *Cluster) DeadlineGroup(ctx context.Context, count int, lead time.Duration) (*DeadlineGroup, error) {
+	m, _, err := c.awaitLeader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a, err := m.call(request{Do: "group", Count: count, Lead: lead})
+	if err != nil {
+		return nil, err
+	}
+	g := a.Group
+	for _, other := range c.members {
+		if other != m {
+			return g, g.readEntrySizes(other)
+		}
+	}
+	return g, nil
+}
+
+// readEntrySizes reads from the log of a follower how many bytes each of the entries has.
+func (g *DeadlineGroup) readEntrySizes(m *workerProcess) error {
+	a, err := m.call(request{Do: "sizes", First: g.First, Last: g.Last})
+	if err != nil {
+		return err
+	}
+	g.Entries, g.Bytes = len(a.Sizes), a.Sizes[0]
+	for _, n := range a.Sizes {
+		g.All += n
+	}
+	return nil
+}
+
+// Profile has the leader write what its processors do until the next call, to a file; the empty name ends that.
+func (c *Cluster) Profile(ctx context.Context, file string) error {
+	if file == "" {
+		for _, m := range c.members {
+			if _, err := m.call(request{Do: "profile"}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	leader, _, err := c.awaitLeader(ctx)
+	if err != nil {
+		return err
+	}
+	for _, m := range c.members {
+		name := file + "." + m.name + ".follower"
+		if m == leader {
+			name = file + "." + m.name + ".leader"
+		}
+		if _, err := m.call(request{Do: "profile", File: name}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Stop lets them end.
+func (c *Cluster) Stop() error {
+	var errs []error
+	for _, m := range c.members {
+		errs = append(errs, m.stdin.Close())
+	}
+	for _, m := range c.members {
+		if err := m.cmd.Wait(); err != nil {
+			errs = append(errs, fmt.Errorf("node %s: %w", m.name, err))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,105 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
+	"github.com/txmgr/txmgr/api/wire"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Join adds the node that listens for the others at the address, to learn first and
+// to vote when it has caught up. by is who says so.
+func (c *Client) Join(ctx context.Context, address, by string) (txn.Member, error) {
+	var res *txmgrv1.Member
+	r := &txmgrv1.JoinRequest{Address: wire.Text(address), By: wire.Text(by)}
+	err := c.fanoutCall(ctx, "join", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
+		res, err = e.cluster.Join(ctx, r)
+		return err
+	})
+	if err != nil {
+		return txn.Member{}, err
+	}
+	return translated(wire.ToMember(res))
+}
+
+// Remove takes a node, by its id or name, out of the cluster for ever.
+// [txn.ErrConflict]: that would leave too few.
+func (c *Client) Remove(ctx context.Context, node, by, reason string) error {
+	r := &txmgrv1.RemoveMemberRequest{Node: wire.Text(node), By: wire.Text(by), Reason: wire.Text(reason)}
+	return c.fanoutCall(ctx, "remove", txn.ID{}, func(ctx context.Context, e *endpoint) error {
+		_, err := e.cluster.Remove(ctx, r)
+		return err
+	})
+}
+
+// TransferLeader makes another node lead, any that is up to date when node is empty.
+// It is not repeated once it may have arrived: the second time would make yet
+// another node lead.
+func (c *Client) TransferLeader(ctx context.Context, node string) error {
+	r := &txmgrv1.TransferLeaderRequest{Node: wire.Text(node)}
+	return c.callNonIdempotent(ctx, "transfer leader", func(ctx context.Context, e *endpoint) error {
+		_, err := e.cluster.TransferLeader(ctx, r)
+		return err
+	})
+}
+
+// Leave takes the node that is asked out of the cluster for ever. With several
+// addresses it is [txn.ErrInvalid]: nobody could say which one it would be.
+func (c *Client) Leave(ctx context.Context, by string) error {
+	if len(c.endpoints) > 1 {
+		return newError("leave", txn.ID{}, fmt.Errorf("%w: %d addresses are given, and it is the node that is asked that leaves: give its own", txn.ErrInvalid, len(c.endpoints)))
+	}
+	r := &txmgrv1.LeaveRequest{By: wire.Text(by)}
+	return c.callNonIdempotent(ctx, "leave", func(ctx context.Context, e *endpoint) error {
+		_, err := e.cluster.Leave(ctx, r)
+		return err
+	})
+}
+
+// ResumeRecovery ends the time in which a restored cluster is held. When it is not, nothing
+// changes.
+func (c *Client) ResumeRecovery(ctx context.Context, by, reason string) error {
+	r := &txmgrv1.ResumeRequest{By: wire.Text(by), Reason: wire.Text(reason)}
+	return c.unaryCall(ctx, "resume", txn.ID{}, func(ctx context.Context, e *endpoint) error {
+		_, err := e.cluster.Resume(ctx, r)
+		return err
+	})
+}
+
+// callNonIdempotent makes a call that must not be made twice: it is repeated only as long as it
+// surely has not been carried out.
+func (c *Client) callNonIdempotent(ctx context.Context, op string, call func(context.Context, *endpoint) error) error {
+	c.probeEndpoints(ctx)
+	ctx, trying, cancel := c.withTimeouts(ctx, c.cfg.FanoutTimeout)
+	defer cancel()
+	var last mostRelevantError
+	var excluded excludedAddresses
+	for tries := 0; ; tries++ {
+		traced, connected := traced(ctx)
+		e, n := c.currentEndpoint()
+		err := call(traced, e)
+		err = c.handleTryError(e, n, connected.Load(), err)
+		if err == nil {
+			return nil
+		}
+		last.observe(trying, err)
+		l, shed := (*transportError)(nil), (*wire.RetryAfterError)(nil)
+		switch noAnswer := errors.As(err, &l); {
+		case c.ctx.Err() != nil:
+			return newError(op, txn.ID{}, errClosed)
+		case errors.As(err, &shed):
+		case noAnswer && l.sent, isRetryable(err):
+			return newError(op, txn.ID{}, fmt.Errorf("%w: it may have been done all the same: %w", txn.ErrUnavailable, err))
+		case !noAnswer:
+			return finalError(op, txn.ID{}, err)
+		case excluded.exclude(c, l):
+			return newError(op, txn.ID{}, fmt.Errorf("%w: %w", txn.ErrUnavailable, err))
+		}
+		if !c.sleep(trying, backoff(tries, err)) {
+			return newError(op, txn.ID{}, deadlineError(trying, last.err))
+		}
+	}
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// printExplanation lays out the page that is read when something is wrong.
+func (a *app) printExplanation(e txn.Explanation) error {
+	e = normalizeExplanation(e)
+	var p output.Page
+	t := e.Transaction
+	p.Title(t.ID.String(), t.Name, t.State.String(), heuristicLabel(t.Heuristic))
+	p.Row(output.InfoMeaning(t))
+	for _, line := range e.Summary {
+		p.Row(line)
+	}
+	for i, q := range e.Branches {
+		if i < len(t.Branches) {
+			explainBranch(&p, t, t.Branches[i], q)
+		}
+	}
+	explainActions(&p, e.Actions)
+	if len(e.Audit) > 0 {
+		p.Title("What people did")
+		for _, r := range e.Audit {
+			p.Row(strings.TrimSuffix(r.Subject+": "+r.Reason, ": "), formatTime(r.Time), r.By, r.Action)
+		}
+	}
+	return a.print.Print(output.Document{Value: e, IDs: []string{t.ID.String()}, Page: p})
+}
+
+// normalizeExplanation makes its lists lists, as programs want them.
+func normalizeExplanation(e txn.Explanation) txn.Explanation {
+	e.Transaction = normalize(e.Transaction)
+	if e.Summary == nil {
+		e.Summary = []string{}
+	}
+	if e.Branches == nil {
+		e.Branches = []txn.BranchProbe{}
+	}
+	for i := range e.Branches {
+		if e.Branches[i].Attempts == nil {
+			e.Branches[i].Attempts = []txn.CallAttempt{}
+		}
+	}
+	if e.Actions == nil {
+		e.Actions = []txn.Action{}
+	}
+	if e.Audit == nil {
+		e.Audit = []txn.AuditRecord{}
+	}
+	return e
+}
+
+func heuristicLabel(h txn.Heuristic) string {
+	if h == 0 {
+		return ""
+	}
+	return "hazard: " + h.String()
+}
+
+func explainBranch(p *output.Page, t txn.Info, b txn.BranchInfo, q txn.BranchProbe) {
+	state := heuristicLabel(b.Heuristic)
+	if state == "" {
+		state = b.State.String()
+	}
+	p.Title(b.Name+" at "+b.Participant, "("+b.Kind+")", state)
+	p.Row(loggedState(t, b), "decided")
+	if b.Detail != "" {
+		p.Row(b.Detail, "recorded")
+	}
+	p.Row(reportedState(b, q), "says now")
+	for i, lock := range q.Locks {
+		p.Row(lock, firstLabel(i, "locks"))
+	}
+	for i, waiter := range q.Waiters {
+		p.Row(waiter, firstLabel(i, "waiting for it"))
+	}
+	if q.EarlierAttempts > 0 {
+		p.Row(output.Plural(q.EarlierAttempts, "earlier one", "earlier ones"), "attempts")
+	}
+	for i, line := range attemptLines(q.Attempts) {
+		p.Row(line, firstLabel(i+q.EarlierAttempts, "attempts"))
+	}
+	if b.NextTry > 0 && !b.State.Finished() {
+		p.Row("in "+formatDuration(b.NextTry), "next attempt")
+	}
+	p.Row(b.XID, "named there")
+}
+
+// firstLabel labels the first of several rows.
+func firstLabel(i int, label string) string {
+	if i > 0 {
+		return ""
+	}
+	return label
+}
+
+// loggedState says what the log knows of a branch.
+func loggedState(t txn.Info, b txn.BranchInfo) string {
+	said := "it has not voted"
+	switch {
+	case b.Vote == txn.VoteEndedByApplication:
+		said = "statements of the application's own have ended it"
+	case b.Vote == txn.VoteDelegated:
+		said = "it was to decide by its own end"
+	case b.Vote != 0:
+		said = "it voted " + b.Vote.String()
+	}
+	switch {
+	case !t.State.Decided():
+		return "nothing yet; " + said
+	case t.State.Commits():
+		return "commit; " + said
+	}
+	return "rollback; " + said
+}
+
+// reportedState is what the participant answered. Of a branch that ended as decided the
+// log keeps nothing by which it could be asked for proof.
+func reportedState(b txn.BranchInfo, q txn.BranchProbe) string {
+	if q.Error != "" {
+		return "it cannot be asked: " + q.Error
+	}
+	said := "it has not ended"
+	switch {
+	case q.Prepared && q.Since.IsZero():
+		said = "it is prepared"
+	case q.Prepared:
+		said = fmt.Sprintf("it is prepared, since %s (%s)", formatTime(q.Since), formatAge(q.Since))
+	case q.Outcome == txn.HeuristicHazard.String() && b.State.Finished() && b.Heuristic == 0:
+		return "it is not prepared there any more"
+	case q.Outcome == txn.HeuristicHazard.String():
+		said = "nobody can know how it ended"
+	case q.Outcome != "":
+		said = "it ended " + q.Outcome
+	}
+	detail := q.Detail
+	if q.Prepared { // which has been said
+		detail = strings.TrimPrefix(strings.TrimPrefix(detail, "it is prepared"), "; ")
+	}
+	if detail == "" {
+		return said
+	}
+	return said + ": " + detail
+}
+
+// attemptLines tells what was tried; the same that came several times in a row, once.
+func attemptLines(all []txn.CallAttempt) (lines []string) {
+	for i := 0; i < len(all); {
+		end := i + 1
+		for end < len(all) && all[end].Call == all[i].Call && all[end].Result == all[i].Result {
+			end++
+		}
+		one := all[i]
+		text := formatClock(one.At) + " " + one.Call
+		if n := end - i; n > 1 {
+			text += fmt.Sprintf(", %d times until %s", n, formatClock(all[end-1].At))
+		} else {
+			text += fmt.Sprintf(", %v", time.Duration(one.Took).Round(time.Millisecond))
+		}
+		if one.Failed {
+			text += ", failed"
+		}
+		lines = append(lines, text+": "+one.Result)
+		i = end
+	}
+	return lines
+}
+
+func formatClock(t time.Time) string { return t.UTC().Format("15:04:05.000Z") }
+
+// explainActions tells what can be done, and why the rest cannot.
+func explainActions(p *output.Page, choices []txn.Action) {
+	for _, allowed := range []bool{true, false} {
+		begun := false
+		for _, c := range choices {
+			if c.Allowed != allowed {
+				continue
+			}
+			if !begun && allowed {
+				p.Title("You can")
+			} else if !begun {
+				p.Title("You cannot")
+			}
+			begun = true
+			p.Row(c.Why, c.Name)
+			if allowed && c.Command != "" {
+				p.Paste(c.Command)
+			}
+		}
+	}
+}

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// userVariable names who does something, for the audit.
+const userVariable = "TXMGR_USER"
+
+// operatorName is who does something: user@host, unless the environment says better.
+func (a *app) operatorName() string {
+	if who := strings.TrimSpace(a.env(userVariable)); who != "" {
+		return who
+	}
+	name := a.env("USER")
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		return name
+	}
+	return name + "@" + host
+}
+
+type resolveOptions struct {
+	commit, rollback bool
+	branch, reason   string
+}
+
+func indoubtResolveCommand(a *app) *cobra.Command {
+	var o resolveOptions
+	cmd := &cobra.Command{
+		Use:   "resolve TX --commit|--rollback --reason TEXT",
+		Short: "Say how a branch ended of which there is no proof",
+		Long: `Say how a branch ended that cannot be asked any more, or of which no proof can be
+had: --commit that it committed, --rollback that it rolled back. The coordinator
+believes it, and asks no more. When that is not what was decided, the transaction has
+a hazard, until somebody repairs the damage and txmgr doubt forget is given.
+
+It does not end anything at the participant. Before your word is taken the
+participants are asked: what one of them holds prepared, or can prove, is not yours
+to say, and the command is refused with exit code 6.
+
+Of a transaction that is not decided, --rollback decides to roll back, as an
+operator. Nobody but its branches' votes can commit it.
+
+Who you are is recorded as user@host, or as ` + userVariable + ` says; txmgr audit list
+shows it.`,
+		Example: `  txmgr doubt resolve tx_01k9 --commit --reason "checked order 4711 by hand"
+  txmgr doubt resolve tx_01k9 --rollback --branch b2 --reason "restored from a backup" -y`,
+		Args:              argCount(1, 1, "TX"),
+		ValidArgsFunction: a.completeInDoubt(false),
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.commit, "commit", false, "it committed there")
+	f.BoolVar(&o.rollback, "rollback", false, "it rolled back there")
+	f.StringVar(&o.branch, "branch", "", "only this branch, as b1 or as the name of its participant (default: all that are in doubt)")
+	f.StringVar(&o.reason, "reason", "", "why you know; required")
+	_ = cmd.RegisterFlagCompletionFunc("branch", a.completeBranches()) // the flag is there
+	cmd.RunE = a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
+		if o.commit == o.rollback {
+			return output.Usage("--commit: it committed there; --rollback: it rolled back there", "want either --commit or --rollback")
+		}
+		id, info, err := a.resolveTarget(ctx, c, args[0], o.reason)
+		if err != nil {
+			return err
+		}
+		r := txn.Resolution{Commit: o.commit, Reason: o.reason, By: a.operatorName()}
+		if r.Branch, err = findBranch(info, o.branch); err != nil {
+			return err
+		}
+		if err := a.confirm(o.question(info)); err != nil {
+			return err
+		}
+		fanoutCtx, cancel := a.withTimeout(ctx)
+		defer cancel()
+		if _, err := c.Resolve(fanoutCtx, id, r); err != nil {
+			return explainNext(id, err)
+		}
+		return a.printResolved(ctx, c, id, "RESOLVED")
+	})
+	return cmd
+}
+
+// resolveTarget finds the transaction that a person wants to settle, and refuses to do
+// it without a reason.
+func (a *app) resolveTarget(ctx context.Context, c *client.Client, arg, reason string) (txn.ID, txn.Info, error) {
+	if strings.TrimSpace(reason) == "" {
+		return txn.ID{}, txn.Info{}, output.Usage(`--reason "..." says why; the audit keeps it`, "no reason given")
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.requestTimeout)
+	defer cancel()
+	id, err := resolveID(ctx, c, arg)
+	if err != nil {
+		return id, txn.Info{}, err
+	}
+	info, err := c.Get(ctx, id)
+	return id, info, err
+}
+
+// question says what is about to be recorded.
+func (o *resolveOptions) question(info txn.Info) string {
+	word := "rolled back"
+	if o.commit {
+		word = "committed"
+	}
+	of := "what is in doubt of"
+	if o.branch != "" {
+		of = o.branch + " of"
+	}
+	if !info.State.Decided() && o.rollback {
+		return fmt.Sprintf("Roll back %s, which is not decided?", info.ID)
+	}
+	return fmt.Sprintf("Record, on your word, that %s %s %s?", of, info.ID, word)
+}
+
+// findBranch finds the branch that is meant; zero for none.
+func findBranch(info txn.Info, word string) (txn.BranchID, error) {
+	if word == "" {
+		return 0, nil
+	}
+	var names []string
+	for _, b := range info.Branches {
+		if word == b.Name || word == b.Participant {
+			return txn.ParseBranchID(b.Name)
+		}
+		names = append(names, b.Name+" ("+b.Participant+")")
+	}
+	return 0, output.Usage("its branches are: "+output.OrDash(strings.Join(names, ", ")), "%s has no branch %q", info.ID, word)
+}
+
+func indoubtForgetCommand(a *app) *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use:   "forget TX --reason TEXT",
+		Short: "Take a hazard off a transaction, once the damage is repaired",
+		Long: `Take the hazard off a finished transaction. It is listed no more, and its outcome is
+kept for the retention time from now on. What you did, and why, stays in the audit.
+
+It repairs nothing: do that first.`,
+		Example:           `  txmgr doubt forget tx_01k9 --reason "booked back by hand, ticket 812"`,
+		Args:              argCount(1, 1, "TX"),
+		ValidArgsFunction: a.completeInDoubt(true),
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "what was done about it; required")
+	cmd.RunE = a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
+		id, info, err := a.resolveTarget(ctx, c, args[0], reason)
+		if err != nil {
+			return err
+		}
+		if err := a.confirm(fmt.Sprintf("Forget the hazard of %s (%s)?", id, output.OrDash(info.Heuristic.String()))); err != nil {
+			return err
+		}
+		calling, cancel := context.WithTimeout(ctx, a.requestTimeout)
+		defer cancel()
+		if _, err := c.Forget(calling, id, a.operatorName(), reason); err != nil {
+			return explainNext(id, err)
+		}
+		return a.printResolved(ctx, c, id, "FORGOTTEN")
+	})
+	return cmd
+}
+
+// printResolved says where a transaction is after a person's word.
+func (a *app) printResolved(ctx context.Context, c *client.Client, id txn.ID, done string) error {
+	ctx, cancel := context.WithTimeout(ctx, a.requestTimeout)
+	defer cancel()
+	info, err := c.Get(ctx, id)
+	if errors.Is(err, txn.ErrNotFound) { // its retention was over long ago
+		info, err = txn.Info{ID: id}, nil
+	}
+	if err != nil {
+		return err
+	}
+	t := output.Table{Columns: []output.Column{{Name: "TX"}, {Name: done}, {Name: "STATE", State: true}, {Name: "HAZARD"}, {Name: "BRANCHES"}}}
+	state, heuristic := "gone", ""
+	if info.State != 0 {
+		state = info.State.String()
+	}
+	if info.Heuristic != 0 {
+		heuristic = info.Heuristic.String()
+	}
+	t.Add(id.String(), "yes", state, heuristic, branchSummary(info))
+	return a.print.Print(output.Document{Value: normalize(info), IDs: []string{id.String()}, Tables: []output.Table{t}})
+}
+
+func (a *app) completeBranches() cobra.CompletionFunc {
+	return a.complete(func(ctx context.Context, c *client.Client, args []string, _ string) (out []string) {
+		if len(args) == 0 {
+			return nil
+		}
+		id, err := resolveID(ctx, c, args[0])
+		if err != nil {
+			return nil
+		}
+		info, err := c.Get(ctx, id)
+		if err != nil {
+			return nil
+		}
+		for _, b := range info.Branches {
+			out = append(out, cobra.CompletionWithDesc(b.Name, b.Participant+" "+b.State.String()))
+		}
+		return out
+	})
+}

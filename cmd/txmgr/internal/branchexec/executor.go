@@ -1,0 +1,80 @@
+package branchexec
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/txmgr/txmgr/participant/ledger"
+	"github.com/txmgr/txmgr/participant/mariadb"
+	"github.com/txmgr/txmgr/participant/postgres"
+	"github.com/txmgr/txmgr/participant/web"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Executor runs statements at one participant.
+type Executor interface {
+	// Run runs a statement in the transaction's branch at the participant, which
+	// it opens when it is the first.
+	Run(ctx context.Context, tx *txn.Tx, statement string) (Result, error)
+	// Close lets go of the participant. What is prepared stays prepared.
+	Close() error
+}
+
+// Result is what a statement answered.
+type Result struct {
+	// Affected is the number of rows that were changed, or read.
+	Affected int64 `json:"affected"`
+	// Columns and Rows are what was read; empty when nothing was.
+	Columns []string   `json:"columns"`
+	Rows    [][]string `json:"rows"`
+	// Deferred says that nothing was done yet: the coordinator asks for it when the
+	// transaction is to be committed.
+	Deferred bool `json:"deferred,omitempty"`
+}
+
+// maxRows bounds what one statement reads; the rest is cut off with an error,
+// since a transaction must not commit what was seen only in part.
+const maxRows = 10_000
+
+// Open gives the application's side of a registered participant. env looks the
+// environment up. Nothing is connected yet. Errors are [txn.ErrInvalid].
+func Open(ctx context.Context, p txn.Participant, env func(string) string) (Executor, error) {
+	switch p.Kind {
+	case ledger.Kind:
+		path := p.Settings["path"]
+		if path == "" {
+			return nil, fmt.Errorf("%w: ledger %s: its registration names no path", txn.ErrInvalid, p.Name)
+		}
+		return &ledgerExecutor{ledger.New(p.Name, path)}, nil
+	case postgres.Kind:
+		return openPostgresExecutor(ctx, p, env)
+	case mariadb.Kind:
+		return openMariaDBExecutor(p, env)
+	case web.Kind:
+		return &webExecutor{name: p.Name, service: web.New(p.Name)}, nil
+	}
+	return nil, fmt.Errorf("%w: participant %s is of kind %q, which takes no statements", txn.ErrInvalid, p.Name, p.Kind)
+}
+
+// lookUpDSN finds the address of a database as the settings say.
+func lookUpDSN(p txn.Participant, env func(string) string) (string, error) {
+	if dsn := p.Settings["dsn"]; dsn != "" {
+		return dsn, nil
+	}
+	if name := p.Settings["dsn_env"]; name != "" {
+		if dsn := env(name); dsn != "" {
+			return dsn, nil
+		}
+		return "", fmt.Errorf("%w: %s %s: its address is in the variable %s, which is not set here", txn.ErrInvalid, p.Kind, p.Name, name)
+	}
+	if name := p.Settings["dsn_file"]; name != "" {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return "", fmt.Errorf("%w: %s %s: its address is in a file: %w", txn.ErrInvalid, p.Kind, p.Name, err)
+		}
+		return strings.TrimSpace(string(data)), nil
+	}
+	return "", fmt.Errorf("%w: %s %s: its registration does not say where it is", txn.ErrInvalid, p.Kind, p.Name)
+}

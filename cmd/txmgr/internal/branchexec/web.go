@@ -1,0 +1,28 @@
+package branchexec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/txmgr/txmgr/participant/web"
+	"github.com/txmgr/txmgr/txn"
+)
+
+type webExecutor struct {
+	name    string
+	service *web.Service
+}
+
+// Run implements [Executor]. The statement is the payload, which the coordinator hands
+// to the service in every phase.
+func (s *webExecutor) Run(ctx context.Context, tx *txn.Tx, statement string) (Result, error) {
+	err := s.service.Enlist(ctx, tx, []byte(statement))
+	if errors.Is(err, txn.ErrConflict) && !errors.Is(err, txn.ErrNotActive) {
+		return Result{}, fmt.Errorf("%w: web %s takes one payload in a transaction: put all that it is to do into one", txn.ErrInvalid, s.name)
+	}
+	return Result{Columns: []string{}, Rows: [][]string{}, Deferred: true}, err
+}
+
+// Close implements [Executor]. Nothing is held between calls.
+func (*webExecutor) Close() error { return nil }

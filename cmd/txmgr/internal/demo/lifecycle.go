@@ -1,0 +1,106 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// open starts the coordinator and introduces the databases to it.
+func (t *demo) open(ctx context.Context) error {
+	if err := t.nodes.start(ctx); err != nil {
+		return err
+	}
+	m, err := client.Dial(t.nodes.addresses())
+	if err != nil {
+		return err
+	}
+	t.m = m
+	// Another node may not have heard yet what the cluster's tag is, without which
+	// nothing prepared would be found.
+	_, status, err := t.nodes.awaitLeader(ctx)
+	if err != nil {
+		return err
+	}
+	t.cluster = status.Cluster
+	t.used = map[string]int64{}
+	for i, db := range t.dbs {
+		t.expected[i] = openingBalances()
+		if err := db.create(ctx, t.expected[i]); err != nil {
+			return fmt.Errorf("make the accounts of %s: %w", db.name(), err)
+		}
+		p := db.registration()
+		if err := t.m.AddParticipant(ctx, p, "", ""); err != nil {
+			return err
+		}
+		if err := t.m.TestParticipant(ctx, p.Name); err != nil {
+			return err
+		}
+		t.summary.Databases = append(t.summary.Databases, Database{Name: p.Name, Kind: p.Kind, What: db.describe()})
+	}
+	p := t.service.registration()
+	t.summary.Databases = append(t.summary.Databases, Database{Name: p.Name, Kind: p.Kind, What: t.service.describe()})
+	if err := t.m.AddParticipant(ctx, p, "", ""); err != nil {
+		return err
+	}
+	return t.m.TestParticipant(ctx, p.Name)
+}
+
+// close finishes what is open, which is much only after an interruption, and
+// lets the databases go; what was made in them is removed.
+func (t *demo) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), idleTimeout)
+	defer cancel()
+	var errs []error
+	if t.m != nil {
+		errs = append(errs, t.finish(ctx), t.m.Close())
+	}
+	errs = append(errs, t.nodes.stop()) // it looks after the databases, while they are there
+	for _, db := range t.dbs {
+		errs = append(errs, db.close(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// finish leaves nothing prepared in databases that outlive the tour.
+func (t *demo) finish(ctx context.Context) error {
+	if err := t.nodes.start(ctx); err != nil {
+		return err
+	}
+	open, err := t.m.List(ctx, txn.Filter{States: []txn.State{txn.Active, txn.Preparing}})
+	if err != nil {
+		return err
+	}
+	for _, x := range open {
+		if _, err := t.m.Rollback(ctx, x.ID, "the tour ends"); err != nil && !errors.Is(err, txn.ErrConflict) {
+			return err
+		}
+	}
+	return t.awaitIdle(ctx)
+}
+
+func (t *demo) banner(s *environment) {
+	for _, db := range t.dbs {
+		t.reporter.printf("%-12s %s, %d accounts with %d each", db.name(), db.describe(), accounts, openingBalance)
+	}
+	t.reporter.printf("%-12s %s: at most %d may leave an account", serviceName, t.service.describe(), dailyLimit)
+	what := "coordinator"
+	for _, c := range t.nodes.nodes {
+		if t.nodes.clustered() {
+			what = "node " + c.name
+		}
+		t.reporter.printf("%-12s %s, process %d", what, c.address(), c.pid())
+	}
+	t.reporter.printf("%-12s %s", "shows", s.claim)
+}
+
+// childEnvironment is the environment without what would configure a server: the
+// tour's own coordinator is as the tour made it.
+func childEnvironment(environ []string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(e string) bool { return strings.HasPrefix(e, "TXMGR_") })
+}

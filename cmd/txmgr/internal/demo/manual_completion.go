@@ -1,0 +1,111 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// manualCompletion plays the one thing that no coordinator can prevent: somebody ends a
+// branch himself, and otherwise than decided. It has to be seen, proved, and kept
+// until somebody has repaired it.
+func (t *demo) manualCompletion(ctx context.Context) error {
+	m := &killAfterCommit{Manager: t.m, kill: t.killAll}
+	const amount = 30
+	if err := t.transferWithoutService(ctx, m, amount); m.decided == 0 || !errors.Is(err, txn.ErrInDoubt) {
+		return fmt.Errorf("the transfer was to end right after its decision: %w", err)
+	}
+	dead := "the coordinator is killed"
+	if t.nodes.clustered() {
+		dead = "all nodes are killed at once"
+	}
+	t.reporter.printf("%d are to go from %s to %s: decided to commit, and %s", amount, t.dbs[0].name(), t.dbs[1].name(), dead)
+	held, err := t.dbs[0].prepared(ctx, txn.ClusterPrefix(t.cluster))
+	if err != nil {
+		return err
+	}
+	first := slices.IndexFunc(held, func(xid string) bool {
+		_, id, branch, ok := txn.ParseXID(xid)
+		return ok && id == m.id && branch == 1
+	})
+	if first < 0 {
+		return fmt.Errorf("%s does not hold the branch prepared: %v", t.dbs[0].name(), held)
+	}
+	typed, err := t.dbs[0].rollbackManually(ctx, held[first])
+	if err != nil {
+		return fmt.Errorf("end a branch by hand: %w", err)
+	}
+	t.reporter.printf("somebody sees the locks at %s and types %s", t.dbs[0].name(), typed)
+	if err := t.nodes.start(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	info, err := t.m.Wait(ctx, m.id, txn.UntilFinished)
+	if err != nil {
+		return err
+	}
+	t.expected.add(1, alice, amount) // the other did as was decided
+	if err := t.checkHeuristic(ctx, info); err != nil {
+		return err
+	}
+	return t.repair(ctx, info.ID, amount)
+}
+
+// killAll leaves no coordinator, so that there is time to do something by hand.
+func (t *demo) killAll() error {
+	killed, err := t.nodes.kill()
+	t.summary.Kills += killed
+	return err
+}
+
+// checkHeuristic looks whether it is said, and who is said to be at fault.
+func (t *demo) checkHeuristic(ctx context.Context, info txn.Info) error {
+	inDoubt, err := t.m.InDoubts(ctx)
+	if err != nil {
+		return err
+	}
+	why := "none"
+	if len(inDoubt) == 1 && inDoubt[0].ID == info.ID {
+		why = inDoubt[0].Why
+	}
+	t.reporter.printf("txmgr doubt list: %s", why)
+	t.check(info.State == txn.Committed && info.Heuristic != 0 && len(inDoubt) == 1 && why != "none",
+		"the coordinator says so, and does not call it done", fmt.Sprintf("%v, hazard %v, %d in doubt", info.State, info.Heuristic, len(inDoubt)))
+	e, err := t.m.Explain(ctx, info.ID)
+	if err != nil {
+		return err
+	}
+	proved := len(e.Branches) > 0 && e.Branches[0].Outcome == txn.BranchRolledBack.String()
+	found := ""
+	if len(e.Branches) > 0 {
+		found = e.Branches[0].Outcome + " " + e.Branches[0].Error
+	}
+	t.check(proved, fmt.Sprintf("%s itself proves that it was rolled back there", t.dbs[0].name()), found)
+	return nil
+}
+
+// repair does what a person does then: takes the money that should have gone, and
+// says so.
+func (t *demo) repair(ctx context.Context, id txn.ID, amount int64) error {
+	if err := t.dbs[0].deposit(ctx, alice, -amount); err != nil {
+		return fmt.Errorf("repair the damage: %w", err)
+	}
+	t.expected.add(0, alice, -amount)
+	if _, err := t.m.Forget(ctx, id, "the tour", "booked by hand"); err != nil {
+		return err
+	}
+	inDoubt, err := t.m.InDoubts(ctx)
+	if err != nil {
+		return err
+	}
+	records, err := t.m.Audit(ctx, txn.AuditFilter{ID: id})
+	if err != nil {
+		return err
+	}
+	t.reporter.printf("an operator takes the %d from %s at %s, and says so: txmgr doubt forget", amount, alice, t.dbs[0].name())
+	t.check(len(inDoubt) == 0 && len(records) == 1, "nothing is in doubt any more, and the audit knows who did what",
+		fmt.Sprintf("%d in doubt, %d audit records", len(inDoubt), len(records)))
+	return t.reportBalances(ctx)
+}

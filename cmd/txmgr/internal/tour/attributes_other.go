@@ -1,9 +1,0 @@
-//go:build !linux
-
-package tour
-
-import "syscall"
-
-// attributes are the system's own: elsewhere a coordinator outlives a tour that
-// is killed.
-func attributes() *syscall.SysProcAttr { return nil }

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// waitForOutcome ends a command that decided a transaction: it waits until nothing is
+// left to be done, unless told not to, and prints where the transaction is.
+func (a *app) waitForOutcome(ctx context.Context, c *client.Client, id txn.ID, out txn.Outcome, began time.Time, noWait bool, timeout time.Duration) error {
+	if timeout == 0 {
+		timeout = a.requestTimeout
+	}
+	wait, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var info txn.Info
+	var err error
+	if noWait {
+		info, err = c.Get(wait, id)
+	} else {
+		info, err = c.Wait(wait, id, txn.UntilFinished)
+	}
+	switch {
+	case errors.Is(err, txn.ErrWaitTimeout) || err != nil && wait.Err() != nil && ctx.Err() == nil:
+		return a.completingFailure(ctx, c, id, out.State, timeout, err)
+	case err != nil:
+		// The decision is known, whatever became of the question.
+		f := *output.Explain(err)
+		f.State = fmt.Sprintf("%v: %s", out.State, output.Meaning(out.State, out.Heuristic))
+		return &f
+	}
+	if err := a.printOutcome(info, time.Since(began)); err != nil {
+		return err
+	}
+	return heuristicFailure(info)
+}
+
+// completingFailure is the failure of a wait for a transaction that is decided.
+func (a *app) completingFailure(ctx context.Context, c *client.Client, id txn.ID, decided txn.State, timeout time.Duration, err error) error {
+	f := a.timeoutFailure(ctx, c, id, timeout, err)
+	f.What = fmt.Sprintf("%s is decided, but not every participant has acknowledged within %v", id, timeout)
+	f.State = decided.String() + ": " + output.StateMeaning(decided)
+	f.Next = "the coordinator goes on trying; txmgr wait " + id.String()
+	return f
+}
+
+// heuristicFailure turns a hazard into a failure, and a branch that was ended by hand: something
+// ended otherwise than decided, or may be committed although the rest is rolled back, and
+// a script must not take that for success.
+func heuristicFailure(info txn.Info) error {
+	switch {
+	case info.Heuristic == 0 && info.EndedByApplication() && !info.State.Commits():
+		e := &txn.Error{Op: "end", ID: info.ID, State: info.State, Cause: info.Cause, Err: txn.ErrEndedByApplication, Detail: info.Reason}
+		return output.Explain(e)
+	case info.Heuristic == 0:
+		return nil
+	}
+	return &output.Failure{
+		Code: txn.CodeInDoubt, What: fmt.Sprintf("%s has a hazard: %s", info.ID, info.Heuristic),
+		Cause: "a branch ended, or may have ended, otherwise than decided: " + branchSummary(info),
+		State: info.State.String() + ": " + output.Meaning(info.State, info.Heuristic),
+		Next:  "txmgr doubt explain " + info.ID.String(),
+	}
+}
+
+func (a *app) printOutcome(info txn.Info, took time.Duration) error {
+	table := output.Table{Columns: []output.Column{{Name: "TX"}, {Name: "STATE", State: true}, {Name: "IN"}, {Name: "BRANCHES"}}}
+	table.Add(info.ID.String(), stateWithHeuristic(info.State, info.Heuristic), output.Since(took), branchSummary(info))
+	return a.print.Print(output.Document{Value: normalize(info), IDs: []string{info.ID.String()}, Tables: []output.Table{table}})
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+	"github.com/txmgr/txmgr/node"
+	"github.com/txmgr/txmgr/txn"
+)
+
+type addOptions struct {
+	kind       string
+	dsnEnv     string
+	dsnFile    string
+	dsn        string
+	url        string
+	path       string
+	optimize   string
+	settings   []string
+	reason     string
+	skipChecks bool
+}
+
+func participantAddCommand(a *app) *cobra.Command {
+	var o addOptions
+	cmd := &cobra.Command{
+		Use:   "add NAME",
+		Short: "Register a participant, or change its settings",
+		Long: `Register a participant, or change the settings of a known one of the same kind. Then
+the doctor looks at it: what is wrong with it is said at once, with what to do. It is
+registered all the same, and the exit code is 0: txmgr doctor NAME, or participant
+test, is for scripts that want to know. To change the settings of one that is healthy
+it asks first; --yes answers that. The same settings again change nothing. txmgr audit
+list shows who registered what: user@host, or as ` + userVariable + ` says, and with
+authentication the token's name.
+
+The kinds, and what --set knows of them beside the flags below:
+
+  postgres  a PostgreSQL database, by PREPARE TRANSACTION     fence
+  mariadb   a MariaDB database, by XA                         fence, proof
+  web       an HTTP service in any language                   prepare, commit, rollback,
+            list, allow, secret_file, secret_env, ca_file, timeout
+  ledger    an embedded store, for trying things out
+
+and for each of them quota: how many branches may be open there at once; and optimizer.
+
+Secrets stay where they are. Each server, and txmgr exec, finds the address of a
+database in the variable or the file that is named here, in its own environment; the
+secret that signs calls to a service is found in the file of secret_file. What is
+registered is replicated, and shown to everybody.`,
+		Example: `  txmgr participant add bank --kind postgres --dsn-env BANK_DSN
+  txmgr participant add bank --kind postgres --dsn-file /etc/txmgr/bank.dsn --set quota=100
+  txmgr participant add stock --kind mariadb --dsn-file /etc/txmgr/stock.dsn
+  txmgr participant add mail --kind web --url http://127.0.0.1:8025/txmgr --set list=/prepared
+  txmgr participant add mail --kind web --url https://mail.internal/txmgr --set secret_file=/etc/txmgr/mail.key
+  txmgr participant add shelf --kind ledger --path /var/lib/shelf.db`,
+		Args:              argCount(1, 1, "NAME"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.kind, "kind", "", strings.Join(kinds(), ", "))
+	f.StringVar(&o.dsnEnv, "dsn-env", "", "the environment variable that holds the address of the database")
+	f.StringVar(&o.dsnFile, "dsn-file", "", "the file that holds the address of the database")
+	f.StringVar(&o.dsn, "dsn", "", "the address of the database itself: it must hold no secret")
+	f.StringVar(&o.url, "url", "", "where a web service is called; /prepare, /commit and /rollback are appended")
+	f.StringVar(&o.path, "path", "", "the file of a ledger")
+	f.StringVar(&o.optimize, "optimizer", "", "how many calls it gets at once is decided by knee, throughput, mean or p99, or is fixed:N (default: as the server says)")
+	f.StringArrayVar(&o.settings, "set", nil, "any other setting of the kind, as key=value; may be repeated")
+	f.StringVar(&o.reason, "reason", "", "why; the audit keeps it")
+	f.BoolVar(&o.skipChecks, "no-doctor", false, "do not look at it: it may not be there yet")
+	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kinds(), cobra.ShellCompDirectiveNoFileComp)) // the flags
+	_ = cmd.RegisterFlagCompletionFunc("optimizer", completeOptimizers)                                             // are there
+	cmd.RunE = a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
+		p, err := o.registration(args[0])
+		if err != nil {
+			return err
+		}
+		changes, err := a.confirmReplace(ctx, c, p)
+		if err != nil {
+			return err
+		}
+		calling, cancel := context.WithTimeout(ctx, a.requestTimeout)
+		defer cancel()
+		if err := c.AddParticipant(calling, p, a.operatorName(), o.reason); err != nil {
+			return err
+		}
+		if o.skipChecks {
+			return a.printAdded(p, changes, nil)
+		}
+		fanoutCtx, cancel := a.withTimeout(ctx)
+		defer cancel()
+		found, err := c.Doctor(fanoutCtx, p.Name)
+		if err != nil {
+			f := *output.Explain(err)
+			f.State = p.Name + " is registered"
+			f.Next = "txmgr doctor " + p.Name
+			return &f
+		}
+		if len(failingScopes(found)) > 0 {
+			a.print.Note("%s is registered, but not fit: correct what failed, and look again: txmgr doctor %[1]s", p.Name)
+		}
+		return a.printAdded(p, changes, found)
+	})
+	return cmd
+}
+
+// printAdded shows a registration and what the doctor has to say; of what is as it
+// should be only the number.
+func (a *app) printAdded(p txn.Participant, changes []string, found []txn.Check) error {
+	for _, change := range changes {
+		a.print.Note("changed: %s", change)
+	}
+	bad := []txn.Check{}
+	for _, d := range found {
+		if d.Level != levelOK {
+			bad = append(bad, d)
+		}
+	}
+	t := output.Table{Columns: output.Columns("PARTICIPANT", "KIND", "SETTINGS")}
+	t.Add(p.Name, p.Kind, labelText(p.Settings))
+	var page output.Page
+	writeChecks(&page, bad)
+	if fine := len(found) - len(bad); fine > 0 {
+		page.Row(output.Plural(fine, "thing is", "things are")+" as it should be: txmgr doctor "+p.Name, levelOK, p.Name)
+	}
+	value := struct {
+		Name     string            `json:"name"`
+		Kind     string            `json:"kind"`
+		Settings map[string]string `json:"settings"`
+		Changes  []string          `json:"changes"`  // of settings that were registered before
+		Findings []txn.Check       `json:"findings"` // warnings and failures
+	}{p.Name, p.Kind, p.Settings, append([]string{}, changes...), bad}
+	return a.print.Print(output.Document{Value: value, IDs: []string{p.Name}, Tables: []output.Table{t}, Page: page})
+}
+
+// registration turns the flags into settings. Paths are made absolute here,
+// since the server is at home in another directory.
+func (o *addOptions) registration(name string) (txn.Participant, error) {
+	p := txn.Participant{Name: name, Kind: o.kind, Settings: map[string]string{}}
+	if o.kind == "" {
+		return p, output.Usage("--kind "+strings.Join(kinds(), ", or "), "participant %s: no --kind given", name)
+	}
+	for _, w := range o.settings {
+		k, v, ok := strings.Cut(w, "=")
+		if !ok || k == "" {
+			return p, output.Usage("write it as --set key=value", "--set %q has no key and value", w)
+		}
+		p.Settings[k] = v
+	}
+	for _, s := range []struct{ key, value string }{
+		{"dsn_env", o.dsnEnv},
+		{"dsn_file", o.dsnFile},
+		{"dsn", o.dsn},
+		{"url", o.url},
+		{"path", o.path},
+		{node.OptimizerSetting, o.optimize},
+	} {
+		if s.value != "" {
+			p.Settings[s.key] = s.value
+		}
+	}
+	for _, key := range []string{"dsn_file", "secret_file", "ca_file", "path"} {
+		if p.Settings[key] == "" {
+			continue
+		}
+		abs, err := filepath.Abs(p.Settings[key])
+		if err != nil {
+			return p, fmt.Errorf("find %s: %w", p.Settings[key], err)
+		}
+		p.Settings[key] = abs
+	}
+	return p, p.Check()
+}

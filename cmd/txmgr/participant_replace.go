@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// confirmReplace finds out what a registration changes of one that is there, and asks when
+// that one is healthy: settings that are wrong take a working participant away from
+// every transaction.
+func (a *app) confirmReplace(ctx context.Context, c *client.Client, p txn.Participant) (changes []string, err error) {
+	calling, cancel := context.WithTimeout(ctx, a.requestTimeout)
+	defer cancel()
+	all, err := c.Participants(calling)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(all, func(s txn.ParticipantStatus) bool { return s.Name == p.Name && s.Kind == p.Kind })
+	if i < 0 {
+		return nil, nil // a new one; or of another kind, which the server refuses
+	}
+	changes = settingChanges(all[i].Settings, p.Settings)
+	if len(changes) == 0 || !all[i].Healthy {
+		return changes, nil
+	}
+	return changes, a.confirm(fmt.Sprintf("Participant %s is registered and healthy. Change its settings: %s?", p.Name, strings.Join(changes, "; ")))
+}
+
+// settingChanges says what becomes of settings, in the order of their names.
+func settingChanges(old, now map[string]string) []string {
+	var all []string
+	keys := maps.Clone(old)
+	if keys == nil {
+		keys = map[string]string{}
+	}
+	maps.Copy(keys, now)
+	for _, k := range sortedKeys(keys) {
+		before, had := old[k]
+		after, has := now[k]
+		switch {
+		case !has:
+			all = append(all, fmt.Sprintf("%s no longer %s", k, redacted(k, before)))
+		case !had:
+			all = append(all, fmt.Sprintf("%s now %s", k, redacted(k, after)))
+		case before != after && redacted(k, before) == redacted(k, after):
+			all = append(all, k+" changed, and not shown")
+		case before != after:
+			all = append(all, fmt.Sprintf("%s from %s to %s", k, redacted(k, before), redacted(k, after)))
+		}
+	}
+	return all
+}
+
+// redacted is a setting without what may be a secret in it.
+func redacted(key, value string) string {
+	if key == "dsn" {
+		return "(not shown)"
+	}
+	if u, err := url.Parse(value); err == nil && u.User != nil {
+		value = u.Redacted()
+	}
+	return fmt.Sprintf("%q", value)
+}

@@ -1,0 +1,80 @@
+package archtest
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/txmgr/txmgr/internal/sourcetree"
+)
+
+var update = flag.Bool("update", false, "write the table of arrows into docs/architecture.md")
+
+const (
+	tableBegin = "<!-- arrows: written by make generate -->\n"
+	tableEnd   = "<!-- end of arrows -->\n"
+)
+
+// TestPage compares the table of arrows on the page about the architecture with
+// the one that is checked, or writes it there.
+func TestPage(t *testing.T) {
+	tree, err := sourcetree.Load(os.DirFS(root))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(root, "docs/architecture.md")
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(page), tableBegin)
+	table, after, ended := strings.Cut(rest, tableEnd)
+	if !ok || !ended {
+		t.Fatalf("docs/architecture.md has no place for the table: a line %q and a line %q", tableBegin, tableEnd)
+	}
+	want := importTable(tree)
+	if *update {
+		if err := os.WriteFile(file, []byte(before+tableBegin+want+tableEnd+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if table != want {
+		t.Errorf("docs/architecture.md has another table of arrows than internal/archtest: run make generate\n%s", want)
+	}
+}
+
+// importTable gives the rows that hold for some package, with the targets that
+// exist.
+func importTable(t *sourcetree.Tree) string {
+	used := map[string]bool{}
+	exists := func(pattern string) bool {
+		return slices.ContainsFunc(t.Packages, func(p *sourcetree.Package) bool { return matchesPattern(pattern, p.Dir) })
+	}
+	for _, p := range t.Packages {
+		if a, ok := importRuleFor(p.Dir); ok {
+			used[a.from] = true
+		}
+	}
+	var s strings.Builder
+	s.WriteString("| package | may import | because |\n|---|---|---|\n")
+	for _, a := range importRules {
+		if !used[a.from] {
+			continue
+		}
+		to := "nothing of ours"
+		targets := slices.DeleteFunc(slices.Clone(a.to), func(pattern string) bool { return !exists(pattern) })
+		switch {
+		case len(a.to) == 1 && a.to[0] == "...":
+			to = "everything"
+		case len(targets) > 0:
+			to = "`" + strings.Join(targets, "`, `") + "`"
+		}
+		fmt.Fprintf(&s, "| `%s` | %s | %s |\n", a.from, to, a.why)
+	}
+	return s.String()
+}

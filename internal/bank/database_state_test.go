@@ -1,0 +1,217 @@
+package bank
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// databaseState are what the databases hold.
+type databaseState struct {
+	journal  map[string]map[string][]leg // by transaction and place
+	balances map[string]map[int]int64    // by place and account
+}
+
+func (b *testEnv) readDatabases() (databaseState, error) {
+	k := databaseState{map[string]map[string][]leg{}, map[string]map[int]int64{}}
+	var errs error
+	for place, db := range map[string]*sql.DB{inBank: b.bank, inSavings: b.savings, inVault: b.vaultDB} {
+		errs = errors.Join(errs, k.readJournal(b.t.Context(), place, db), k.readBalances(b.t.Context(), place, db))
+	}
+	return k, errs
+}
+
+func (k *databaseState) readJournal(ctx context.Context, place string, db *sql.DB) error {
+	rows, err := db.QueryContext(ctx, "SELECT tx, account, delta FROM journal")
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		l := leg{Place: place}
+		var tx string
+		if err := rows.Scan(&tx, &l.Account, &l.Delta); err != nil {
+			return err
+		}
+		if l.Account >= firstManualAccount {
+			continue
+		}
+		if k.journal[tx] == nil {
+			k.journal[tx] = map[string][]leg{}
+		}
+		k.journal[tx][place] = append(k.journal[tx][place], l)
+	}
+	return rows.Err()
+}
+
+func (k *databaseState) readBalances(ctx context.Context, place string, db *sql.DB) error {
+	rows, err := db.QueryContext(ctx, "SELECT id, balance FROM account")
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	k.balances[place] = map[int]int64{}
+	for rows.Next() {
+		var id int
+		var balance int64
+		if err := rows.Scan(&id, &balance); err != nil {
+			return err
+		}
+		if id < firstManualAccount {
+			k.balances[place][id] = balance
+		}
+	}
+	return rows.Err()
+}
+
+// checkConsistency holds the books against themselves, what the tellers were told, and what the
+// coordinator says.
+func (b *testEnv) checkConsistency() {
+	k, err := b.readDatabases()
+	if err != nil {
+		b.t.Errorf("reading the books: %v", err)
+		return
+	}
+	oneSided := map[string]bool{}
+	for _, e := range b.history.all() {
+		oneSided[e.ID.String()] = len(k.oneSidedLegs(e)) > 0
+	}
+	k.checkBalances(b.t.Errorf, oneSided)
+	wrong := 0
+	for _, e := range b.history.all() {
+		if why := k.checkTransfer(e); why != "" {
+			if wrong++; wrong <= 10 {
+				b.t.Errorf("%v (%s), reported as %s %s: %s", e.ID, e.Kind, byOutcome(e), e.detail, why)
+				b.explain(b.t.Context(), b.m, e.ID)
+			}
+		}
+		delete(k.journal, e.ID.String())
+	}
+	for tx := range k.journal {
+		b.t.Errorf("%s is in the books, and no teller announced it", tx)
+	}
+	if wrong > 10 {
+		b.t.Errorf("%d transfers are wrong", wrong)
+	}
+}
+
+// checkBalances looks whether money was made or lost, but by transactions of which a typed
+// statement committed one branch.
+func (k *databaseState) checkBalances(fail func(format string, args ...any), oneSided map[string]bool) {
+	expected := map[string]map[int]int64{}
+	var total, made int64
+	for _, place := range places {
+		expected[place] = map[int]int64{}
+		for id := 1; id <= accounts; id++ {
+			expected[place][id] = openingBalance
+		}
+		for _, balance := range k.balances[place] {
+			total += balance
+		}
+	}
+	for tx, legs := range k.journal {
+		var sum int64
+		for place, some := range legs {
+			for _, l := range some {
+				expected[place][l.Account] += l.Delta
+				sum += l.Delta
+			}
+		}
+		if oneSided[tx] {
+			made += sum
+		} else if sum != 0 {
+			fail("%s has moved %d in sum: %v", tx, sum, legs)
+		}
+	}
+	if want := int64(len(places)*accounts*openingBalance) + made; total != want {
+		fail("there is %d in all, want %d", total, want)
+	}
+	if diff := cmp.Diff(expected, k.balances); diff != "" {
+		fail("balances (-by journal +real):\n%s", diff)
+	}
+}
+
+// checkTransfer says what is wrong with the books about one transfer; empty when nothing is.
+func (k *databaseState) checkTransfer(e *entry) string {
+	if e.Kind == kindTyped {
+		return k.checkTyped(e)
+	}
+	there := k.journal[e.ID.String()]
+	all := true
+	for _, place := range places {
+		want, got := e.at(place), there[place]
+		byAccount := func(a, b leg) int { return a.Account - b.Account }
+		slices.SortFunc(want, byAccount)
+		slices.SortFunc(got, byAccount)
+		if len(got) > 0 && !slices.Equal(want, got) {
+			return fmt.Sprintf("%s has %v, want %v", place, got, want)
+		}
+		all = all && len(want) == len(got)
+	}
+	switch {
+	case len(there) > 0 && !all:
+		return fmt.Sprintf("half of it is there: %v", there)
+	case e.outcome == outcomeOther:
+		return "no caller should be told that"
+	case e.outcome == outcomeOK && !all:
+		return "it is not there"
+	case len(there) > 0 && e.outcome != outcomeOK && e.outcome != outcomeInDoubt && e.outcome != "":
+		return fmt.Sprintf("it is there: %v", there)
+	case e.Kind == kindOverdraw && len(there) > 0:
+		return fmt.Sprintf("an account was overdrawn: %v", there)
+	}
+	return ""
+}
+
+// compareAll compares what the coordinator says of every transfer with the books.
+func (b *testEnv) compareAll() {
+	k, err := b.readDatabases()
+	if err != nil {
+		b.t.Errorf("reading the books: %v", err)
+		return
+	}
+	entries := make(chan *entry)
+	var asking sync.WaitGroup
+	for range 8 {
+		asking.Go(func() {
+			for e := range entries {
+				if why := b.compare(e, len(k.journal[e.ID.String()]) > 0); why != "" {
+					b.t.Errorf("%v (%s), reported as %s: the coordinator says: %s", e.ID, e.Kind, byOutcome(e), why)
+				}
+			}
+		})
+	}
+	for _, e := range b.history.all() {
+		entries <- e
+	}
+	close(entries)
+	asking.Wait()
+}
+
+// compare asks the coordinator about one transfer.
+func (b *testEnv) compare(e *entry, there bool) string {
+	info, err := b.m.Get(b.t.Context(), e.ID)
+	switch {
+	case errors.Is(err, txn.ErrNotFound) && !there && e.outcome != outcomeOK:
+		return "" // it never came to be
+	case err != nil:
+		return err.Error()
+	case e.Kind == kindTyped:
+		return compareTyped(e, info, there)
+	case info.Heuristic != 0:
+		return fmt.Sprintf("hazard %v: %+v", info.Heuristic, info.Branches)
+	case e.outcome == outcomeOK && info.State != txn.Committed,
+		e.outcome == outcomeRolledBack && info.State != txn.RolledBack,
+		there && info.State != txn.Committed,
+		!there && len(e.Legs) > 0 && info.State != txn.RolledBack:
+		return fmt.Sprintf("%v, in the books: %v", info.State, there)
+	}
+	return ""
+}

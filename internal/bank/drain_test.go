@@ -1,0 +1,211 @@
+package bank
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/internal/rig"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// drainTimeout is how long after the storm everything may take to come to its end.
+const drainTimeout = 60 * time.Second
+
+// eventually waits until something holds; ctx bounds the wait.
+func (b *testEnv) eventually(ctx context.Context, what string, check func() error) {
+	start := time.Now()
+	if err := rig.Retry(ctx, check); err != nil {
+		b.t.Errorf("after the storm: %s: %v", what, err)
+	}
+	b.events.Note("after %v: %s", time.Since(start).Round(time.Millisecond), what)
+}
+
+// awaitIdle waits until nothing is left to be done, and looks whether that is so.
+func (b *testEnv) awaitIdle() {
+	ctx, cancel := context.WithTimeout(b.t.Context(), drainTimeout)
+	defer cancel()
+	if err := rig.Retry(ctx, func() error { return errors.Join(b.bank.PingContext(ctx), b.savings.PingContext(ctx)) }); err != nil {
+		b.t.Fatalf("a database does not answer any more; did it end by itself? %v", err)
+	}
+	b.eventually(ctx, "every transaction has ended", func() error {
+		open, err := b.m.List(ctx, txn.Filter{States: []txn.State{txn.Active, txn.Preparing, txn.Committing, txn.RollingBack}})
+		if err == nil && len(open) > 0 {
+			err = fmt.Errorf("%d have not, the first is %v, %v: %+v", len(open), open[0].ID, open[0].State, open[0].Branches)
+		}
+		return err
+	})
+	b.eventually(ctx, "nothing is prepared but what others prepared", func() error {
+		now, err := b.prepared()
+		if diff := cmp.Diff(b.foreign, now); err == nil && diff != "" {
+			err = fmt.Errorf("-before +now:\n%s", diff)
+		}
+		return err
+	})
+	b.eventually(ctx, "nothing is locked or open", b.nothingOpen)
+	b.eventually(ctx, "the sweep agrees", func() error { return b.scanned(ctx) })
+}
+
+// nothingOpen looks for transactions and for those who wait for them. MariaDB answers from a copy, which it renews when
+// nobody has read it for a tenth of a second: who looks again before sees for ever what he saw first.
+func (b *testEnv) nothingOpen() error {
+	rig.Sleep(b.t.Context(), 200*time.Millisecond)
+	foreign := int64(0)
+	for _, name := range b.foreign {
+		if len(name) > len(inSavings) && name[:len(inSavings)] == inSavings {
+			foreign++
+		}
+	}
+	for _, c := range []struct {
+		what  string
+		query string
+		want  int64
+		bank  bool
+	}{
+		{"locks waited for in PostgreSQL", "SELECT count(*) FROM pg_locks WHERE NOT granted", 0, true},
+		{"open transactions in PostgreSQL", "SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND state LIKE 'idle in transaction%'", 0, true},
+		{"locks waited for in MariaDB", "SELECT count(*) FROM information_schema.INNODB_LOCK_WAITS", 0, false},
+		{"transactions without a connection in MariaDB", "SELECT count(*) FROM information_schema.INNODB_TRX WHERE trx_mysql_thread_id = 0", foreign, false},
+		{"transactions of connections in MariaDB", "SELECT count(*) FROM information_schema.INNODB_TRX WHERE trx_mysql_thread_id NOT IN (0, CONNECTION_ID())", 0, false},
+	} {
+		db := b.savings
+		if c.bank {
+			db = b.bank
+		}
+		n, err := b.number(db, c.query)
+		if err != nil {
+			return err
+		}
+		if n != c.want {
+			return fmt.Errorf("%s: %d, want %d", c.what, n, c.want)
+		}
+	}
+	return nil
+}
+
+// scanned has the coordinator look for what was left behind, as a person would.
+func (b *testEnv) scanned(ctx context.Context) error {
+	findings, err := b.m.Scan(ctx, "", false)
+	if err != nil {
+		return err
+	}
+	foreign := 0
+	for _, f := range findings {
+		if f.Class != "foreign" || f.Error != "" {
+			return fmt.Errorf("found %+v", f)
+		}
+		foreign++
+	}
+	// A service lists its own cluster's branches alone.
+	if want := len(b.foreign) - 1; foreign != want {
+		return fmt.Errorf("%d foreign branches found, want %d", foreign, want)
+	}
+	return nil
+}
+
+// checkHeuristics compares the doubts with what was planted, explains each, and has them
+// resolved or forgotten.
+func (b *testEnv) checkHeuristics() {
+	ctx, cancel := context.WithTimeout(b.t.Context(), drainTimeout)
+	defer cancel()
+	inDoubt, err := b.m.InDoubts(ctx)
+	if err != nil {
+		b.t.Errorf("doubts: %v", err)
+		return
+	}
+	got := map[txn.ID]string{}
+	for _, d := range inDoubt {
+		got[d.ID] = d.Heuristic.String()
+	}
+	want := map[txn.ID]string{}
+	for _, p := range b.heuristicCases.all {
+		if p.want != 0 {
+			want[p.id] = p.want.String()
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		b.t.Errorf("hazards (-planted +found):\n%s", diff)
+		for _, d := range inDoubt {
+			if want[d.ID] != d.Heuristic.String() {
+				b.explain(ctx, b.m, d.ID)
+			}
+		}
+	}
+	for n, p := range b.heuristicCases.all {
+		if p.want != 0 && got[p.id] == p.want.String() {
+			if err := b.resolveHeuristic(ctx, p, n%2 == 0); err != nil {
+				b.t.Errorf("%s, %v: %v", p.kind, p.id, err)
+			}
+		}
+	}
+	if left, err := b.m.InDoubts(ctx); err != nil || !b.t.Failed() && len(left) > 0 {
+		b.t.Errorf("after all were forgotten or resolved %d doubts are left: %v", len(left), err)
+	}
+}
+
+// resolveHeuristic does what an operator does about a hazard, after having it explained.
+func (b *testEnv) resolveHeuristic(ctx context.Context, p heuristicCase, forget bool) error {
+	e, err := b.m.Explain(ctx, p.id)
+	if err != nil {
+		return err
+	}
+	allowed := map[string]bool{}
+	for _, c := range e.Actions {
+		allowed[c.Name] = c.Allowed
+	}
+	unknown := p.want == txn.HeuristicHazard
+	// What PostgreSQL could not prove while it recovered it may prove later.
+	proved := p.typed && allowed["commit"] && !allowed["rollback"]
+	if !allowed["forget"] || allowed["commit"] != unknown || allowed["rollback"] != unknown && !proved || len(e.Summary) == 0 {
+		return fmt.Errorf("the choices are %+v, the story is %q", e.Actions, e.Summary)
+	}
+	proof := map[txn.Heuristic]string{txn.HeuristicCommit: "committed", txn.HeuristicMixed: "committed", txn.HeuristicRollback: "rolled-back", txn.HeuristicHazard: "unknown"}[p.want]
+	at := slices.IndexFunc(e.Branches, func(q txn.BranchProbe) bool { return q.Participant == p.place })
+	// What never voted PostgreSQL can tell until its next crash.
+	if at < 0 || e.Branches[at].Outcome != proof && !(proved && e.Branches[at].Outcome == "committed") && (!p.typed || p.place != inBank || e.Branches[at].Outcome != "unknown") {
+		return fmt.Errorf("the participant says %+v, want %s", e.Branches, proof)
+	}
+	audit := "forget"
+	if unknown && !forget && !p.typed { // a typed COMMIT stays a hazard when it is said to be one
+		audit = "resolve"
+		_, err = b.m.Resolve(ctx, p.id, txn.Resolution{Commit: true, Reason: "planted", By: "the bank test"})
+	} else {
+		_, err = b.m.Forget(ctx, p.id, "the bank test", "planted")
+	}
+	if err != nil {
+		return err
+	}
+	info, err := b.m.Get(ctx, p.id)
+	if err != nil || info.Heuristic != 0 {
+		return fmt.Errorf("after %s: hazard %v, %w", audit, info.Heuristic, err)
+	}
+	records, err := b.m.Audit(ctx, txn.AuditFilter{ID: p.id})
+	if err != nil || !slices.ContainsFunc(records, func(r txn.AuditRecord) bool { return r.Action == audit && r.By == "the bank test" }) {
+		return fmt.Errorf("the audit has %+v, %w", records, err)
+	}
+	return nil
+}
+
+// explain prints what the coordinator knows of a transaction.
+func (b *testEnv) explain(ctx context.Context, m *client.Client, id txn.ID) {
+	e, err := m.Explain(ctx, id)
+	if err != nil {
+		b.t.Logf("%v cannot be explained: %v", id, err)
+		return
+	}
+	b.t.Logf("%v, %v, hazard %v:", id, e.Transaction.State, e.Transaction.Heuristic)
+	for _, line := range e.Summary {
+		b.t.Logf("  %s", line)
+	}
+	for i, q := range e.Branches {
+		b.t.Logf("  %s at %s: %v, prepared %v, ending %q, %s %s", q.Branch, q.Participant, e.Transaction.Branches[i].State, q.Prepared, q.Outcome, q.Detail, q.Error)
+		for _, a := range q.Attempts {
+			b.t.Logf("    %s %s: %s", a.At.Format(time.StampMilli), a.Call, a.Result)
+		}
+	}
+}

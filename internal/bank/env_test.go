@@ -1,0 +1,124 @@
+package bank
+
+import (
+	"database/sql"
+	"errors"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/internal/faultproxy"
+	"github.com/txmgr/txmgr/internal/rig"
+	"github.com/txmgr/txmgr/internal/testdb"
+	"github.com/txmgr/txmgr/txn"
+)
+
+const (
+	clientCount   = 4
+	clientWorkers = 8 // of a teller
+)
+
+// testEnv is everything that runs.
+type testEnv struct {
+	t    *testing.T
+	seed uint64
+	dir  string
+
+	postgres *servers
+	mariadb  *testdb.MariaDB
+	// To look, and to do things by hand. They do not go through relays.
+	bank, savings, vaultDB *sql.DB
+	vaultPostgres          bool // where the vault keeps its things
+
+	coordinator, vault *rig.Process
+	clients            []*rig.Process
+	proxies            map[string]*faultproxy.Proxy // by participant, and "desk" before the coordinator
+	barrierDeleter     *barrierDeleter
+	coordinatorAddr    string         // the coordinator's own address
+	vaultAddr          string         // the vault's
+	clientAddrs        []string       // the tellers', for each other
+	m                  *client.Client // straight to the coordinator
+	cluster            string
+	errorLog           string // where it is
+
+	history        *history
+	begun          time.Time
+	events         rig.EventLog
+	heuristicCases heuristicCases
+	lockDelays     lockDelays
+	foreign        []string
+	typed          map[string]int // effects of typed statements, by place and statement
+}
+
+func newTestEnv(t *testing.T, seed uint64) *testEnv {
+	return &testEnv{
+		t: t, seed: seed, dir: t.TempDir(), proxies: map[string]*faultproxy.Proxy{}, history: newHistory(), begun: time.Now(),
+		vaultPostgres: newRand(seed, 'v').IntN(2) == 0,
+	}
+}
+
+// open starts everything but the tellers.
+func (b *testEnv) open() {
+	t := b.t
+	var starting sync.WaitGroup
+	var errs [3]error
+	starting.Go(func() { errs[0] = b.build() })
+	starting.Go(func() { b.postgres, errs[1] = startServers(t.Context()) })
+	starting.Go(func() {
+		b.mariadb, errs[2] = testdb.StartMariaDB(t.Context(), testdb.MariaDBConfig{
+			Settings: map[string]string{"log-error": errorLog},
+		})
+	})
+	starting.Wait()
+	if b.postgres != nil {
+		t.Cleanup(func() { b.must(b.postgres.close()) })
+	}
+	if b.mariadb != nil {
+		t.Cleanup(func() { b.must(b.mariadb.Close()) })
+	}
+	b.must(errors.Join(errs[:]...))
+	b.createDatabases()
+	b.assignAddresses()
+	b.startCoordinator()
+	b.startVault()
+	b.register()
+	b.newClients()
+}
+
+func (b *testEnv) must(err error) {
+	b.t.Helper()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// errorLog is what MariaDB calls its log, in its own directory.
+const errorLog = "error.log"
+
+// register tells the coordinator of the participants, which it reaches by relays.
+func (b *testEnv) register() {
+	throughBank, err := url.Parse(b.postgres.DSN(inBank))
+	b.must(err)
+	throughBank.Host = b.proxies[inBank].Address()
+	throughSavings, err := mysql.ParseDSN(b.mariadb.DSN(inSavings))
+	b.must(err)
+	throughSavings.Addr = b.proxies[inSavings].Address()
+	b.barrierDeleter = newBarrierDeleter(b)
+	for _, p := range []txn.Participant{
+		{Name: inBank, Kind: "postgres", Settings: map[string]string{"dsn": throughBank.String(), "quota": "150"}},
+		{Name: inSavings, Kind: "mariadb", Settings: map[string]string{"dsn": throughSavings.FormatDSN()}},
+		{Name: inVault, Kind: "web", CoordinatorPrepares: true, Settings: map[string]string{
+			"url": "http://" + b.proxies[inVault].Address() + "/txmgr", "list": "/prepared", "timeout": "5s",
+		}},
+		{Name: "clerk", Kind: "web", CoordinatorPrepares: true, Settings: map[string]string{"url": b.barrierDeleter.url()}},
+	} {
+		b.must(b.m.AddParticipant(b.t.Context(), p, "", ""))
+	}
+	status, err := b.m.Status(b.t.Context())
+	b.must(err)
+	b.cluster = status.Cluster
+}

@@ -1,0 +1,86 @@
+package bank
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// history is what the tellers have reported.
+type history struct {
+	mu    sync.Mutex // guards all below
+	byID  map[txn.ID]*entry
+	order []*entry
+}
+
+type entry struct {
+	transfer
+	outcome string // empty: its teller did not live to tell
+	detail  string
+}
+
+func newHistory() *history { return &history{byID: map[txn.ID]*entry{}} }
+
+// record takes a line of a teller.
+func (l *history) record(line string) error {
+	var r report
+	if err := json.Unmarshal([]byte(line), &r); err != nil {
+		return fmt.Errorf("line %q: %w", line, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case r.Begin != nil && l.byID[r.Begin.ID] == nil:
+		e := &entry{transfer: *r.Begin}
+		l.byID[e.ID] = e
+		l.order = append(l.order, e)
+	case r.End != nil && l.byID[r.End.ID] != nil && l.byID[r.End.ID].outcome == "":
+		e := l.byID[r.End.ID]
+		e.outcome, e.detail = r.End.Outcome, r.End.Detail
+	default:
+		return fmt.Errorf("line %q does not follow from those before", line)
+	}
+	return nil
+}
+
+// all gives the entries in the order of their begins. It is for when the tellers are
+// silent.
+func (l *history) all() []*entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.order
+}
+
+// pick gives a transfer that suits and has ended, if there is one: of the 400 latest, the
+// one at which to begin is told by luck.
+func (l *history) pick(luck int, suits func(*entry) bool) (entry, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	latest := l.order[max(0, len(l.order)-400):]
+	for i := range latest {
+		if e := latest[(i+luck)%len(latest)]; e.outcome != "" && suits(e) {
+			return *e, true
+		}
+	}
+	return entry{}, false
+}
+
+// countBy counts outcomes, by kind of transfer or all together.
+func (l *history) countBy(by func(*entry) string) map[string]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := map[string]int{}
+	for _, e := range l.order {
+		n[by(e)]++
+	}
+	return n
+}
+
+func byOutcome(e *entry) string {
+	if e.outcome == "" {
+		return "no word of it"
+	}
+	return e.outcome
+}

@@ -1,0 +1,143 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/txmgr/txmgr/internal/rig"
+	"github.com/txmgr/txmgr/txn"
+)
+
+type step struct{ failpoint, decided string }
+
+// steps are the places of internal/failpoint at which a leader is killed. decided says
+// that the log holds the decision to commit by then, for sure (yes, no) or perhaps
+// (maybe). The number is which passage of the step is the last.
+var steps = []step{
+	{"begin received", "no"},
+	{"begin applied", "no"},
+	{"enlist received", "no"},
+	{"enlist applied", "no"},
+	{"enlist applied:2", "no"},
+	{"commit received", "no"},
+	{"decision proposed", "maybe"},
+	{"commit applied", "yes"},
+	{"finding received", "yes"},
+	{"finding applied", "yes"},
+	{"finding received:2", "yes"},
+}
+
+// TestLeaderKilledAtEveryStep: a leader is killed at each step of a transfer, another
+// node takes over, and the client that makes it goes on: it gets its commit without
+// noticing. Then the same, and the client goes away when the leader does: what was
+// decided is finished, and what was not is rolled back at its deadline.
+func TestLeaderKilledAtEveryStep(t *testing.T) {
+	t.Parallel()
+	b := newTestCluster(t)
+	b.form()
+	m := newMoney(b, transferWorkers)
+	tell := newTransferClients(m, b.dial(waitTimeout), &abandonedTxs{t: t, c: b.m})
+	for i, s := range steps {
+		t.Run(s.failpoint, func(t *testing.T) {
+			b := b.forSubtest(t)
+			victim := b.nodes[i%size]
+			b.armFailpoint(victim, s.failpoint)
+			tr := s.transfer(i, 2*time.Minute)
+			tell.all = append(tell.all, tr)
+			start := time.Now()
+			tell.attempt(tr)
+			took := time.Since(start)
+			b.awaitFailpointExit(victim, s.failpoint)
+			if tr.outcome != outcomeOK {
+				t.Errorf("the client lived, and was told %q (%s)", tr.outcome, tr.detail)
+			}
+			t.Logf("the transfer took %v over the take-over", took.Round(time.Millisecond))
+			tell.checkEnd(b, tr, "yes")
+		})
+	}
+	for i, s := range steps {
+		if s.decided == "no" && i%2 == 1 {
+			continue // half of what ends in the same way
+		}
+		t.Run(s.failpoint+", and the client dies", func(t *testing.T) {
+			b := b.forSubtest(t)
+			victim := b.nodes[i%size]
+			b.armFailpoint(victim, s.failpoint)
+			tr := s.transfer(i, 2*time.Second)
+			tell.all = append(tell.all, tr)
+			mortal := newTransferClients(m, b.dial(waitTimeout), tell.abandoned)
+			var dying sync.WaitGroup
+			dying.Go(func() { mortal.attempt(tr) })
+			b.awaitFailpointExit(victim, s.failpoint)
+			_ = mortal.c.Close() // no call of it is repeated after this
+			dying.Wait()
+			tell.checkEnd(b, tr, s.decided)
+		})
+	}
+	b.awaitHealthy()
+	m.awaitIdle()
+	tell.checkConsistency()
+}
+
+// transfer is one that passes the step. The client of the SDK finishes its branches
+// itself: those whose end the coordinator finds out are prepared by hand.
+func (s step) transfer(i int, timeout time.Duration) *transfer {
+	return &transfer{
+		id: rig.NewID(), kind: kindPlain, from: i, to: i + 50, amount: 1, timeout: timeout,
+		manual: strings.HasPrefix(s.failpoint, "finding"),
+	}
+}
+
+// forSubtest is the bed for a part of a test.
+func (b *testCluster) forSubtest(t *testing.T) *testCluster {
+	part := *b
+	part.t = t
+	return &part
+}
+
+// armFailpoint has a node lead that will be killed at a step.
+func (b *testCluster) armFailpoint(n *node, failpoint string) {
+	b.t.Helper()
+	n.Kill()
+	n.Env = func() []string { return []string{"TXMGR_FAILPOINT=" + failpoint} }
+	b.must(n.Start(b.t.Context()))
+	n.Env = nil
+	b.awaitHealthy()
+	n.ExpectExit()
+	b.makeLeader(n)
+}
+
+// awaitFailpointExit waits until the failpoint has killed a node, and starts it again without.
+func (b *testCluster) awaitFailpointExit(n *node, failpoint string) {
+	b.t.Helper()
+	state, err := n.WaitExit(waitTimeout / 3)
+	b.must(err)
+	name, _, _ := strings.Cut(failpoint, ":")
+	ws := state.Sys().(syscall.WaitStatus)
+	if !ws.Signaled() || ws.Signal() != syscall.SIGKILL || !strings.Contains(n.outputTail(1<<10), "failpoint: "+name) {
+		b.t.Fatalf("the failpoint %q did not fire at %s: %v", failpoint, n.Name, state)
+	}
+	b.must(n.Start(b.t.Context()))
+}
+
+// checkEnd waits for the end of a transfer: what was decided for sure has to be so.
+func (t *transferClients) checkEnd(b *testCluster, tr *transfer, decided string) {
+	b.t.Helper()
+	var info txn.Info
+	b.eventually(waitTimeout, "the transfer has ended", func(ctx context.Context) (err error) {
+		info, err = b.m.Wait(ctx, tr.id, txn.UntilFinished)
+		if errors.Is(err, txn.ErrNotFound) && tr.outcome != outcomeOK && decided == "no" {
+			info.State, err = txn.RolledBack, nil // it never came to be
+		}
+		return err
+	})
+	committed := info.State == txn.Committed
+	if decided == "yes" && !committed || decided == "no" && committed || tr.outcome == outcomeOK && !committed {
+		b.t.Errorf("its teller was told %q, the decision to commit was in the log: %s; it ended %v, cause %v", tr.outcome, decided, info.State, info.Cause)
+	}
+}

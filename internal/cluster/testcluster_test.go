@@ -1,0 +1,242 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/internal/rig"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// testCluster is a cluster of three nodes.
+type testCluster struct {
+	t      *testing.T
+	dir    string
+	net    *network
+	nodes  []*node
+	m      *client.Client // knows all three
+	events *rig.EventLog
+}
+
+// newTestCluster makes a cluster whose nodes are down, with TLS and tokens, as "txmgr config
+// init" makes them for users. args are for each server.
+func newTestCluster(t *testing.T, args ...string) *testCluster {
+	b := &testCluster{t: t, net: newNetwork(t), events: new(rig.EventLog)}
+	var err error
+	b.dir, err = os.MkdirTemp(scratch, "bed-")
+	b.must(err)
+	t.Cleanup(b.printDiagnostics)
+	config := []string{"config", "init", "--dir", b.provisionDir()}
+	for i := range size {
+		n := newNode(t, b.net, i)
+		b.nodes = append(b.nodes, n)
+		config = append(config, "--node", n.Name+"="+b.net.address(i))
+	}
+	b.runProgram(program, config...)
+	for _, n := range b.nodes {
+		n.dir = filepath.Join(b.dir, n.Name)
+		b.must(os.Mkdir(n.dir, 0o700))
+		n.args = append([]string{"--config", filepath.Join(b.provisionDir(), n.Name, "server.yaml"), "--data-dir", n.dir}, args...)
+		n.wrap()
+		n.m = b.open(n.api(), 5*time.Second)
+		t.Cleanup(func() {
+			n.Kill()
+			n.saveOutput(os.Getenv("TXMGR_CLUSTER_LOGS"))
+		})
+	}
+	b.m = b.dial(30 * time.Second)
+	return b
+}
+
+// provisionDir is where certificates, tokens and settings are.
+func (b *testCluster) provisionDir() string { return filepath.Join(b.dir, "papers") }
+
+// dial opens a client that knows all nodes.
+func (b *testCluster) dial(timeout time.Duration) *client.Client {
+	b.t.Helper()
+	var all []string
+	for _, n := range b.nodes {
+		all = append(all, n.api())
+	}
+	return b.open(strings.Join(all, ","), timeout)
+}
+
+// open opens a client as somebody who may do everything.
+func (b *testCluster) open(address string, timeout time.Duration) *client.Client {
+	b.t.Helper()
+	m, err := client.Open(client.Config{
+		Address: address, RequestTimeout: timeout,
+		CACertFile: filepath.Join(b.provisionDir(), "ca.pem"), TokenFile: filepath.Join(b.provisionDir(), "root.token"),
+	})
+	b.must(err)
+	b.t.Cleanup(func() { _ = m.Close() })
+	return m
+}
+
+// runProgram runs a program to its end.
+func (b *testCluster) runProgram(name string, args ...string) {
+	b.t.Helper()
+	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+		b.t.Fatalf("%s %s: %v: %s", name, strings.Join(args, " "), err, out)
+	}
+}
+
+func (b *testCluster) must(err error) {
+	b.t.Helper()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// form starts all nodes and returns when they are a cluster.
+func (b *testCluster) form() {
+	b.t.Helper()
+	for _, n := range b.nodes {
+		b.must(n.Start(b.t.Context()))
+	}
+	b.awaitHealthy()
+}
+
+// awaitHealthy waits until every node is up, votes, follows the same leader and has what the
+// leader had.
+func (b *testCluster) awaitHealthy() {
+	b.t.Helper()
+	b.eventually(waitTimeout, "the cluster is whole", func(ctx context.Context) error { return b.checkFormed(ctx, size) })
+}
+
+// checkFormed reports whether so many nodes are one cluster.
+func (b *testCluster) checkFormed(ctx context.Context, want int) error {
+	all := b.statuses(ctx)
+	if len(all) < want {
+		return fmt.Errorf("%d nodes answer, want %d", len(all), want)
+	}
+	leader, err := leading(all)
+	if err != nil {
+		return err
+	}
+	voters := map[string]bool{}
+	for _, m := range leader.Members {
+		if m.Voter {
+			voters[m.ID] = true
+		}
+	}
+	if len(voters) != want {
+		return fmt.Errorf("%d vote, want %d: %+v", len(voters), want, leader.Members)
+	}
+	for n, s := range all {
+		if !voters[s.Node] {
+			continue // it was removed
+		}
+		if s.LeaderID != leader.Node || s.Term != leader.Term || s.LogIndex+50 < leader.LogIndex || s.WaitingFor != "" {
+			return fmt.Errorf("%s follows %q in term %d at entry %d and waits for %q; %s leads in term %d at entry %d",
+				n.Name, s.LeaderID, s.Term, s.LogIndex, s.WaitingFor, leader.Node, leader.Term, leader.LogIndex)
+		}
+	}
+	return nil
+}
+
+// statuses asks all nodes at once, and leaves out those that do not answer.
+func (b *testCluster) statuses(ctx context.Context) map[*node]txn.Status {
+	var mu sync.Mutex
+	var asking sync.WaitGroup
+	all := map[*node]txn.Status{}
+	for _, n := range b.nodes {
+		asking.Go(func() {
+			if s, err := n.status(ctx); err == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				all[n] = s
+			}
+		})
+	}
+	asking.Wait()
+	return all
+}
+
+// leading is the status of the one that leads in the highest term.
+func leading(all map[*node]txn.Status) (txn.Status, error) {
+	var found txn.Status
+	for _, s := range all {
+		if s.Leader && s.Term > found.Term {
+			found = s
+		}
+	}
+	if !found.Leader {
+		return found, errors.New("nobody leads")
+	}
+	return found, nil
+}
+
+// leader waits for the node that leads, and gives the others, too.
+func (b *testCluster) leader() (leader *node, followers []*node) {
+	b.t.Helper()
+	b.eventually(waitTimeout, "somebody leads", func(ctx context.Context) error {
+		var err error
+		leader, followers, err = b.roles(ctx)
+		return err
+	})
+	return leader, followers
+}
+
+func (b *testCluster) roles(ctx context.Context) (leader *node, followers []*node, err error) {
+	all := b.statuses(ctx)
+	found, err := leading(all)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, n := range b.nodes {
+		if s, ok := all[n]; ok && s.Node == found.Node {
+			leader = n
+		} else {
+			followers = append(followers, n)
+		}
+	}
+	return leader, followers, nil
+}
+
+// makeLeader has a node lead.
+func (b *testCluster) makeLeader(n *node) {
+	b.t.Helper()
+	b.eventually(waitTimeout, n.Name+" leads", func(ctx context.Context) error {
+		s, err := n.status(ctx)
+		if err != nil || s.Leader {
+			return err
+		}
+		if err := b.m.TransferLeader(ctx, s.Node); err != nil {
+			return err
+		}
+		return errors.New("it does not lead yet")
+	})
+}
+
+// ids gives each node's own id.
+func (b *testCluster) id(n *node) string {
+	b.t.Helper()
+	var id string
+	b.eventually(waitTimeout, n.Name+" says its id", func(ctx context.Context) error {
+		s, err := n.status(ctx)
+		id = s.Node
+		return err
+	})
+	return id
+}
+
+// printDiagnostics prints what is needed to find out what went wrong.
+func (b *testCluster) printDiagnostics() {
+	if !b.t.Failed() {
+		return
+	}
+	b.t.Logf("what happened:\n%s", b.events)
+	for _, n := range b.nodes {
+		b.t.Logf("the end of what %s said:\n%s", n.Name, n.outputTail(12<<10))
+	}
+}

@@ -1,0 +1,90 @@
+package soak
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/txmgr/txmgr/internal/rig"
+)
+
+// disturbance is a time in which nodes fail or elect.
+type disturbance struct {
+	name          string
+	from, to      time.Time // to is zero while it lasts
+	needsElection bool      // it makes an election necessary
+}
+
+// disturbances is when nodes were disturbed: by a fault, until the cluster is whole again, and
+// by elections, whatever their cause. After both there is a while in which clients
+// may still hear of it.
+type disturbances struct {
+	mu         sync.Mutex // guards all below
+	all        []*disturbance
+	term       uint64
+	elections  int // that no fault has caused
+	lastAgreed time.Time
+}
+
+// disturbanceGrace is how long after a disturbance clients may hear of it: what was forwarded
+// to a node that is gone has no answer for as long.
+const disturbanceGrace = 2 * time.Second
+
+// begin notes that a disturbance begins; end that it is over.
+func (w *disturbances) begin(name string, needsElection bool) (end func()) {
+	d := &disturbance{name: name, from: time.Now(), needsElection: needsElection}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all = append(w.all, d)
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		d.to = time.Now()
+	}
+}
+
+// disturbed reports whether nodes were disturbed in an interval.
+func (w *disturbances) disturbed(from, to time.Time) bool { return w.overlaps(from, to, false) }
+
+// electing reports whether an election was necessary in an interval.
+func (w *disturbances) electing(from, to time.Time) bool { return w.overlaps(from, to, true) }
+
+func (w *disturbances) overlaps(from, to time.Time, needsElection bool) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, d := range w.all {
+		if d.from.Before(to) && (d.to.IsZero() || d.to.Add(disturbanceGrace).After(from)) && (d.needsElection || !needsElection) {
+			return true
+		}
+	}
+	return false
+}
+
+// watch looks for elections until ctx ends. One that no fault explains began, at the
+// worst, when the nodes were last seen to agree.
+func (b *testEnv) watch(ctx context.Context) {
+	w := &b.disturbances
+	w.lastAgreed = time.Now()
+	for rig.Sleep(ctx, 200*time.Millisecond) {
+		all, err := b.statuses(ctx)
+		now, leader := time.Now(), false
+		var term uint64
+		for _, s := range all {
+			term = max(term, s.Term)
+			leader = leader || s.Leader
+		}
+		if term > w.term && w.term > 0 && !w.disturbed(w.lastAgreed, now) {
+			b.events.Note("an election that no fault explains: term %d after %d; the machine stood still for %v of %v", term, w.term,
+				b.hostStalls.During(w.lastAgreed, now).Round(time.Millisecond), now.Sub(w.lastAgreed).Round(time.Millisecond))
+			w.mu.Lock()
+			w.elections++
+			w.all = append(w.all, &disturbance{name: fmt.Sprintf("election of term %d", term), from: w.lastAgreed, to: now})
+			w.mu.Unlock()
+		}
+		w.term = max(w.term, term)
+		if leader && err == nil {
+			w.lastAgreed = now
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/txmgr/txmgr/timeout/purgatory"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// commitWaiter is what a commit waits for while votes are missing. look and answer are not
+// called at the same time.
+type commitWaiter struct {
+	n   *Node
+	id  txn.ID
+	o   txn.Outcome // as look has seen it last
+	err error       // of look: who waits on would not learn more
+}
+
+// check reports whether the wait is over.
+func (v *commitWaiter) check() bool {
+	v.o, v.err = v.n.txOutcome(v.id)
+	return v.err != nil || v.o.State.Decided()
+}
+
+// answer is that of the commit, by what ended the wait: nil for look.
+func (v *commitWaiter) answer(ctx context.Context, ended error) (txn.Outcome, error) {
+	switch {
+	case errors.Is(ended, purgatory.ErrStopped):
+		return v.o, inDoubtError(v.id, v.o, "the coordinator is stopping")
+	case ended != nil:
+		e := txn.Wrap("commit", v.id, fmt.Errorf("%w: %w while the coordinator collects the votes that are missing", txn.ErrInDoubt, contextCause(ctx)))
+		e.State = v.o.State
+		return v.o, e
+	case v.err != nil:
+		return v.o, v.err
+	case v.o.State.Commits():
+		return v.o, nil
+	default:
+		t, ok := v.n.stored(v.id)
+		if !ok {
+			return v.o, outcomeForgottenError(v.id, v.o)
+		}
+		return v.o, v.n.withReason(t.RollbackError("commit"))
+	}
+}
+
+// contextCause is why ctx has ended, also when its deadline has passed and its timer is late.
+func contextCause(ctx context.Context) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	return context.DeadlineExceeded
+}
+
+// CommitAsync is [Node.Commit] for callers who have no goroutine to spare while votes are
+// missing. It calls then once, with what Commit would have returned: before it returns, or
+// afterwards, on a goroutine that others wait for, so then must not block.
+func (n *Node) CommitAsync(ctx context.Context, id txn.ID, c txn.CommitRequest, callback func(txn.Outcome, error)) {
+	o, missing, err := n.proposeCommit(ctx, id, c)
+	if !missing {
+		callback(o, err)
+		return
+	}
+	p := &asyncCommit{commitWaiter: commitWaiter{n: n, id: id}, ctx: ctx, callback: callback}
+	if p.check() {
+		callback(p.answer(ctx, nil))
+		return
+	}
+	p.park()
+}
+
+// asyncCommit is a commit without a goroutine: a request of the purgatory.
+type asyncCommit struct {
+	commitWaiter
+	ctx      context.Context
+	callback func(txn.Outcome, error)
+	stop     func() bool                      // does without giveUp
+	handle   atomic.Pointer[purgatory.Parked] // nil until it is parked
+}
+
+func (p *asyncCommit) park() {
+	p.stop = context.AfterFunc(p.ctx, p.cancel)
+	h, err := p.n.notifier.waiters.requests.Park(p, timeLeft(p.ctx), p.id)
+	if err != nil {
+		p.finish(err)
+		return
+	}
+	// Whoever has ended ctx before the handle was there has not found it.
+	if p.handle.Store(h); p.ctx.Err() != nil {
+		p.cancel()
+	}
+}
+
+func (p *asyncCommit) cancel() { p.handle.Load().Cancel() }
+
+// TryComplete implements [purgatory.Request].
+func (p *asyncCommit) TryComplete() bool { return p.check() }
+
+// Complete implements [purgatory.Request].
+func (p *asyncCommit) Complete(how purgatory.Outcome) {
+	switch how {
+	case purgatory.Satisfied:
+		p.finish(nil)
+	case purgatory.Stopped:
+		p.finish(purgatory.ErrStopped)
+	default:
+		p.finish(purgatory.ErrExpired)
+	}
+}
+
+func (p *asyncCommit) finish(why error) {
+	p.stop()
+	p.callback(p.answer(p.ctx, why))
+}

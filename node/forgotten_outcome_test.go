@@ -1,0 +1,165 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// committed begins a transaction with the options, commits it, and lets its outcome be
+// forgotten.
+func committedAndForgotten(t *testing.T, n *Node, o txn.Options) {
+	t.Helper()
+	ctx := context.Background()
+	if _, err := n.Begin(ctx, o); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Commit(ctx, o.ID, txn.CommitRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 {
+		if _, err := n.Get(ctx, o.ID); errors.Is(err, txn.ErrNotFound) {
+			return
+		}
+		pass(10 * time.Second)
+		for range 3 { // time moves with entries, and so does what is kept
+			if _, err := n.Commit(ctx, begin(t, n, time.Minute).ID, txn.CommitRequest{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	t.Fatalf("%v is not forgotten", o.ID)
+}
+
+// refusedAsForgotten wants a begin that is refused, and of which nothing is known then. It
+// gives the mark that comes with the refusal.
+func refusedAsForgotten(t *testing.T, n *Node, what string, o txn.Options) txn.Mark {
+	t.Helper()
+	_, err := n.Begin(context.Background(), o)
+	var e *txn.Error
+	if !errors.As(err, &e) || !errors.Is(err, txn.ErrForgotten) || errors.Is(err, txn.ErrRolledBack) || e.ID != o.ID || e.Mark.IsZero() {
+		t.Errorf("%s: %v; want: %v, with a mark", what, err, txn.ErrForgotten)
+		return txn.Mark{}
+	}
+	if i, err := n.Get(context.Background(), o.ID); !errors.Is(err, txn.ErrNotFound) {
+		t.Errorf("%s: it is %v, %v", what, i.State, err)
+	}
+	return e.Mark
+}
+
+// TestBeginOfAForgottenTransaction: on an embedded node a begin is repeated when the
+// outcome has been forgotten, after the retention or because there were too many. With the
+// mark of the id that is told exactly, however short the memory is; without it by the time
+// in the id. Also after a restart.
+func TestBeginOfAForgottenTransaction(t *testing.T) {
+	for name, c := range map[string]struct {
+		retention time.Duration
+		retain    uint64
+	}{
+		"by time":   {10 * time.Minute, 1_000_000},
+		"by number": {1000 * time.Hour, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dir := t.TempDir()
+				conf := func(conf *Config) { conf.Retention, conf.Retain = c.retention, c.retain }
+				n, err := tryOpen(t, dir, slow, conf)
+				if err != nil {
+					t.Fatal(err)
+				}
+				marked := txn.Options{ID: newID(), Mark: begin(t, n, time.Minute).Mark}
+				committedAndForgotten(t, n, marked)
+				timed := txn.Options{ID: newID()}
+				if name == "by number" {
+					// Less is remembered than clocks may differ by: without a mark nothing can be told.
+					timed.Mark = refusedAsForgotten(t, n, "a new id without a mark", timed)
+					timed.ID = newID()
+				}
+				committedAndForgotten(t, n, timed)
+				if err := n.Snapshot(); err != nil {
+					t.Fatal(err)
+				}
+				if err := n.Close(); err != nil {
+					t.Fatal(err)
+				}
+				n = open(t, dir, slow, conf)
+				now := refusedAsForgotten(t, n, "with the mark of the id", marked)
+				refusedAsForgotten(t, n, "without a mark", txn.Options{ID: marked.ID})
+				refusedAsForgotten(t, n, "the other", timed)
+				if _, err := n.Begin(t.Context(), txn.Options{ID: newID(), Mark: now}); err != nil {
+					t.Errorf("a new id, with the mark of the refusal: %v", err)
+				}
+				begin(t, n, time.Minute) // ids that are made here are always new
+				refusedAsForgotten(t, n, "an id from an hour ahead", txn.Options{ID: txn.NewID(time.Now().Add(time.Hour), [10]byte{1})})
+			})
+		})
+	}
+}
+
+// TestBeginOfATransactionThatABackupDoesNotKnow: it was committed after the backup was
+// taken. In the restored cluster its begin is refused, by the mark and by the time.
+func TestBeginOfATransactionThatABackupDoesNotKnow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		n, err := tryOpen(t, t.TempDir(), slow)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := txn.Options{ID: newID(), Mark: begin(t, n, time.Minute).Mark}
+		if _, err := n.Begin(ctx, before); err != nil {
+			t.Fatal(err)
+		}
+		var backup bytes.Buffer
+		if _, err := n.Backup(ctx, &backup); err != nil {
+			t.Fatal(err)
+		}
+		pass(10 * time.Minute)
+		lost := txn.Options{ID: newID(), Mark: begin(t, n, time.Minute).Mark}
+		if _, err := n.Begin(ctx, lost); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := n.Commit(ctx, lost.ID, txn.CommitRequest{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for _, life := range []string{"first", "second"} { // the same backup is restored twice
+			dir := filepath.Join(t.TempDir(), life)
+			if _, err := RestoreBackup(ctx, bytes.NewReader(backup.Bytes()), dir); err != nil {
+				t.Fatal(err)
+			}
+			if n, err = tryOpen(t, dir, slow); err != nil {
+				t.Fatal(err)
+			}
+			wantErr(t, "while it is held", second(n.Begin(ctx, lost)), txn.ErrUnavailable, "restored from a backup")
+			if err := n.ResumeRecovery(ctx, "ann", "compared"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := n.Begin(ctx, before); err != nil {
+				t.Errorf("what the backup knows: %v", err)
+			}
+			refusedAsForgotten(t, n, life+" life, by the mark", lost)
+			refusedAsForgotten(t, n, life+" life, by the time", txn.Options{ID: lost.ID})
+			pass(20 * time.Minute)
+			refusedAsForgotten(t, n, life+" life, by the mark, later", lost)
+			refusedAsForgotten(t, n, life+" life, by the time, later", txn.Options{ID: lost.ID})
+			lost = txn.Options{ID: newID(), Mark: begin(t, n, time.Minute).Mark} // of this life
+			if _, err := n.Begin(ctx, lost); err != nil {
+				t.Error(err)
+			}
+			if _, err := n.Commit(ctx, lost.ID, txn.CommitRequest{}); err != nil {
+				t.Error(err)
+			}
+			if err := n.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}

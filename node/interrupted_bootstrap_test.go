@@ -1,0 +1,116 @@
+package node
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/txmgr/txmgr/internal/simenv"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// interruptedBootstrap gives a data directory as a crash leaves it between the two writes by which
+// raft founds a cluster: the term is there, and the first entry is not.
+func interruptedBootstrap(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	s, err := openStorage(dir, func(err error) { t.Error(err) }, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.log.SetUint64(keyCurrentTerm, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestACrashWhileFounding: a node that was killed between the two writes of its founding
+// founds its cluster when it is started again, alone or with others.
+func TestACrashWhileFounding(t *testing.T) {
+	alone, err := tryOpen(t, interruptedBootstrap(t), slow)
+	if err != nil {
+		t.Errorf("alone: %v", err)
+	} else {
+		begin(t, alone, time.Minute)
+		closes(t, "the one that is alone", alone)
+	}
+	addr := freePorts(t, 2)
+	var nodes []*Node
+	for _, a := range addr {
+		nodes = append(nodes, openMember(t, interruptedBootstrap(t), Cluster{Listen: a, Expect: 2, Join: addr}))
+	}
+	begin(t, leaderOf(t, nodes...), time.Minute)
+}
+
+// TestACrashInTheMiddleOfAVote: raft writes the term of a vote and its candidate one after
+// the other. A node that was killed in between has, for the new term, the candidate for whom
+// it voted before. It must not take that for a vote that it has given: then it would not look
+// whether that candidate has all that was acknowledged.
+func TestACrashInTheMiddleOfAVote(t *testing.T) {
+	s, err := openStorage(t.TempDir(), func(err error) { t.Error(err) }, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.log.Close()
+	behind := raft.ServerAddress("behind")
+	entry := raft.Configuration{Servers: []raft.Server{{ID: s.id, Address: "me"}, {ID: "n_b", Address: behind}, {ID: "n_c", Address: "dead"}}}
+	for _, do := range []func() error{
+		func() error { return s.log.SetUint64(keyLastVoteTerm, 4) },
+		func() error { return s.log.Set([]byte("LastVoteCand"), []byte(behind)) },
+		func() error {
+			return s.log.StoreLogs([]*raft.Log{
+				{Index: 1, Term: 1, Type: raft.LogConfiguration, Data: raft.EncodeConfiguration(entry)},
+				{Index: 2, Term: 6, Type: raft.LogNoop}, // which the candidate lacks
+			})
+		},
+		func() error { return s.log.SetUint64(keyCurrentTerm, 7) },
+		func() error { return s.log.SetUint64(keyLastVoteTerm, 7) }, // it votes for another one, and is killed
+	} {
+		if err := do(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, net := raft.NewInmemTransport("me")
+	_, other := raft.NewInmemTransport(behind)
+	other.Connect("me", net)
+	n, err := Open(t.Context(), Config{SimEnv: &simenv.Env{
+		ID: s.id, Transport: net, Log: s.log, Snapshots: raft.NewInmemSnapshotStore(),
+		TuneRaft: func(c *raft.Config) { c.HeartbeatTimeout, c.ElectionTimeout = time.Hour, time.Hour },
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	ask := raft.RequestVoteRequest{
+		RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte("n_b"), Addr: []byte(behind)},
+		Term:      7, LastLogIndex: 1, LastLogTerm: 1,
+	}
+	var answer raft.RequestVoteResponse
+	if err := other.RequestVote(s.id, "me", &ask, &answer); err != nil {
+		t.Fatal(err)
+	}
+	if answer.Granted {
+		t.Error("it voted for a candidate that lacks what it has itself")
+	}
+}
+
+// TestNothingIsKnownYet: a node that belongs to no cluster yet is asked for all that it can
+// show of the state that it has.
+func TestNothingIsKnownYet(t *testing.T) {
+	n := openMember(t, t.TempDir(), Cluster{Listen: freePorts(t, 1)[0]})
+	ctx := txn.AllowStale(t.Context())
+	if d, err := n.InDoubts(ctx); err != nil || len(d) > 0 {
+		t.Errorf("doubts: %v, %v", d, err)
+	}
+	if l, err := n.List(ctx, txn.Filter{ExpiresWithin: time.Minute}); err != nil || len(l) > 0 {
+		t.Errorf("list: %v, %v", l, err)
+	}
+	if g, err := n.DeadlineGroups(ctx, txn.DeadlineGroupRange{}); err != nil || len(g.Groups) > 0 {
+		t.Errorf("groups: %v, %v", g, err)
+	}
+}

@@ -1,0 +1,91 @@
+package node
+
+import (
+	"fmt"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// logFailure gives the failure of the log; nil as long as there was none. Nothing was done,
+// and another node may serve.
+func (n *Node) logFailure() error {
+	if p := n.failed.Load(); p != nil {
+		return fmt.Errorf("%w: the log has failed: %w", txn.ErrUnavailable, *p)
+	}
+	return nil
+}
+
+// requireLeader reports why this node does not decide; nil when it leads.
+func (n *Node) requireLeader() error {
+	if err := n.logFailure(); err != nil {
+		return err
+	}
+	if err := n.stallError(); err != nil {
+		return err
+	}
+	if !n.isLeader() {
+		return n.notLeaderError()
+	}
+	return nil
+}
+
+// isLeader reports whether this node has taken over in the term that raft is in. It may have
+// lost the term in which it did, and won another, before it has noticed either.
+func (n *Node) isLeader() bool {
+	return n.leading.Load() && n.term.Load() == n.raft.CurrentTerm()
+}
+
+// notLeaderError is the answer of a node that does not lead: it says who does.
+func (n *Node) notLeaderError() error {
+	_, id := n.raft.LeaderWithID()
+	switch w := n.bootstrapStatus.Load(); {
+	case id == "" && w != nil && *w != "":
+		return fmt.Errorf("%w: this node waits for %s", txn.ErrUnavailable, *w)
+	case id == "":
+		return fmt.Errorf("%w: this node does not lead and knows no leader", txn.ErrUnavailable)
+	case id == n.env.id:
+		return fmt.Errorf("%w: this node has just been elected and takes over", txn.ErrUnavailable)
+	}
+	m := n.memberRecord(string(id))
+	name := m.Name
+	if name == "" {
+		name = string(id)
+	}
+	if m.API == "" {
+		return fmt.Errorf("%w: this node does not lead; %s does", txn.ErrUnavailable, name)
+	}
+	return fmt.Errorf("%w: this node does not lead; %s at %s does", txn.ErrUnavailable, name, m.API)
+}
+
+// Leader says where calls are decided: here, or at the node whose server has the URL
+// api. It is empty when no leader is known, or nobody knows its URL yet.
+func (n *Node) Leader() (api string, here bool) {
+	if n.isLeader() {
+		return "", true
+	}
+	_, id := n.raft.LeaderWithID()
+	if id == "" || id == n.env.id {
+		return "", false
+	}
+	return n.memberRecord(string(id)).API, false
+}
+
+// Ready reports why calls cannot be answered here, or by the leader; nil when they
+// can. A follower that has just started knows the leader's id before it knows where the
+// leader is: that is in entries that it has not applied yet. Without a port no node
+// says where it is.
+func (n *Node) Ready() error {
+	if err := n.logFailure(); err != nil {
+		return err
+	}
+	if err := n.stallError(); err != nil {
+		return err
+	}
+	if n.isLeader() {
+		return nil
+	}
+	if _, id := n.raft.LeaderWithID(); id != "" && id != n.env.id && (n.peerServer == nil || n.memberRecord(string(id)).Node != "") {
+		return nil
+	}
+	return n.notLeaderError()
+}

@@ -1,0 +1,81 @@
+package node
+
+import (
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/txmgr/txmgr/recovery"
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// timeoutLogger are those about transactions that timed out, of which there may be thousands in a second. docs/operations.md lists
+// these and the others. Whoever applies entries alone uses them.
+type timeoutLogger struct {
+	timeouts   *rate.Limiter
+	unreported int // transactions that timed out and are in no line yet
+}
+
+// A burst of lines about timeouts, and one line in each second.
+const timeoutLogBurst = 10
+
+func newTimeoutLogger() timeoutLogger {
+	return timeoutLogger{timeouts: rate.NewLimiter(rate.Every(time.Second), timeoutLogBurst)}
+}
+
+// logApplied tells operators what they should know of an applied entry.
+func (n *Node) logApplied(index uint64, fx *machine.Effects) {
+	one, count := n.recordTimeoutLag(index, fx.Changes)
+	l := &n.timeoutLog
+	if l.unreported += count; count > 0 && l.timeouts.Allow() {
+		n.logger.Info("transactions timed out: rolled back", "count", l.unreported, "tx", one.String(), "cause", txn.CauseTimeout.String())
+		l.unreported = 0
+	}
+	for _, h := range fx.Heuristics {
+		n.logger.Error("hazard: a branch ended, or may have ended, otherwise than decided",
+			"tx", h.ID.String(), "branch", h.Branch.String(), "participant", h.Participant,
+			"hazard", h.Heuristic.String(), "detail", h.Detail, "next", "txmgr doubt explain "+h.ID.String())
+	}
+	for i := range fx.Audit {
+		a := fx.Audit[i].Public()
+		args := []any{"action", a.Action, "subject", a.Subject, "by", a.By, "reason", a.Reason}
+		if !a.ID.IsZero() {
+			args = append(args, "tx", a.ID.String())
+		}
+		n.logger.Info("operator acted", args...)
+	}
+}
+
+// logSessionsExpired tells of clients' sessions that went silent.
+func (n *Node) logSessionsExpired(ids []txn.SessionID) {
+	n.logger.Info("sessions expired: what was undecided in them is rolled back", "count", len(ids), "session", ids[0].String(), "cause", txn.CauseSessionExpired.String())
+}
+
+// logParticipantHealth tells of a participant that goes down, or is healthy again.
+func (n *Node) logParticipantHealth(t recovery.HealthChange) {
+	if t.Up {
+		n.logger.Info("participant is up again", "participant", t.Participant, "down", t.Down.Round(time.Millisecond))
+		return
+	}
+	n.logger.Warn("participant is down: its branches wait and are tried again", "participant", t.Participant, "error", t.Error, "next", "txmgr doctor "+t.Participant)
+}
+
+// logSwept tells of a branch that nobody drove and a sweep acted on.
+func (n *Node) logSwept(f txn.ScanResult) {
+	n.logger.Warn("sweep: a prepared branch that nobody drove", "participant", f.Participant, "xid", f.XID, "state", f.State, "verdict", f.Class, "done", f.Done, "error", f.Error)
+}
+
+// logLeadershipGained tells that this node has taken over, and what it has found.
+func (n *Node) logLeadershipGained() {
+	var c machine.Counts
+	n.fsm.View(func(m *machine.Machine) { c = m.Counts() })
+	n.logger.Info("leadership gained: this node decides", "term", n.term.Load(), "tick", uint64(n.tick()),
+		"open", c.Undecided, "undone", c.Completing, "hazards", c.Heuristics)
+}
+
+// logLeadershipLost tells that this node has laid leadership down.
+func (n *Node) logLeadershipLost() {
+	_, leader := n.raft.LeaderWithID()
+	n.logger.Info("leadership lost: another node decides, or none", "term", n.term.Load(), "leader", string(leader))
+}

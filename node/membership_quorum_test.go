@@ -1,0 +1,208 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/txmgr/txmgr/node/peer"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// openThree is a cluster of three voters, the leader first.
+func openThree(t *testing.T) (nodes []*Node) {
+	t.Helper()
+	addr := freePorts(t, 3)
+	for i, a := range addr {
+		nodes = append(nodes, openMember(t, t.TempDir(), Cluster{Listen: a, Name: string(rune('a' + i)), Expect: 3, Join: addr}))
+	}
+	l := leaderOf(t, nodes...)
+	for i := range nodes {
+		if nodes[i] == l {
+			nodes[0], nodes[i] = nodes[i], nodes[0]
+		}
+	}
+	return nodes
+}
+
+// TestNoRemovalTakesTheQuorum: with one of three nodes down, the one that is down can be
+// removed, and not one of those that are up: nothing could be decided afterwards. A node that
+// comes with an empty disk and a wrong address, that of one of them, does not push it out
+// either.
+func TestNoRemovalTakesTheQuorum(t *testing.T) {
+	n := openThree(t)
+	l, up, down := n[0], n[1], n[2]
+	alive := func() {
+		t.Helper()
+		if _, err := l.Begin(t.Context(), txn.Options{Timeout: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		if len(l.servers()) != 3 || l.isRemoved(string(up.env.id)) {
+			t.Fatalf("the members are %v", l.servers())
+		}
+	}
+	stranger := peer.Identity{ID: "n_new", RaftAddr: up.peerServer.Addr(), Empty: true}
+	if err := l.addLearner(t.Context(), stranger); !errors.Is(err, txn.ErrConflict) {
+		t.Errorf("a node with another's address: %v", err)
+	}
+	alive()
+	if err := down.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range []*Node{up, l} {
+		if err := l.Remove(t.Context(), string(node.env.id), "test", "by mistake"); !errors.Is(err, txn.ErrConflict) {
+			t.Errorf("removing a node that is needed: %v", err)
+		}
+		if err := node.Leave(t.Context(), "test"); !errors.Is(err, txn.ErrConflict) {
+			t.Errorf("a node that is needed leaves: %v", err)
+		}
+		alive()
+	}
+	stranger.RaftAddr = down.peerServer.Addr() // where nobody is
+	if err := l.addLearner(t.Context(), stranger); !errors.Is(err, txn.ErrUnavailable) {
+		t.Errorf("a node that is not where it says: %v", err)
+	}
+	alive()
+	if err := l.Remove(t.Context(), string(down.env.id), "test", "it is down"); err != nil {
+		t.Errorf("removing the node that is down: %v", err)
+	}
+	if _, err := l.Begin(t.Context(), txn.Options{Timeout: time.Minute}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestALearnerThatDoesNotFollowGetsNoVote: a node that was added here, and has consented
+// meanwhile to found another cluster, still says who it is, and that it has applied nothing;
+// where there are few entries that is nearly all. With its vote nothing could be decided any
+// more.
+func TestALearnerThatDoesNotFollowGetsNoVote(t *testing.T) {
+	l := bootstrapped(t, freePorts(t, 1)[0])
+	who := peer.Identity{ID: "n_x", Empty: true}
+	p, err := peer.Open(peer.Config{
+		Listen: "127.0.0.1:0", Self: func() peer.Identity { return who },
+		AdmitRaft: func(peer.Identity) error { return peer.ErrClusterMismatch },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	who.RaftAddr = p.Addr()
+	p.Transport() // it takes streams, or refuses them
+	if err := l.addLearner(t.Context(), who); err != nil {
+		t.Fatal(err)
+	}
+	heard := func() time.Time {
+		l.autopilot.mu.Lock()
+		defer l.autopilot.mu.Unlock()
+		return l.autopilot.followers[who.ID].at
+	}
+	for range 2 {
+		last := heard()
+		until(t, "the leader has asked who it is", func() bool { return heard().After(last) || l.countVoters() > 1 })
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, err := l.Begin(ctx, txn.Options{Timeout: time.Minute}); err != nil || l.countVoters() != 1 {
+		t.Errorf("%d voters; beginning a transaction: %v", l.countVoters(), err)
+	}
+}
+
+// TestACopyOfANodeDoesNotTakeItsPlace: a node that is running keeps its address when a copy
+// of its data directory is started at another one.
+func TestACopyOfANodeDoesNotTakeItsPlace(t *testing.T) {
+	addr := freePorts(t, 2)
+	l := bootstrapped(t, addr[0])
+	n := openMember(t, t.TempDir(), Cluster{Listen: addr[1], Join: addr[:1]})
+	until(t, "the second node votes", func() bool { return l.countVoters() == 2 })
+	copied := n.identity()
+	p, err := peer.Open(peer.Config{Listen: "127.0.0.1:0", Self: func() peer.Identity { return copied }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	copied.RaftAddr = p.Addr()
+	if _, err := p.Join(t.Context(), addr[0]); err == nil {
+		t.Error("the copy was noted as the node")
+	}
+	if at := l.configuredAddress(copied.ID); at != addr[1] {
+		t.Errorf("the node's address is %s; want %s", at, addr[1])
+	}
+}
+
+// TestAMajorityMovesToOtherAddresses: all nodes are started again at other addresses, so
+// that nobody finds anybody where raft's configuration says. They find each other by the
+// addresses that they were started with, and the configuration follows.
+func TestAMajorityMovesToOtherAddresses(t *testing.T) {
+	old := openThree(t)
+	b, err := old[0].Begin(t.Context(), txn.Options{Timeout: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range old {
+		if err := n.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	addr := freePorts(t, 3)
+	var nodes []*Node
+	for i, n := range old {
+		nodes = append(nodes, openMember(t, n.conf.DataDir, Cluster{Listen: addr[i], Expect: 3, Join: addr}))
+	}
+	l := leaderOf(t, nodes...)
+	if i, err := l.Get(t.Context(), b.ID); err != nil || i.State != txn.Active {
+		t.Errorf("the transaction is %v, %v", i.State, err)
+	}
+	until(t, "raft's configuration knows the new addresses", func() bool {
+		for _, n := range nodes {
+			if l.configuredAddress(string(n.env.id)) != n.peerServer.Addr() {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// TestAloneAndBack: a cluster of one goes on alone, and then among others again, at another
+// address.
+func TestAloneAndBack(t *testing.T) {
+	addr := freePorts(t, 3)
+	n := bootstrapped(t, addr[0])
+	b, err := n.Begin(t.Context(), txn.Options{Timeout: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := n.conf.DataDir
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	alone := open(t, dir, slow)
+	if i, err := alone.Get(t.Context(), b.ID); err != nil || i.State != txn.Active {
+		t.Errorf("alone: %v, %v", i.State, err)
+	}
+	if err := alone.Close(); err != nil {
+		t.Fatal(err)
+	}
+	back := leaderOf(t, openMember(t, dir, Cluster{Listen: addr[1]}))
+	openMember(t, t.TempDir(), Cluster{Listen: addr[2], Join: addr[1:2]})
+	until(t, "another one votes", func() bool { return back.countVoters() == 2 })
+	if at := back.configuredAddress(string(back.env.id)); at != addr[1] {
+		t.Errorf("its address is %s; want %s", at, addr[1])
+	}
+}
+
+// TestAClusterHasAnEnd: more nodes than are allowed are not added.
+func TestAClusterHasAnEnd(t *testing.T) {
+	l := bootstrapped(t, freePorts(t, 1)[0])
+	for i := range maxNodes - 1 {
+		id := raft.ServerID("n_" + string(rune('a'+i)))
+		if err := l.raft.AddNonvoter(id, raft.ServerAddress(id), 0, 0).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.addLearner(t.Context(), peer.Identity{ID: "n_z", RaftAddr: "127.0.0.1:1", Empty: true}); !errors.Is(err, txn.ErrConflict) {
+		t.Errorf("one more: %v", err)
+	}
+}

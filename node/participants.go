@@ -1,0 +1,234 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// EmbeddedKind is the kind of participants that live in the coordinator's own
+// process; see [Config.Participants].
+const EmbeddedKind = "embedded"
+
+// openTimeout bounds the opening of a participant: others wait for it.
+const openTimeout = 10 * time.Second
+
+// participants holds the opened participants of the registrations.
+type participants struct {
+	drivers  map[string]participant.Driver
+	embedded map[string]participant.Participant
+	cluster  func() string
+	lookup   func(name string) (txn.Participant, bool)
+
+	mu      sync.Mutex
+	handles map[string]*participantHandle // guarded by mu
+}
+
+// participantHandle is one opened participant, or one that is being opened.
+type participantHandle struct {
+	registration txn.Participant
+	ready        chan struct{} // closed when the two below are set
+	participant  participant.Participant
+	err          error
+}
+
+func newParticipants(c Config, cluster func() string, lookup func(string) (txn.Participant, bool)) *participants {
+	return &participants{drivers: c.Drivers, embedded: c.Participants, cluster: cluster, lookup: lookup, handles: make(map[string]*participantHandle)}
+}
+
+// get opens the participant when it is not open, or was registered anew since.
+func (s *participants) get(ctx context.Context, name string) (participant.Participant, error) {
+	p, ok := s.lookup(name)
+	if !ok {
+		return nil, fmt.Errorf("%w: %s", txn.ErrNotFound, machine.NotRegistered(name))
+	}
+	s.mu.Lock()
+	m := s.handles[name]
+	if m != nil && sameSettings(m.registration, p) {
+		s.mu.Unlock()
+		return m.wait(ctx)
+	}
+	old := m
+	m = &participantHandle{registration: p, ready: make(chan struct{})}
+	s.handles[name] = m
+	s.mu.Unlock()
+	if old != nil {
+		_ = old.close() // what it held is of no use any more
+	}
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	m.participant, m.err = s.openNew(ctx, p)
+	if m.err != nil {
+		s.mu.Lock()
+		if s.handles[name] == m {
+			delete(s.handles, name) // the next one tries again
+		}
+		s.mu.Unlock()
+	}
+	close(m.ready)
+	return m.participant, m.err
+}
+
+// openNew opens a participant that is not entered anywhere.
+func (s *participants) openNew(ctx context.Context, p txn.Participant) (participant.Participant, error) {
+	if p.Kind == EmbeddedKind {
+		if e := s.embedded[p.Name]; e != nil {
+			return e, nil
+		}
+		return nil, fmt.Errorf("%w: participant %q is embedded, and this process has none of that name", txn.ErrUnavailable, p.Name)
+	}
+	open := s.drivers[p.Kind]
+	if open == nil && p.Kind == "mysql" {
+		return nil, fmt.Errorf("%w: participant %q: kind %q is not supported: what keeps branches safe in MariaDB, which is of kind mariadb, was not tried on MySQL", txn.ErrInvalid, p.Name, p.Kind)
+	}
+	if open == nil {
+		return nil, fmt.Errorf("%w: participant %q: unknown kind %q", txn.ErrInvalid, p.Name, p.Kind)
+	}
+	return open(ctx, withoutCommonSettings(p), s.cluster())
+}
+
+// sameSettings reports whether what was opened for one registration will do for the other.
+func sameSettings(a, b txn.Participant) bool {
+	return a.Kind == b.Kind && maps.Equal(withoutCommonSettings(a).Settings, withoutCommonSettings(b).Settings)
+}
+
+func (m *participantHandle) wait(ctx context.Context) (participant.Participant, error) {
+	select {
+	case <-m.ready:
+		return m.participant, m.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("opening participant %q: %w", m.registration.Name, context.Cause(ctx))
+	}
+}
+
+func (m *participantHandle) close() error {
+	<-m.ready
+	if m.err != nil || m.registration.Kind == EmbeddedKind {
+		return nil
+	}
+	return m.participant.Close()
+}
+
+// drop closes one participant, if it is open.
+func (s *participants) drop(name string) error {
+	s.mu.Lock()
+	m := s.handles[name]
+	delete(s.handles, name)
+	s.mu.Unlock()
+	if m == nil {
+		return nil
+	}
+	return m.close()
+}
+
+func (s *participants) close() error {
+	s.mu.Lock()
+	open := s.handles
+	s.handles = make(map[string]*participantHandle)
+	s.mu.Unlock()
+	var errs []error
+	for _, m := range open {
+		errs = append(errs, m.close())
+	}
+	return errors.Join(errs...)
+}
+
+// AddParticipant registers a participant after trying that it can be opened;
+// whether it is fit to take part says TestParticipant. Who prepares its branches is
+// found out: the coordinator where the participant is a [participant.Preparer]. The audit
+// keeps who wants it, at most 128 bytes, and why, at most 512; both may be empty.
+func (n *Node) AddParticipant(ctx context.Context, p txn.Participant, by, reason string) error {
+	if err := p.Check(); err != nil {
+		return txn.Wrap("participant add", txn.ID{}, err)
+	}
+	if p.Kind == EmbeddedKind {
+		return &txn.Error{Op: "participant add", Err: txn.ErrInvalid, Detail: "embedded participants are registered by their process"}
+	}
+	if _, err := quotaOf(p); err != nil {
+		return txn.Wrap("participant add", txn.ID{}, err)
+	}
+	if _, _, err := optimizerChoice(p); err != nil {
+		return txn.Wrap("participant add", txn.ID{}, err)
+	}
+	opened, err := n.participants.openNew(ctx, p)
+	if err != nil {
+		return txn.Wrap("participant add", txn.ID{}, asInvalid(err))
+	}
+	_, prepares := opened.(participant.Preparer)
+	if err := opened.Close(); err != nil {
+		n.logger.Warn("closing a participant after a try", "participant", p.Name, "error", err)
+	}
+	if p.CoordinatorPrepares && !prepares {
+		return &txn.Error{Op: "participant add", Err: txn.ErrInvalid, Detail: fmt.Sprintf("participant %q: the coordinator cannot ask kind %q for votes: the application prepares there", p.Name, p.Kind)}
+	}
+	p.CoordinatorPrepares = prepares
+	return n.registerParticipant(ctx, machine.RegisterParticipant{Participant: p, By: by, Reason: reason})
+}
+
+// asInvalid says that a registration is at fault, unless the error says better.
+func asInvalid(err error) error {
+	if txn.CodeOf(err) != txn.CodeError {
+		return err
+	}
+	return fmt.Errorf("%w: %w", txn.ErrInvalid, err)
+}
+
+func (n *Node) registerParticipant(ctx context.Context, c machine.RegisterParticipant) error {
+	res, err := n.proposals.propose(ctx, c)
+	switch {
+	case err != nil:
+		return txn.Wrap("participant add", txn.ID{}, err)
+	case res.Code == machine.Conflict:
+		return &txn.Error{Op: "participant add", Err: txn.ErrConflict, Detail: fmt.Sprintf("%q is registered with another kind; remove it first", c.Participant.Name)}
+	case res.Code != machine.OK:
+		return res.ToError("participant add", txn.ID{})
+	}
+	return nil
+}
+
+// registerEmbedded registers what lives in this process, in the order of the names.
+func (n *Node) registerEmbedded() error {
+	for _, name := range slices.Sorted(maps.Keys(n.conf.Participants)) {
+		_, prepares := n.conf.Participants[name].(participant.Preparer)
+		err := n.registerParticipant(context.Background(), machine.RegisterParticipant{Participant: txn.Participant{Name: name, Kind: EmbeddedKind, CoordinatorPrepares: prepares}})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RemoveParticipant takes a registration back. The audit keeps who wants it and why, as of
+// [Node.AddParticipant].
+func (n *Node) RemoveParticipant(ctx context.Context, name, by, reason string) error {
+	res, err := n.proposals.propose(ctx, machine.UnregisterParticipant{Name: name, By: by, Reason: reason})
+	switch {
+	case err != nil:
+		return txn.Wrap("participant remove", txn.ID{}, err)
+	case res.Code == machine.NoParticipant:
+		return &txn.Error{Op: "participant remove", Err: txn.ErrNotFound, Detail: machine.NotRegistered(name)}
+	case res.Code != machine.OK:
+		return res.ToError("participant remove", txn.ID{})
+	}
+	return n.participants.drop(name)
+}
+
+// TestParticipant tries whether a participant can take part in transactions.
+func (n *Node) TestParticipant(ctx context.Context, name string) error {
+	p, err := n.participants.get(ctx, name)
+	if err == nil {
+		err = p.Check(ctx)
+	}
+	if err != nil {
+		return txn.Wrap("participant test", txn.ID{}, fmt.Errorf("participant %q: %w", name, err))
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// cutOff takes a node away from the others when nothing is on its way between them: an
+// answer that is would count as one to what is asked next.
+func (c *replicas) cutOff(node int) {
+	synctest.Wait()
+	for j := range c.nets {
+		if j != node {
+			c.nets[j].Disconnect(c.servers[node].Address)
+			c.nets[node].Disconnect(c.servers[j].Address)
+		}
+	}
+}
+
+// TestCutOffLeaderAnswersNoRead: a leader that has been cut off, and does not know it
+// yet, answers no question about the state, whichever it is.
+func TestCutOffLeaderAnswersNoRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := openReplicas(t, 3, nil)
+		defer c.close()
+		old := c.leader()
+		n := c.nodes[old]
+		b, err := n.Begin(t.Context(), txn.Options{Timeout: 10 * time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		reads := map[string]func(context.Context) error{
+			"get":          func(ctx context.Context) error { _, err := n.Get(ctx, b.ID); return err },
+			"list":         func(ctx context.Context) error { _, err := n.List(ctx, txn.Filter{}); return err },
+			"groups":       func(ctx context.Context) error { _, err := n.DeadlineGroups(ctx, txn.DeadlineGroupRange{}); return err },
+			"doubts":       func(ctx context.Context) error { _, err := n.InDoubts(ctx); return err },
+			"audit":        func(ctx context.Context) error { _, err := n.Audit(ctx, txn.AuditFilter{}); return err },
+			"participants": func(ctx context.Context) error { _, err := n.Participants(ctx); return err },
+			"pools":        func(ctx context.Context) error { _, err := n.Pools(ctx, ""); return err },
+			"tokens":       func(ctx context.Context) error { _, err := n.Tokens(ctx); return err },
+			"backup":       func(ctx context.Context) error { _, err := n.Backup(ctx, io.Discard); return err },
+		}
+		for name, read := range reads {
+			if err := read(t.Context()); err != nil {
+				t.Errorf("%s, while it leads: %v", name, err)
+			}
+		}
+		c.cutOff(old)
+		if n.requireLeader() != nil {
+			t.Fatal("it knows already that it does not lead: nothing is tried here")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		var wg sync.WaitGroup
+		for name, read := range reads {
+			wg.Go(func() {
+				if err := read(ctx); !errors.Is(err, txn.ErrUnavailable) {
+					t.Errorf("%s, cut off: %v", name, err)
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+// TestCutOffLeaderAcknowledgesNothing: a leader whose entries reach nobody does not
+// say that they are done, and the next leader knows nothing of them.
+func TestCutOffLeaderAcknowledgesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := openReplicas(t, 3, nil)
+		defer c.close()
+		old := c.leader()
+		b, err := c.nodes[old].Begin(t.Context(), txn.Options{Timeout: 10 * time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		c.cutOff(old)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		o, err := c.nodes[old].Commit(ctx, b.ID, txn.CommitRequest{})
+		if !errors.Is(err, txn.ErrInDoubt) && !errors.Is(err, txn.ErrUnavailable) {
+			t.Errorf("it answered a commit: %v, %v", o.State, err)
+		}
+		next := c.leader()
+		if next == old {
+			t.Fatal("the leader is the one that was cut off")
+		}
+		if i, err := c.nodes[next].Get(t.Context(), b.ID); err != nil || i.State != txn.Active {
+			t.Errorf("at the next leader: %v, %v", i.State, err)
+		}
+	})
+}

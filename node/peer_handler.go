@@ -1,0 +1,120 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/txmgr/txmgr/node/peer"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// openClusterEnv is that of a node among others. It listens before raft runs, so that
+// an address that is taken is said at once.
+func (n *Node) openClusterEnv(s *storage) (*raftEnv, error) {
+	if err := n.loadNotes(s.log); err != nil {
+		return nil, err
+	}
+	c := n.conf.Cluster
+	server, err := peer.Open(peer.Config{
+		Listen: c.Listen, Advertise: c.Advertise, TLS: c.tlsFiles(),
+		Insecure: c.Insecure, Self: func() peer.Identity { return n.peerIdentity(s.id) }, Admit: n.admitPeer, AdmitRaft: n.admitRaft,
+		Address: n.addressOverrides.address, Handler: peerHandler{n}, Logger: n.logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	n.peerServer = server
+	return &raftEnv{storage: s, transport: server.Transport()}, nil
+}
+
+// peerIdentity is what this node says of itself, also while it is being started.
+func (n *Node) peerIdentity(id raft.ServerID) peer.Identity {
+	if !n.running.Load() {
+		return peer.Identity{ID: string(id)}
+	}
+	return n.identity()
+}
+
+// identity is what this node says of itself once it runs.
+func (n *Node) identity() peer.Identity {
+	c := n.conf.Cluster
+	id := peer.Identity{
+		ID: string(n.env.id), Name: c.Name, RaftAddr: n.peerServer.Addr(), API: c.API, Version: Version(),
+		Expect: c.Expect, Settings: n.bootstrapSettings(), Removed: n.removedFromCluster.Load(),
+	}
+	leader, leaderID := n.raft.LeaderWithID()
+	id.Leader, id.IsLeader = string(leader), leaderID == n.env.id
+	id.Empty, id.Applied = n.isUnconfigured(), n.raft.AppliedIndex()
+	a := n.clusterIdentity()
+	id.Cluster, id.Incarnation = a.Cluster, a.Incarnation
+	if f := n.consentedPlan.Load(); f != nil {
+		id.Bootstrapper = f.Bootstrapper
+	}
+	return id
+}
+
+// bootstrapSettings is what a cluster would be founded on, for comparison.
+func (n *Node) bootstrapSettings() string {
+	return fmt.Sprintf("interval=%v retention=%v retain=%d", orElse(n.conf.Interval, DefaultInterval), orElse(n.conf.Retention, DefaultRetention), orElse(n.conf.Retain, 1_000_000))
+}
+
+// admitPeer says whether a node may talk to this one.
+func (n *Node) admitPeer(who peer.Identity) error {
+	if n.running.Load() && n.isRemoved(who.ID) {
+		return peer.ErrRemoved
+	}
+	return nil
+}
+
+// peerHandler answers what other nodes ask for.
+type peerHandler struct{ node *Node }
+
+// Join implements [peer.Handler].
+func (h peerHandler) Join(ctx context.Context, who peer.Identity) error {
+	if err := h.node.requireLeaderForPeer(); err != nil {
+		return err
+	}
+	return h.node.addLearner(ctx, who)
+}
+
+// Leave implements [peer.Handler].
+func (h peerHandler) Leave(ctx context.Context, who peer.Identity) error {
+	if err := h.node.requireLeaderForPeer(); err != nil {
+		return err
+	}
+	return h.node.Remove(ctx, who.ID, "node "+who.ID, "it left")
+}
+
+// ConsentToBootstrap implements [peer.Handler].
+func (h peerHandler) ConsentToBootstrap(_ context.Context, who peer.Identity, members []peer.Member) error {
+	if !h.node.running.Load() {
+		return errStarting
+	}
+	return h.node.grantConsent(&bootstrapPlan{Bootstrapper: who.ID, Members: members})
+}
+
+var errStarting = fmt.Errorf("%w: this node is just being started", txn.ErrUnavailable)
+
+// requireLeaderForPeer is [Node.isLeader] for other nodes, which are told whom to ask instead.
+func (n *Node) requireLeaderForPeer() error {
+	if !n.running.Load() {
+		return errStarting
+	}
+	if !n.isLeader() {
+		leader, _ := n.raft.LeaderWithID()
+		return &peer.NotLeaderError{Leader: string(leader)}
+	}
+	return nil
+}
+
+// hostName is how a node is called that was given no name.
+func hostName() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return name
+}

@@ -1,0 +1,57 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/txmgr/txmgr/raftfsm"
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// TestBatchRefusesAtTheEndOfATerm: who waits for a turn when the node ceases to lead is
+// told so, once, and nothing waits any more.
+func TestBatchRefusesAtTheEndOfATerm(t *testing.T) {
+	b := newTestQueue()
+	p := &proposal{done: make(chan proposalResult, 1), pending: new(atomic.Int64)}
+	if err := b.put(0, machine.Commit{}, p); err != nil {
+		t.Fatal(err)
+	}
+	b.setTerm(0)
+	select {
+	case o := <-p.done:
+		if !errors.Is(o.err, txn.ErrUnavailable) {
+			t.Errorf("answer %v, want ErrUnavailable", o.err)
+		}
+	default:
+		t.Error("it waits on")
+	}
+	if len(b.queue) != 0 {
+		t.Errorf("%d entries wait", len(b.queue))
+	}
+}
+
+// TestTooLargeCallNamesTheLimit that it exceeds.
+func TestTooLargeCallNamesTheLimit(t *testing.T) {
+	giant := machine.Begin{}
+	for range txn.MaxBranches {
+		giant.Branches = append(giant.Branches, machine.Branch{Payload: make([]byte, txn.MaxPayload)})
+	}
+	err := newTestQueue().put(0, giant, &proposal{done: make(chan proposalResult, 1), pending: new(atomic.Int64)})
+	if want := fmt.Sprintf("at most %d", raftfsm.MaxEntry-raftfsm.HeaderSize); !errors.Is(err, txn.ErrInvalid) || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("%v; want ... %s", err, want)
+	}
+}
+
+// TestOddArgumentsOfALogLine: raft may name a key without a value.
+func TestOddArgumentsOfALogLine(t *testing.T) {
+	s := &hclogSink{logger: slog.New(slog.DiscardHandler), lastLogged: make(map[string]time.Time)}
+	if s.isRepeat("rejecting", []any{"from"}) || !s.isRepeat("rejecting", []any{"from"}) {
+		t.Error("a key without a value makes a line another one")
+	}
+}

@@ -1,0 +1,53 @@
+package node
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/txmgr/txmgr/internal/failpoint"
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// proposeTx proposes a command on one transaction and turns a refusal into an error.
+func (n *Node) proposeTx(ctx context.Context, op string, id txn.ID, c machine.Command) (machine.Result, error) {
+	return n.proposeTxInTerm(ctx, 0, op, id, c, nil)
+}
+
+// proposeTxInTerm is call, with term as in [proposals.proposeInTerm]. reserve, which may be nil, takes what the command occupies until
+// the log has it; over gives that back, and may be nil.
+func (n *Node) proposeTxInTerm(ctx context.Context, term uint64, op string, id txn.ID, c machine.Command, reserve func() (release func(), err error)) (machine.Result, error) {
+	if id.IsZero() {
+		return machine.Result{}, &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: "no transaction id given"}
+	}
+	if err := n.requireLeader(); err != nil {
+		return machine.Result{}, txn.Wrap(op, id, err)
+	}
+	failpoint.Hit(op + " received")
+	var release func()
+	if reserve != nil {
+		var err error
+		if release, err = reserve(); err != nil {
+			return machine.Result{}, txn.Wrap(op, id, err)
+		}
+	}
+	// No return between the reservation and proposeIn, which calls over in every case.
+	res, err := n.proposals.proposeInTerm(ctx, term, c, release)
+	failpoint.Hit(op + " applied")
+	if err != nil {
+		return res, txn.Wrap(op, id, n.orLogFailure(err))
+	}
+	if res.Code == machine.OK {
+		return res, nil
+	}
+	return res, res.ToError(op, id)
+}
+
+// orLogFailure gives err, unless the log has failed: then nobody knows what became of the
+// call.
+func (n *Node) orLogFailure(err error) error {
+	if p := n.failed.Load(); p != nil {
+		return fmt.Errorf("%w: the log has failed: %w", txn.ErrInDoubt, *p)
+	}
+	return err
+}

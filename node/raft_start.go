@@ -1,0 +1,134 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/txmgr/txmgr/internal/simenv"
+	"github.com/txmgr/txmgr/raftfsm/logstore"
+	"github.com/txmgr/txmgr/txn"
+)
+
+const (
+	snapshotsKept = 2
+	// singleNodeElectionTimeout is the election timeout of a cluster of one, which has nobody
+	// to disturb and should be back at once.
+	singleNodeElectionTimeout = 50 * time.Millisecond
+	// electionTimeout is that of several nodes. raft begins an election one to three of
+	// these after a leader's last word, and the other nodes help only when theirs is
+	// over: half of raft's default keeps writes from standing still for more than
+	// three seconds. The leader says something ten times within it.
+	electionTimeout = 500 * time.Millisecond
+)
+
+// raftEnv is what a node stands on: its disk, the way to the other nodes, and how a
+// cluster begins.
+type raftEnv struct {
+	*storage
+	transport      raft.Transport
+	singleNode     bool               // there are no other nodes, and never will be in this life
+	initialServers []raft.Server      // form the cluster when the log is empty
+	tuneRaft       func(*raft.Config) // may be nil
+	onAppend       func([]*raft.Log)  // as of [observedLog]
+}
+
+// startRaft starts raft on its ground. With an empty log and nobody to begin with it
+// waits to be added to a cluster.
+func startRaft(g *raftEnv, fsm raft.FSM, trailing uint64, logger *slog.Logger) (r *raft.Raft, err error) {
+	conf := raftConfig(g, trailing, logger)
+	if err := repairInterruptedBootstrap(g); err != nil {
+		return nil, fmt.Errorf("reading the log: %w", err)
+	}
+	known, err := raft.HasExistingState(g.log, g.log, g.snaps)
+	if err != nil {
+		return nil, fmt.Errorf("reading the log: %w", err)
+	}
+	if !known && len(g.initialServers) > 0 {
+		if err := raft.BootstrapCluster(conf, g.log, g.log, g.snaps, g.transport, raft.Configuration{Servers: g.initialServers}); err != nil {
+			return nil, fmt.Errorf("forming the cluster: %w", err)
+		}
+	}
+	// raft panics on what it cannot read at its start.
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: raft cannot start: %v", ErrDamaged, p)
+		}
+	}()
+	in := new(staleSnapshotGuard)
+	if r, err = raft.NewRaft(conf, guardedFSM{fsm}, observedLog{g.log, g.onAppend}, g.log, guardedSnapshotStore{g.snaps, in}, g.transport); err != nil {
+		return nil, fmt.Errorf("starting raft: %w", err)
+	}
+	in.raft.Store(r)
+	servers := r.GetConfiguration().Configuration().Servers
+	if g.singleNode && (len(servers) != 1 || servers[0].ID != g.id) {
+		return nil, errors.Join(fmt.Errorf("%w: this data directory is that of one of several nodes (%d are left, as far as it knows): give it an address for the others, --raft-listen", txn.ErrInvalid, len(servers)), r.Shutdown().Error())
+	}
+	return r, nil
+}
+
+// repairInterruptedBootstrap takes back what a crash in the middle of a founding has left: raft writes
+// the term 1 before the first entry, and founds nothing where there is a term.
+func repairInterruptedBootstrap(g *raftEnv) error {
+	last, err := g.log.LastIndex()
+	if err != nil || last > 0 {
+		return err
+	}
+	snaps, err := g.snaps.List()
+	if err != nil || len(snaps) > 0 {
+		return err
+	}
+	voted, err := loadUint64(g.log, keyLastVoteTerm)
+	if err != nil || voted > 0 {
+		return err
+	}
+	if term, err := loadUint64(g.log, keyCurrentTerm); err != nil || term != 1 {
+		return err
+	}
+	return g.log.SetUint64(keyCurrentTerm, 0)
+}
+
+// loadUint64 is 0 where there is none.
+func loadUint64(s raft.StableStore, key []byte) (uint64, error) {
+	v, err := s.GetUint64(key)
+	if err != nil && err.Error() == logstore.ErrKeyNotFound.Error() { // as raft compares it
+		return 0, nil
+	}
+	return v, err
+}
+
+func raftConfig(g *raftEnv, trailing uint64, logger *slog.Logger) *raft.Config {
+	conf := raft.DefaultConfig()
+	conf.LocalID = g.id
+	conf.Logger = hclogger(logger)
+	// The node does both by bytes: see [Node.Snapshot].
+	conf.SnapshotThreshold, conf.TrailingLogs = math.MaxUint64, trailing
+	// A node that is taken out of the cluster must not end the process: it says so.
+	conf.ShutdownOnRemove = false
+	conf.HeartbeatTimeout, conf.ElectionTimeout, conf.LeaderLeaseTimeout = electionTimeout, electionTimeout, electionTimeout
+	if g.singleNode {
+		conf.HeartbeatTimeout, conf.ElectionTimeout, conf.LeaderLeaseTimeout = singleNodeElectionTimeout, singleNodeElectionTimeout, singleNodeElectionTimeout
+	}
+	if g.tuneRaft != nil {
+		g.tuneRaft(conf)
+	}
+	return conf
+}
+
+// singleNodeEnv is that of a coordinator without others.
+func singleNodeEnv(s *storage) *raftEnv {
+	addr, transport := raft.NewInmemTransport("")
+	return &raftEnv{storage: s, transport: transport, singleNode: true, initialServers: []raft.Server{{ID: s.id, Address: addr}}}
+}
+
+// newSimEnv is that of the simulation.
+func newSimEnv(b *simenv.Env) *raftEnv {
+	return &raftEnv{
+		storage:   &storage{log: simLog{b.Log}, snaps: b.Snapshots, id: b.ID},
+		transport: b.Transport, initialServers: b.Servers, tuneRaft: b.TuneRaft,
+	}
+}

@@ -1,0 +1,54 @@
+package node
+
+import (
+	"context"
+
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// recoveryPaused reports whether the cluster was restored from a backup, and nobody has said
+// since that it may act: participants are told nothing then.
+func (n *Node) recoveryPaused() (paused bool) {
+	n.fsm.View(func(m *machine.Machine) { paused = m.RecoveryPaused() })
+	return paused
+}
+
+// ResumeRecovery ends the time in which a restored cluster is held: what is decided is driven
+// from now on, and participants are swept. That of a cluster that is not held changes
+// nothing.
+//
+// [txn.ErrInvalid]: no reason was given, or it is too long.
+func (n *Node) ResumeRecovery(ctx context.Context, by, reason string) error {
+	const op = "recover resume"
+	reason, err := requireReason(op, txn.ID{}, reason)
+	if err != nil {
+		return err
+	}
+	_, err = n.proposeCommand(ctx, op, machine.ResumeRecovery{By: operatorName(by), Reason: reason}, n.queueAfterResume)
+	return err
+}
+
+// queueAfterResume gives recovery what it was not told while the state was held. Another
+// node that leads meanwhile does so when it takes over.
+func (n *Node) queueAfterResume() {
+	if r := n.recovery.Load(); r != nil && !n.recoveryPaused() {
+		n.queueCompleting(context.Background(), r)
+	}
+}
+
+// proposeCommand proposes a command that is about no transaction. over is as in
+// [proposals.proposeInTerm], and may be nil. A refusal comes with its result.
+func (n *Node) proposeCommand(ctx context.Context, op string, c machine.Command, onDone func()) (machine.Result, error) {
+	if err := n.requireLeader(); err != nil {
+		return machine.Result{}, txn.Wrap(op, txn.ID{}, n.orLogFailure(err))
+	}
+	res, err := n.proposals.proposeInTerm(ctx, 0, c, onDone)
+	switch {
+	case err != nil:
+		return res, txn.Wrap(op, txn.ID{}, n.orLogFailure(err))
+	case res.Code != machine.OK:
+		return res, res.ToError(op, txn.ID{})
+	}
+	return res, nil
+}

@@ -1,0 +1,45 @@
+package node
+
+import (
+	"testing"
+
+	"github.com/hashicorp/raft"
+)
+
+// TestRemovalIsCompleted: where a leader fails between the two halves of a removal, raft
+// does not know the node any more, and the log still knows it as a member. The leader
+// strikes its id then.
+func TestRemovalIsCompleted(t *testing.T) {
+	addr := freePorts(t, 2)
+	l := bootstrapped(t, addr[0])
+	n := openMember(t, t.TempDir(), Cluster{Listen: addr[1], Join: addr[:1]})
+	until(t, "the second node votes", func() bool { return l.countVoters() == 2 && l.memberRecord(string(n.env.id)).Node != "" })
+	if err := l.raft.RemoveServer(n.env.id, 0, 0).Error(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "its id is struck", func() bool { return l.isRemoved(string(n.env.id)) })
+	until(t, "it knows that", func() bool { return n.removedFromCluster.Load() })
+}
+
+// TestARemovedNodeIsNoWayIn: a removed node that still runs keeps no new one from finding
+// the cluster at the next address, and cannot be made a voter by a leader that had asked it
+// just before.
+func TestARemovedNodeIsNoWayIn(t *testing.T) {
+	addr := freePorts(t, 3)
+	l := bootstrapped(t, addr[0])
+	n := openMember(t, t.TempDir(), Cluster{Listen: addr[1], Join: addr[:1]})
+	until(t, "the second node votes", func() bool { return l.countVoters() == 2 })
+	if err := l.Remove(t.Context(), string(n.env.id), "test", "a test"); err != nil {
+		t.Fatal(err)
+	}
+	l.promoteLearner(raft.Server{Suffrage: raft.Nonvoter, ID: n.env.id, Address: raft.ServerAddress(addr[1])})
+	if len(l.servers()) != 1 {
+		t.Errorf("the removed node is back: %v", l.servers())
+	}
+	until(t, "the removed node knows no leader any more", func() bool {
+		_, id := n.raft.LeaderWithID()
+		return id == "" && n.removedFromCluster.Load()
+	})
+	openMember(t, t.TempDir(), Cluster{Listen: addr[2], Join: []string{addr[1], addr[0]}})
+	until(t, "the new node votes", func() bool { return l.countVoters() == 2 })
+}

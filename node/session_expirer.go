@@ -1,0 +1,195 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/txmgr/txmgr/timeout/hashbelt"
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// slotsPerTTL is how many rotations of a belt a session lives through when nothing is heard of it: it is expired at most one of
+// them, an eighth of its TTL, late.
+const slotsPerTTL = 8
+
+// expireRetryPause is the pause after a try to expire sessions that the log did not take.
+const expireRetryPause = 100 * time.Millisecond
+
+// sessionExpirer listens to the clients' sessions in one term of this node's: for each TTL that is granted there is a belt, a sign
+// of life moves the session to the front of it, and what falls off has been silent for longer than its TTL and is expired by
+// the log.
+//
+// It is never early. Rotations are not less than an eighth of the TTL apart: one that is late is not made up for. A new term
+// begins with all sessions at the front, as if each had been heard at that moment.
+type sessionExpirer struct {
+	node   *Node
+	term   uint64
+	groups []*ttlGroup // by TTL, each twice that of the one before
+	wake   chan struct{}
+	done   sync.WaitGroup // those who expire
+
+	loadMu sync.RWMutex
+	loaded bool // guarded by feeding: all that were open at the beginning of the term are on the belts, which may rotate now
+}
+
+// ttlGroup are the sessions of one TTL.
+type ttlGroup struct {
+	ttl          time.Duration
+	belt         *hashbelt.Belt[txn.SessionID, struct{}]
+	nextRotation time.Time       // not before; zero while nothing is on the belt
+	expired      []txn.SessionID // what has just fallen off
+}
+
+// Expire implements [hashbelt.Handler].
+func (g *ttlGroup) Expire(_ *hashbelt.Belt[txn.SessionID, struct{}], gone hashbelt.Container[txn.SessionID, struct{}]) {
+	for id := range gone.All() {
+		g.expired = append(g.expired, id)
+	}
+}
+
+func newSessionExpirer(n *Node, term uint64) (*sessionExpirer, error) {
+	p := &sessionExpirer{node: n, term: term, wake: make(chan struct{}, 1)}
+	for ttl := txn.MinSessionTTL; ; ttl *= 2 {
+		g := &ttlGroup{ttl: ttl}
+		var err error
+		g.belt, err = hashbelt.New(hashbelt.Config[txn.SessionID, struct{}]{
+			Kind: hashbelt.Updating, Containers: slotsPerTTL + 1, Container: hashbelt.NewMap[txn.SessionID, struct{}], Handler: g,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("listening to sessions: %w", err)
+		}
+		p.groups = append(p.groups, g)
+		if ttl >= txn.MaxSessionTTL {
+			return p, nil
+		}
+	}
+}
+
+// groupFor finds the belt of a TTL: the first that is not shorter, so that nobody is expired early whatever the log holds.
+func (p *sessionExpirer) groupFor(ttl time.Duration) *ttlGroup {
+	for _, g := range p.groups {
+		if ttl <= g.ttl {
+			return g
+		}
+	}
+	return p.groups[len(p.groups)-1]
+}
+
+// add listens to sessions from now on.
+func (p *sessionExpirer) add(opened []machine.SessionLease) {
+	for _, o := range opened {
+		if err := p.groupFor(o.TTL).belt.Put(o.ID, struct{}{}); err != nil {
+			p.node.logger.Error("cannot listen to a session: it will not expire in this term", "session", o.ID, "error", err)
+		}
+	}
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// renew notes a sign of life of a session that the log says is open. It is false when that comes too late: the session is
+// being expired.
+func (p *sessionExpirer) renew(id txn.SessionID, ttl time.Duration) bool {
+	p.loadMu.RLock() // no belt begins to rotate meanwhile
+	defer p.loadMu.RUnlock()
+	if _, ok := p.groupFor(ttl).belt.Get(id); ok {
+		return true
+	}
+	if !p.loaded { // its turn has not come yet
+		p.add([]machine.SessionLease{{ID: id, TTL: ttl}})
+	}
+	return !p.loaded
+}
+
+// drop listens to sessions no longer. It is told by the log, whoever had them closed and whether he got an answer: what
+// stayed on a belt would end the next session of that id.
+func (p *sessionExpirer) drop(closed []machine.SessionLease) {
+	for _, c := range closed {
+		p.groupFor(c.TTL).belt.Remove(c.ID)
+	}
+}
+
+// run feeds the belts and rotates them, until ctx ends. It goes in steps, so that the log goes on.
+func (p *sessionExpirer) run(ctx context.Context) {
+	defer p.done.Wait()
+	const step = 10_000
+	for from, first := uint32(0), true; first || from != 0; first = false {
+		if ctx.Err() != nil {
+			return
+		}
+		var open []machine.Session
+		p.node.fsm.View(func(m *machine.Machine) {
+			open, from = m.Sessions(from, step, func(s *machine.Session) bool { return s.State == txn.SessionOpen })
+		})
+		for i := range open {
+			// Not Put: who was heard meanwhile keeps his place.
+			_ = p.groupFor(open[i].TTL).belt.Add(open[i].ID, struct{}{})
+		}
+	}
+	p.loadMu.Lock()
+	p.loaded = true
+	p.loadMu.Unlock()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-p.wake:
+		case <-ctx.Done():
+			return
+		}
+		timer.Reset(p.rotateDue(ctx))
+	}
+}
+
+// rotateDue rotates the belts whose time has come, and says how long to sleep.
+func (p *sessionExpirer) rotateDue(ctx context.Context) time.Duration {
+	sleep := time.Hour // only a new session ends this sleep
+	for _, g := range p.groups {
+		if g.belt.Len() == 0 {
+			g.nextRotation = time.Time{}
+			continue
+		}
+		every := g.ttl / slotsPerTTL
+		switch now := time.Now(); {
+		case g.nextRotation.IsZero():
+			g.nextRotation = now.Add(every)
+		case !now.Before(g.nextRotation):
+			g.belt.Rotate()
+			// From the moment after: who was heard in between stands behind this rotation.
+			g.nextRotation = time.Now().Add(every)
+			for ids := range slices.Chunk(g.expired, machine.MaxExpire) {
+				p.done.Go(func() { p.expire(ctx, ids) })
+			}
+			g.expired = nil
+		}
+		sleep = min(sleep, time.Until(g.nextRotation))
+	}
+	return max(sleep, 0)
+}
+
+// expire makes the log end sessions. It does not give up while this node leads: they are on no belt any more.
+func (p *sessionExpirer) expire(ctx context.Context, ids []txn.SessionID) {
+	for ctx.Err() == nil {
+		res, err := p.node.proposals.proposeInTerm(ctx, p.term, machine.ExpireSessions{IDs: ids}, nil)
+		if err == nil {
+			if res.Code != machine.OK {
+				p.node.logger.Error("the log refused to expire sessions", "sessions", len(ids), "code", res.Code)
+				return
+			}
+			p.node.logSessionsExpired(ids)
+			return
+		}
+		timer := time.NewTimer(expireRetryPause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"github.com/hashicorp/raft"
+)
+
+// staleSnapshotGuard keeps raft from installing a snapshot that is older than what it has
+// applied. raft would go back to it, and then look for entries that it has already
+// removed from its log: it panics. A leader sends one when its requests waited, as
+// they do at a node that was halted, and arrive in another order; and when all of the
+// answers to its entries were lost for so long that the follower has shortened its log
+// beyond what the leader believes it to have.
+//
+// It stands between raft and both its snapshots and its state machine. raft makes a
+// snapshot of its own by [raft.FSMSnapshot], which tells the one from the other.
+type staleSnapshotGuard struct{ raft atomic.Pointer[raft.Raft] }
+
+// errStaleSnapshot reaches the leader as text.
+var errStaleSnapshot = errors.New("the snapshot is older than what this node has applied")
+
+// isStaleSnapshotError reports whether a node has refused a snapshot for that reason.
+func isStaleSnapshotError(err error) bool {
+	return err != nil && strings.Contains(err.Error(), errStaleSnapshot.Error())
+}
+
+// guardedSnapshotStore is a store of snapshots that minds the order.
+type guardedSnapshotStore struct {
+	raft.SnapshotStore
+	guard *staleSnapshotGuard
+}
+
+// Create implements [raft.SnapshotStore].
+func (s guardedSnapshotStore) Create(v raft.SnapshotVersion, index, term uint64, conf raft.Configuration, confIndex uint64, t raft.Transport) (raft.SnapshotSink, error) {
+	sink, err := s.SnapshotStore.Create(v, index, term, conf, confIndex, t)
+	if err != nil {
+		return nil, err
+	}
+	return &guardedSink{SnapshotSink: sink, guard: s.guard, index: index}, nil
+}
+
+// guardedSink is a snapshot that is being written: one that was sent, until its own
+// state machine says that it writes it.
+type guardedSink struct {
+	raft.SnapshotSink
+	guard *staleSnapshotGuard
+	index uint64
+	own   bool
+}
+
+// Close implements [raft.SnapshotSink]. It is called by the goroutine that applies:
+// nothing more is applied before raft installs the snapshot.
+func (s *guardedSink) Close() error {
+	if s.own {
+		return s.SnapshotSink.Close()
+	}
+	r := s.guard.raft.Load()
+	if r == nil {
+		return errors.Join(errors.New("this node is about to start"), s.Cancel())
+	}
+	if applied := r.AppliedIndex(); s.index < applied {
+		return errors.Join(fmt.Errorf("%w: it reaches to entry %d, and entry %d is applied", errStaleSnapshot, s.index, applied), s.Cancel())
+	}
+	return s.SnapshotSink.Close()
+}
+
+// guardedFSM is a state machine that says which snapshots are its own.
+type guardedFSM struct{ raft.FSM }
+
+// StoreConfiguration implements [raft.ConfigurationStore] and keeps nothing. Without it
+// raft refuses to take a snapshot until an entry follows a change of members.
+func (guardedFSM) StoreConfiguration(uint64, raft.Configuration) {}
+
+// Snapshot implements [raft.FSM].
+func (f guardedFSM) Snapshot() (raft.FSMSnapshot, error) {
+	s, err := f.FSM.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	return localSnapshot{s}, nil
+}
+
+type localSnapshot struct{ raft.FSMSnapshot }
+
+// Persist implements [raft.FSMSnapshot].
+func (s localSnapshot) Persist(sink raft.SnapshotSink) error {
+	if i, ok := sink.(*guardedSink); ok {
+		i.own = true
+	}
+	return s.FSMSnapshot.Persist(sink)
+}

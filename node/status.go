@@ -1,0 +1,147 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/txmgr/txmgr/recovery"
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// Participants shows the registered participants and how they fare here.
+func (n *Node) Participants(ctx context.Context) ([]txn.ParticipantStatus, error) {
+	if err := n.requireReadable(ctx); err != nil {
+		return nil, txn.Wrap("participant list", txn.ID{}, err)
+	}
+	out := []txn.ParticipantStatus{}
+	n.fsm.View(func(m *machine.Machine) {
+		for _, r := range m.Participants() {
+			if !r.Removed {
+				out = append(out, txn.ParticipantStatus{Participant: r.Participant, Healthy: true})
+			}
+		}
+	})
+	if r := n.recovery.Load(); r != nil {
+		for i := range out {
+			h := r.Health(out[i].Name)
+			out[i].Healthy, out[i].LastError, out[i].NextTry = h.Healthy, h.LastError, txn.Duration(h.NextTry)
+			out[i].Queued, out[i].Running = h.Queued, h.Running
+			out[i].Since, out[i].ProbeTook = h.Since.UTC(), txn.Duration(h.Took)
+			out[i].Optimizer, out[i].Limit, out[i].Throughput = h.Optimizer, h.Limit, h.Throughput
+			out[i].Mean, out[i].P99 = txn.Duration(h.Mean), txn.Duration(h.P99)
+			out[i].Raised, out[i].Lowered = h.Raised, h.Lowered
+			if !h.Last.At.IsZero() {
+				last := poolDecision(h.Last)
+				out[i].Decision = &last
+			}
+		}
+	}
+	return out, nil
+}
+
+// maxConcurrentScans is how many participants are scanned at the same time: one that hangs
+// takes several call timeouts.
+const maxConcurrentScans = 8
+
+// Scan compares what is prepared at a participant, or at all when the name is
+// empty, with the log. With apply it finishes what it may; without, it also tells
+// what is locked, who waits for it, and what others have prepared there. One among
+// all that cannot be looked at is told of by a finding of its own, see
+// [recovery.Unreachable]; the one that is named, by the error.
+func (n *Node) Scan(ctx context.Context, participant string, apply bool) ([]txn.ScanResult, error) {
+	r := n.recovery.Load()
+	if r == nil {
+		return nil, &txn.Error{Op: "recover scan", Err: txn.ErrUnavailable, Detail: "this node does not lead"}
+	}
+	check := r.InspectLocks
+	if apply {
+		check = func(ctx context.Context, name string) ([]txn.ScanResult, error) { return r.Sweep(ctx, name, true) }
+	}
+	if participant == "" {
+		return n.scanAll(ctx, check)
+	}
+	if _, ok := n.registration(participant); !ok {
+		return nil, &txn.Error{Op: "recover scan", Err: txn.ErrNotFound, Detail: machine.NotRegistered(participant)}
+	}
+	found, err := check(ctx, participant)
+	if err != nil {
+		err = txn.Wrap("recover scan", txn.ID{}, fmt.Errorf("participant %q: %w", participant, err))
+	}
+	return append([]txn.ScanResult{}, found...), err
+}
+
+// scanAll gives what was found in the order of the participants. The error is none of
+// theirs.
+func (n *Node) scanAll(ctx context.Context, check func(context.Context, string) ([]txn.ScanResult, error)) ([]txn.ScanResult, error) {
+	names := recoveryLog{n}.Participants()
+	found := make([][]txn.ScanResult, len(names))
+	slots := make(chan struct{}, maxConcurrentScans)
+	var wg sync.WaitGroup
+	for i, name := range names {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			var err error
+			if found[i], err = check(ctx, name); err != nil {
+				found[i] = append(found[i], recovery.Unreachable(name, err))
+			}
+		})
+	}
+	wg.Wait()
+	all := append([]txn.ScanResult{}, slices.Concat(found...)...)
+	err := n.requireLeader()
+	if ctx.Err() != nil {
+		err = fmt.Errorf("%w: %w before all participants had answered", txn.ErrUnavailable, context.Cause(ctx))
+	}
+	if err != nil {
+		return all, txn.Wrap("recover scan", txn.ID{}, err)
+	}
+	return all, nil
+}
+
+// Status shows the node at a glance.
+func (n *Node) Status(ctx context.Context) (txn.Status, error) {
+	leader, leaderID := n.raft.LeaderWithID()
+	tick, _ := n.clock.now()
+	s := txn.Status{
+		Node: string(n.env.id), Leader: n.isLeader(), LeaderID: string(leaderID), Version: Version(),
+		Term: n.raft.CurrentTerm(), LogIndex: n.raft.LastIndex(), Tick: uint64(tick),
+		Uptime:   txn.Duration(time.Since(n.started).Round(time.Millisecond)),
+		Commands: n.proposals.commands.Load(), Entries: n.proposals.entries.Load(), TickEntries: n.proposals.tickEntries.Load(),
+	}
+	if leader == "" {
+		s.LeaderID = ""
+	}
+	n.fsm.View(func(m *machine.Machine) {
+		boot, _ := m.Bootstrap()
+		c := m.Counts()
+		s.Incarnation, s.RecoveryPaused = m.Incarnation(), m.RecoveryPaused()
+		s.Cluster, s.Interval = boot.Cluster, txn.Duration(boot.Interval)
+		s.Undecided, s.Delegated, s.Completing, s.Finished, s.Heuristics = c.Undecided, c.Delegated, c.Completing, c.Finished, c.Heuristics
+		s.Committed, s.RolledBack, s.TimedOut = c.Committed, c.RolledBack.Sum(), c.RolledBack[txn.CauseTimeout]
+		s.RolledBackBy = make(map[txn.Cause]uint64)
+		for _, cause := range txn.Causes() {
+			s.RolledBackBy[cause] = c.RolledBack[cause]
+		}
+		s.Sessions, s.SessionsExpired = c.Sessions, c.SessionsExpired
+	})
+	s.Members = n.Members()
+	if w := n.bootstrapStatus.Load(); w != nil {
+		s.WaitingFor = *w
+	}
+	stats, err := n.env.log.Stats()
+	if err != nil {
+		return s, txn.Wrap("status", txn.ID{}, err)
+	}
+	s.Syncs, s.LogBytes = 2*stats.Commits, stats.FileBytes
+	if s.Leader {
+		if s.Participants, err = n.Participants(txn.AllowStale(ctx)); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}

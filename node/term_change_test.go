@@ -1,0 +1,227 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// TestAnEarlierTermDecidesNothing: a node that has lost the term in which it took over, and
+// won another, and has noticed neither yet, may not have applied what was decided in between:
+// it answers nothing.
+func TestAnEarlierTermDecidesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := openReplicas(t, 3, nil)
+		defer c.close()
+		n := c.nodes[c.leader()]
+		b := begin(t, n, time.Minute)
+		term := n.term.Load()
+		n.term.Store(term - 1)
+		if _, err := n.Get(t.Context(), b.ID); !errors.Is(err, txn.ErrUnavailable) {
+			t.Errorf("it answers a read: %v", err)
+		}
+		if _, err := n.Begin(t.Context(), txn.Options{}); !errors.Is(err, txn.ErrUnavailable) {
+			t.Errorf("it begins a transaction: %v", err)
+		}
+		if _, here := n.Leader(); here {
+			t.Error("it says that it leads")
+		}
+		n.term.Store(term)
+		if _, err := n.Get(t.Context(), b.ID); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestNothingIsStampedInAnotherTerm: the clock of a node that has not applied all entries
+// may be ahead of the one by which deadlines were given meanwhile.
+func TestNothingIsStampedInAnotherTerm(t *testing.T) {
+	b := newTestQueue()
+	current := uint64(2)
+	b.currentTerm = func() uint64 { return current }
+	b.mustPut(t, machine.Commit{})
+	b.wantNext(t, nothing)
+	b.setTerm(2)
+	b.mustPut(t, machine.Commit{}) // the one before was refused
+	b.wantNext(t, 1)
+}
+
+// TestNoReadWhileLeadershipIsHandedOver: whoever is to lead next asks for votes at once.
+// A node that says that this one leads may have sent that before.
+func TestNoReadWhileLeadershipIsHandedOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := openReplicas(t, 3, nil)
+		defer c.close()
+		n := c.nodes[c.leader()]
+		b := begin(t, n, time.Minute)
+		n.transfers.busy.Add(1)
+		if _, err := n.Get(t.Context(), b.ID); !errors.Is(err, txn.ErrUnavailable) {
+			t.Errorf("a read: %v", err)
+		}
+		n.transfers.busy.Add(-1)
+		if err := n.TransferLeader(t.Context(), ""); err != nil {
+			t.Fatal(err)
+		}
+		if n = c.nodes[c.leader()]; n.transfers.busy.Load() != 0 {
+			t.Error("it is still being handed over")
+		}
+	})
+}
+
+// TestALateParticipantDoesNotKeepANodeFromLeading: a participant that does not care for the
+// end of its call holds a worker of the node that led, and not the node when it leads again.
+func TestALateParticipantDoesNotKeepANodeFromLeading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release, asked := make(chan struct{}), make(chan struct{}, 8)
+		stuck := &voter{newFakeParticipant(), func(context.Context, participant.Branch) (txn.Vote, string, error) {
+			asked <- struct{}{}
+			<-release
+			return txn.VotePrepared, "", nil
+		}}
+		c := openReplicas(t, 3, with(participantMap{"shop": stuck}))
+		defer c.close()
+		defer close(release)
+		first := c.leader()
+		n := c.nodes[first]
+		b := beginAt(t, n, time.Minute, "shop")
+		ended := make(chan error, 1)
+		go func() {
+			_, err := n.Commit(t.Context(), b.ID, txn.CommitRequest{})
+			ended <- err
+		}()
+		<-asked
+		if err := n.TransferLeader(t.Context(), ""); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; err == nil {
+			t.Error("a commit without a vote was answered")
+		}
+		second := c.leader()
+		if err := c.nodes[second].TransferLeader(t.Context(), string(c.servers[first].ID)); err != nil {
+			t.Fatal(err)
+		}
+		if l := c.leader(); l != first {
+			t.Errorf("node %d leads; want %d", l, first)
+		}
+	})
+}
+
+// TestTheHeirIsAlive: leadership is handed over to a node that was heard of just now, and
+// not to one that was as far when it fell silent.
+func TestTheHeirIsAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := openReplicas(t, 3, nil)
+		defer c.close()
+		l := c.leader()
+		n, applied := c.nodes[l], c.nodes[l].raft.AppliedIndex()
+		a, b := string(c.servers[(l+1)%3].ID), string(c.servers[(l+2)%3].ID)
+		for dead, alive := range map[string]string{a: b, b: a} {
+			n.autopilot.record(dead, applied+100)
+			pass(time.Minute)
+			n.autopilot.record(alive, applied-1)
+			if m, ok := n.transferTarget(); !ok || m.ID != alive {
+				t.Errorf("the heir is %+v; want %s", m, alive)
+			}
+		}
+	})
+}
+
+// TestASimulatedNodeHasNoPort: what needs to ask other nodes is refused, and nothing breaks.
+func TestASimulatedNodeHasNoPort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := openReplicas(t, 3, nil)
+		defer c.close()
+		n := c.nodes[c.leader()]
+		if _, err := n.Join(t.Context(), "n9", "test"); !errors.Is(err, txn.ErrUnavailable) {
+			t.Errorf("join: %v", err)
+		}
+		if err := n.Leave(t.Context(), "test"); !errors.Is(err, txn.ErrUnavailable) {
+			t.Errorf("leave: %v", err)
+		}
+	})
+}
+
+// TestASnapshotWakesWhoeverWaits: a follower gets a snapshot instead of the entries that it
+// has missed. Whoever waits there for a transaction that they ended is told, and whoever
+// watches all changes is told that some are missing.
+func TestASnapshotWakesWhoeverWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := openReplicas(t, 3, func(c *Config) {
+			c.SimEnv.TuneRaft = func(r *raft.Config) { r.TrailingLogs, r.SnapshotThreshold, r.SnapshotInterval = 2, 1<<20, time.Hour }
+		})
+		defer c.close()
+		l := c.leader()
+		away := (l + 1) % 3
+		n, f := c.nodes[l], c.nodes[away]
+		b := begin(t, n, time.Hour)
+		pass(time.Second)
+		waited, watched := make(chan error, 1), make(chan error, 1)
+		go func() {
+			_, err := f.Wait(txn.AllowStale(t.Context()), b.ID, txn.UntilFinished)
+			waited <- err
+		}()
+		go func() {
+			for _, err := range f.Watch(t.Context(), txn.Filter{}) {
+				if err != nil {
+					watched <- err
+				}
+			}
+		}()
+		synctest.Wait()
+		c.link(away, false)
+		if _, err := n.Rollback(t.Context(), b.ID, "test"); err != nil {
+			t.Fatal(err)
+		}
+		for range 20 {
+			begin(t, n, time.Hour)
+		}
+		if err := n.Snapshot(); err != nil {
+			t.Fatal(err)
+		}
+		c.link(away, true)
+		if err := <-waited; err != nil {
+			t.Errorf("the wait: %v", err)
+		}
+		if err := <-watched; !errors.Is(err, txn.ErrUnavailable) {
+			t.Errorf("the watch: %v", err)
+		}
+	})
+}
+
+// link cuts a node off, or connects it again.
+func (c *replicas) link(i int, on bool) {
+	for j, other := range c.nets {
+		switch {
+		case j == i:
+		case on:
+			other.Connect(c.servers[i].Address, c.nets[i])
+			c.nets[i].Connect(c.servers[j].Address, other)
+		default:
+			other.Disconnect(c.servers[i].Address)
+			c.nets[i].Disconnect(c.servers[j].Address)
+		}
+	}
+}
+
+// TestADeadlineIsOfItsTerm: what was computed from the clock of one term is not proposed
+// in another, where the same tick may be earlier.
+func TestADeadlineIsOfItsTerm(t *testing.T) {
+	b := newTestQueue()
+	b.setTerm(3)
+	p := &proposal{done: make(chan proposalResult, 1), pending: new(atomic.Int64)}
+	if err := b.put(2, machine.Begin{}, p); !errors.Is(err, txn.ErrUnavailable) {
+		t.Errorf("a deadline of term 2 in term 3: %v", err)
+	}
+	if err := b.put(3, machine.Begin{}, p); err != nil {
+		t.Error(err)
+	}
+}

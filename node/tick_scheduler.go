@@ -1,0 +1,103 @@
+package node
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/txmgr/txmgr/timeout/survival"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// tickScheduler is the timeout thread. It sleeps until the earliest group is due
+// and then asks for a log entry, which carries the tick that ends the group,
+// unless other commands carry it anyway. While transactions are unfinished and
+// nothing is written it asks for one entry a checkpoint interval, so that a restart
+// loses no more than that; while outcomes are kept it does the same, so that their
+// retention ends without anybody's calls. With neither it sleeps.
+type tickScheduler struct {
+	clock      *clock
+	proposals  *proposalQueue
+	view       func(func(*machine.Machine))
+	checkpoint time.Duration
+
+	wakeAt atomic.Uint64 // the tick that it sleeps for
+	wake   chan struct{} // capacity 1
+}
+
+const noDeadline = math.MaxUint64
+
+// nextDue is the earliest expiry of what its deadline ends, or now when something is
+// due that no entry has drained, for example of a session that has ended; pending is false when
+// nothing is unfinished and no outcome is kept. A delegated transaction is not ended by its deadline, but
+// waits for it: that must not be lost at a restart either.
+func nextDue(m *machine.Machine) (next survival.Tick, pending bool) {
+	if m.Due() {
+		return m.Tick(), true
+	}
+	if next, ok := m.Next(); ok {
+		return next, true
+	}
+	c := m.Counts()
+	_, kept := m.OldestRetained()
+	return noDeadline - 1, kept || c.Completing+c.Delegated > 0
+}
+
+// observe is told after every applied entry what is next. It is cheap: it wakes
+// the thread only when that would oversleep.
+func (k *tickScheduler) observe(next survival.Tick, pending bool) {
+	if pending && uint64(next) < k.wakeAt.Load() {
+		k.signal()
+	}
+}
+
+func (k *tickScheduler) signal() {
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run ends with stop.
+func (k *tickScheduler) run(stop <-chan struct{}) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-k.wake:
+		case <-stop:
+			return
+		}
+		timer.Reset(k.step())
+	}
+}
+
+// step asks for an entry when one is due, and says how long to sleep.
+func (k *tickScheduler) step() time.Duration {
+	// Between this store and the next one no wake-up gets lost: an entry that is
+	// applied meanwhile sees never and pokes.
+	k.wakeAt.Store(noDeadline)
+	var next survival.Tick
+	var pending bool
+	k.view(func(m *machine.Machine) { next, pending = nextDue(m) })
+	if !pending {
+		return time.Hour // only a new transaction ends this sleep
+	}
+	k.wakeAt.Store(uint64(next))
+	untilDue := k.clock.remaining(next)
+	untilCheckpoint := k.checkpoint - k.proposals.sinceLastEntry()
+	if untilDue == 0 || untilCheckpoint <= 0 {
+		k.proposals.requestTick()
+	}
+	switch {
+	case untilDue == 0:
+		// The entry is on its way; observe wakes the thread when it has been
+		// applied and more is due. This is for an entry that failed.
+		k.wakeAt.Store(noDeadline)
+		return time.Second
+	case untilCheckpoint <= 0:
+		return min(untilDue, k.checkpoint)
+	}
+	return min(untilDue, untilCheckpoint)
+}

@@ -1,0 +1,424 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/ledger"
+	"github.com/txmgr/txmgr/raftfsm"
+	"github.com/txmgr/txmgr/timeout/survival"
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// In these tests time is the bubble's: it passes only when every goroutine
+// waits for it.
+
+func slow(c *Config) { c.Interval = 100 * time.Millisecond }
+
+// pass lets time go by.
+func pass(d time.Duration) { <-time.After(d) }
+
+func begin(t *testing.T, n *Node, timeout time.Duration) txn.BeginResult {
+	t.Helper()
+	b, err := n.Begin(context.Background(), txn.Options{Timeout: timeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func finished(t *testing.T, n *Node, id txn.ID) txn.Info {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+	defer cancel()
+	info, err := n.Wait(ctx, id, txn.UntilFinished)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
+}
+
+func TestTimeoutWithinOneInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := open(t, t.TempDir(), slow)
+		for _, timeout := range []time.Duration{100 * time.Millisecond, 101 * time.Millisecond, 150 * time.Millisecond, 30 * time.Second, 10 * time.Minute} {
+			pass(37 * time.Millisecond) // the phase of the tick varies
+			start := time.Now()
+			b := begin(t, n, timeout)
+			if info := finished(t, n, b.ID); info.Cause != txn.CauseTimeout {
+				t.Errorf("%v: %v by %v", timeout, info.State, info.Cause)
+			}
+			if took := time.Since(start); took < timeout || took >= timeout+100*time.Millisecond {
+				t.Errorf("a timeout of %v took %v", timeout, took)
+			}
+		}
+	})
+}
+
+// TestAThousandLongTimeoutsDoNotDelayAShortOne: it is on time among them.
+func TestAThousandLongTimeoutsDoNotDelayAShortOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := open(t, t.TempDir(), slow)
+		for range 1000 {
+			begin(t, n, time.Hour)
+		}
+		start := time.Now()
+		b := begin(t, n, time.Second)
+		finished(t, n, b.ID)
+		if took := time.Since(start); took < time.Second || took >= 1100*time.Millisecond {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+// TestCommitOneTickAfterTheDeadlineBeforeTheSweep: more transactions than an entry
+// sweeps are over at the same tick, and all are asked to commit at that moment, so that
+// commits come before the sweep has reached their transactions. None may; those that
+// come a tick earlier may.
+func TestCommitOneTickAfterTheDeadlineBeforeTheSweep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := open(t, t.TempDir(), slow)
+		const late = 3*machine.ExpireBatch + 1000
+		ids := make([]txn.ID, late+100)
+		var wg sync.WaitGroup
+		all := func(ids []txn.ID, do func(i int)) {
+			for i := range ids {
+				wg.Go(func() { do(i) })
+			}
+			wg.Wait()
+		}
+		all(ids, func(i int) { ids[i] = begin(t, n, 10*time.Second).ID })
+		pass(9900 * time.Millisecond)
+		commit := func(id txn.ID) error {
+			_, err := n.Commit(context.Background(), id, txn.CommitRequest{})
+			return err
+		}
+		all(ids[late:], func(i int) {
+			if err := commit(ids[late+i]); err != nil {
+				t.Error("a tick before the deadline:", err)
+			}
+		})
+		pass(100 * time.Millisecond)
+		all(ids[:late], func(i int) {
+			if err := commit(ids[i]); !errors.Is(err, txn.ErrTimedOut) || !errors.Is(err, txn.ErrRolledBack) {
+				t.Error("at the deadline:", err)
+			}
+		})
+		s, err := n.Status(context.Background())
+		if err != nil || s.Committed != 100 || s.TimedOut != late || s.Undecided != 0 {
+			t.Errorf("%d committed, %d timed out, %d open, %v", s.Committed, s.TimedOut, s.Undecided, err)
+		}
+	})
+}
+
+// TestIdleWritesCheckpointsOnly: open transactions and nothing due cost one
+// entry a checkpoint interval; nothing open costs nothing.
+func TestIdleWritesCheckpointsOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := open(t, t.TempDir(), slow)
+		entries := func() uint64 {
+			s, err := n.Status(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s.Entries
+		}
+		before := entries()
+		pass(10 * time.Minute)
+		if got := entries() - before; got != 0 {
+			t.Errorf("nothing open: %d entries in ten minutes", got)
+		}
+		for i := range 1000 {
+			begin(t, n, 2*time.Hour+time.Duration(i)*time.Second)
+		}
+		before = entries()
+		pass(10 * time.Minute)
+		if got := entries() - before; got < 59 || got > 61 {
+			t.Errorf("1,000 open, nothing due: %d entries in ten minutes, want one every 10s", got)
+		}
+	})
+}
+
+// TestRetentionEndsWhileIdle: outcomes are forgotten when their retention is over, at most
+// one of its steps and a checkpoint interval later, though nobody calls; then nothing is
+// written any more.
+func TestRetentionEndsWhileIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const retention, late = time.Hour, 15*time.Second + 10*time.Second
+		n := open(t, t.TempDir(), slow, func(c *Config) { c.Retention = retention })
+		status := func() txn.Status {
+			s, err := n.Status(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		for range 1000 {
+			if _, err := n.Rollback(context.Background(), begin(t, n, time.Minute).ID, "over"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pass(retention - time.Second)
+		if got := status().Finished; got != 1000 {
+			t.Errorf("%d outcomes are kept before the retention is over, want 1000", got)
+		}
+		pass(time.Second + late)
+		if got := status().Finished; got != 0 {
+			t.Errorf("%d outcomes are kept %v after the retention was over", got, late)
+		}
+		before := status().Entries
+		pass(10 * time.Minute)
+		if got := status().Entries - before; got != 0 {
+			t.Errorf("nothing open, nothing kept: %d entries in ten minutes", got)
+		}
+	})
+}
+
+// TestRestartLosesAtMostACheckpoint: the time of the stop and at most one
+// checkpoint interval are not counted. Late, never early.
+func TestRestartLosesAtMostACheckpoint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		n, err := tryOpen(t, dir, slow)
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		b := begin(t, n, time.Minute)
+		pass(45 * time.Second)
+		if err := n.Close(); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Minute) // down
+		n = open(t, dir, slow)
+		info, err := n.Get(context.Background(), b.ID)
+		if err != nil || info.State != txn.Active {
+			t.Fatalf("after the restart: %v, %v", info.State, err)
+		}
+		finished(t, n, b.ID)
+		took := time.Since(start) - time.Minute
+		if took < time.Minute || took > time.Minute+11*time.Second {
+			t.Errorf("a timeout of 1m took %v, the downtime not counted", took)
+		}
+	})
+}
+
+func TestExtend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := open(t, t.TempDir(), slow)
+		start := time.Now()
+		b := begin(t, n, 2*time.Second)
+		pass(time.Second)
+		if _, err := n.Extend(context.Background(), b.ID, 5*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := n.Extend(context.Background(), b.ID, time.Second); err != nil {
+			t.Fatal("an extension that would shorten changes nothing and is no error:", err)
+		}
+		finished(t, n, b.ID)
+		if took := time.Since(start); took < 6*time.Second || took >= 6100*time.Millisecond {
+			t.Errorf("took %v", took)
+		}
+		if _, err := n.Extend(context.Background(), b.ID, time.Second); !errors.Is(err, txn.ErrTimedOut) {
+			t.Errorf("extending a timed-out transaction: %v", err)
+		}
+	})
+}
+
+func TestTimeoutsOutsideTheLimits(t *testing.T) {
+	n := open(t, t.TempDir(), slow)
+	for _, timeout := range []time.Duration{-1, 1, 99 * time.Millisecond, 25 * time.Hour, 1<<63 - 1} {
+		_, err := n.Begin(context.Background(), txn.Options{Timeout: timeout})
+		if !errors.Is(err, txn.ErrInvalid) {
+			t.Errorf("timeout %v: %v", timeout, err)
+		}
+	}
+	if s, _ := n.Status(context.Background()); s.Undecided != 0 {
+		t.Errorf("%d transactions are open", s.Undecided)
+	}
+}
+
+func TestWaitEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := open(t, t.TempDir(), slow)
+		b := begin(t, n, time.Hour)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if _, err := n.Wait(ctx, b.ID, txn.UntilFinished); !errors.Is(err, txn.ErrWaitTimeout) {
+			t.Errorf("wait: %v", err)
+		}
+	})
+}
+
+// TestClockJumpOfAnHour: the leader's wall clock jumps an hour ahead, and back, and the
+// deadlines stay where they are. What the process sees of the jump is what time.Now
+// gives without its monotonic reading, so that is injected; that deadlines are counted
+// with the monotonic reading is looked up.
+func TestClockJumpOfAnHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var jump atomic.Int64
+		n := open(t, t.TempDir(), slow, func(c *Config) {
+			c.wall = func() time.Time { return time.Now().Add(time.Duration(jump.Load())).Round(0) }
+		})
+		for _, to := range []time.Duration{time.Hour, -time.Hour} {
+			start := time.Now()
+			soon, late := begin(t, n, 10*time.Second), begin(t, n, time.Minute)
+			pass(5 * time.Second)
+			jump.Store(int64(to))
+			between := begin(t, n, 10*time.Second)
+			for id, timeout := range map[txn.ID]time.Duration{soon.ID: 10 * time.Second, between.ID: 15 * time.Second, late.ID: time.Minute} {
+				if info, err := n.Get(context.Background(), id); err != nil || info.State != txn.Active {
+					t.Fatalf("%v: after a jump of %v: %v, %v", timeout, to, info.State, err) // a clock that goes by the wall would stand still at the next jump
+				}
+			}
+			for _, b := range []txn.BeginResult{soon, between, late} {
+				finished(t, n, b.ID)
+				timeout := b.Timeout
+				if b.ID == between.ID {
+					timeout += 5 * time.Second
+				}
+				if took := time.Since(start); took < timeout || took >= timeout+100*time.Millisecond {
+					t.Errorf("a jump of %v: a timeout of %v took %v", to, timeout, took)
+				}
+			}
+			info, err := n.Get(context.Background(), between.ID)
+			if off := time.Until(info.Began.Add(-to)); err != nil || off.Abs() > 2*time.Minute {
+				t.Errorf("the jump was not seen: began %v, %v", info.Began, err)
+			}
+		}
+	})
+	var c clock // in a bubble no time has a monotonic reading
+	c.anchor(1, time.Second, raftfsm.Position{}, false)
+	if c.at == c.at.Round(0) {
+		t.Error("the clock counts by the wall")
+	}
+}
+
+// TestRestartKeepsTheClusterTag: a coordinator that starts again knows its branches by
+// their names, and finishes them; one in another directory has another tag, and leaves
+// them alone.
+func TestRestartKeepsTheClusterTag(t *testing.T) {
+	dir, path := t.TempDir(), filepath.Join(t.TempDir(), "bank")
+	conf := func(c *Config) {
+		c.Drivers = map[string]participant.Driver{ledger.Kind: ledger.Driver}
+		c.Recovery.SweepEvery = 20 * time.Millisecond
+	}
+	bank := ledger.New("bank", path)
+	ctx := t.Context()
+	if _, err := bank.Local(ctx, "set a 100"); err != nil {
+		t.Fatal(err)
+	}
+	register := func(n *Node) {
+		t.Helper()
+		if err := n.AddParticipant(ctx, txn.Participant{Name: "bank", Kind: ledger.Kind, Settings: map[string]string{"path": path}}, "", ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n, err := tryOpen(t, dir, conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	register(n)
+	tag, name := n.clusterID(), n.env.id
+	id := begin(t, n, time.Hour).ID
+	tx, err := n.Attach(ctx, id)
+	if err == nil {
+		err = errors.Join(bank.Add(ctx, tx, "a", -10), tx.Prepare(ctx))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	stranger := open(t, t.TempDir(), conf)
+	register(stranger)
+	if _, err := stranger.Scan(ctx, "bank", true); err != nil {
+		t.Error(err)
+	}
+	if stranger.clusterID() == tag {
+		t.Error("another cluster has the same tag")
+	}
+	n = open(t, dir, conf)
+	if n.clusterID() != tag || n.env.id != name {
+		t.Errorf("cluster %s, node %s; were %s and %s", n.clusterID(), n.env.id, tag, name)
+	}
+	fs, err := n.Scan(ctx, "bank", false)
+	if err != nil || len(fs) != 1 || fs[0].ID != id || fs[0].Class != "leave" {
+		t.Errorf("%+v, %v", fs, err)
+	}
+	if o, err := n.Commit(ctx, id, txn.CommitRequest{}); err != nil || !o.State.Commits() {
+		t.Errorf("%+v, %v", o, err)
+	}
+	if info := finished(t, n, id); info.State != txn.Committed || info.Heuristic != 0 {
+		t.Errorf("%+v", info)
+	}
+	if b, err := bank.Balances(ctx); err != nil || b["a"] != 90 {
+		t.Errorf("%v, %v", b, err)
+	}
+}
+
+// entryOf is a position in the log.
+func entryOf(term, index uint64) raftfsm.Position { return raftfsm.Position{Index: index, Term: term} }
+
+// TestAFollowerTakesOverALowerCount: a leader that was restarted counts less than a
+// follower that was not. The deadlines that it gives are ticks of its own count: once
+// the follower leads, none may be over too early.
+func TestAFollowerTakesOverALowerCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c clock
+		c.anchor(1, time.Second, entryOf(1, 1), false)
+		pass(50 * time.Second)
+		if tick, _ := c.now(); tick != 51 {
+			t.Fatalf("tick %d", tick)
+		}
+		c.anchor(6, time.Second, entryOf(2, 2), false) // the leader has lost 45 s
+		if tick, _ := c.now(); tick != 6 {
+			t.Errorf("it counts %d, and the leader 6", tick)
+		}
+		pass(4 * time.Second)
+		c.anchor(7, time.Second, entryOf(3, 3), true) // it leads: an entry that was on its way
+		if tick, _ := c.now(); tick != 10 {
+			t.Errorf("a leader's own entry moved its clock to %d", tick)
+		}
+	})
+}
+
+// TestAnElectionDoesNotSetTheClockBack: what a leader wrote just before it died is
+// applied when there is another one. The time since it arrived is counted; what was counted
+// before is not, since the machine of that leader may have been suspended.
+func TestAnElectionDoesNotSetTheClockBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c clock
+		want := func(tick survival.Tick, when string) {
+			t.Helper()
+			if got, _ := c.now(); got != tick {
+				t.Errorf("%s: tick %d; want %d", when, got, tick)
+			}
+		}
+		c.anchor(100, time.Second, entryOf(1, 1), false)
+		pass(5 * time.Second)
+		c.recordArrival(entryOf(1, 2))
+		pass(3 * time.Second)
+		c.anchor(102, time.Second, entryOf(1, 2), false)
+		want(105, "applied after an election")
+		c.recordArrival(entryOf(1, 3))
+		c.recordArrival(entryOf(2, 3)) // in its place
+		pass(3 * time.Second)
+		c.anchor(106, time.Second, entryOf(1, 3), false)
+		want(106, "of another term than what arrived")
+		c.recordArrival(entryOf(2, 4))
+		pass(3 * time.Second)
+		c.anchor(103, time.Second, raftfsm.Position{}, false)
+		want(103, "a snapshot does not say when it was written")
+	})
+}

@@ -1,0 +1,29 @@
+package node
+
+import (
+	"testing"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// TestSecretCountsToItsLastLetter: whoever knows all of a secret but one letter has
+// nothing.
+func TestSecretCountsToItsLastLetter(t *testing.T) {
+	n := open(t, t.TempDir())
+	_, secret, err := n.CreateToken(t.Context(), txn.TokenRequest{Name: "app", Role: txn.RoleClient})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := n.AuthenticateToken(secret); !ok {
+		t.Fatal("the secret itself is refused")
+	}
+	for i := range secret {
+		wrong := []byte(secret)
+		if wrong[i] = 'a'; secret[i] == 'a' {
+			wrong[i] = 'b'
+		}
+		if got, ok := n.AuthenticateToken(string(wrong)); ok {
+			t.Errorf("letter %d of %d does not count: it admits %q", i+1, len(secret), got.Name)
+		}
+	}
+}

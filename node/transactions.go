@@ -1,0 +1,210 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	crand "crypto/rand"
+
+	"github.com/txmgr/txmgr/recovery"
+	"github.com/txmgr/txmgr/timeout/purgatory"
+	"github.com/txmgr/txmgr/timeout/survival"
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// Begin implements [txn.Manager].
+func (n *Node) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, error) {
+	if err := o.Check(); err != nil {
+		return txn.BeginResult{}, txn.Wrap("begin", o.ID, err)
+	}
+	if o.Timeout == 0 {
+		o.Timeout = n.conf.DefaultTimeout
+	}
+	// Before the clock is asked: that of a follower gives no deadlines.
+	err := n.requireLeader()
+	o = n.withID(o)
+	var d deadline
+	if err == nil {
+		d, err = n.deadline(o.Timeout)
+	}
+	if err == nil {
+		err = n.checkOpenLimit()
+	}
+	if err != nil {
+		return txn.BeginResult{}, txn.Wrap("begin", o.ID, err)
+	}
+	c := machine.Begin{ID: o.ID, Name: o.Name, Timeout: o.Timeout, Survival: d.survival, Expiry: d.expiry, Labels: labels(o.Labels), Session: o.Session, Mark: o.Mark}
+	for _, e := range o.Branches {
+		c.Branches = append(c.Branches, machine.Branch(e))
+	}
+	res, err := n.proposeTxInTerm(ctx, d.term, "begin", o.ID, c, func() (func(), error) { return n.quotas.reserveBegin(o) })
+	if err != nil {
+		return txn.BeginResult{}, res.ExplainBegin(err, o)
+	}
+	b := txn.BeginResult{ID: o.ID, Timeout: res.Timeout, SurvivalIndex: res.Survival, ExpiryTick: uint64(res.Expiry), Mark: res.Mark}
+	if len(o.Branches) > 0 {
+		cluster := n.clusterID()
+		for i, e := range o.Branches {
+			id := txn.BranchID(i + 1)
+			b.Branches = append(b.Branches, txn.Branch{ID: id, Participant: e.Participant, XID: txn.XID(cluster, o.ID, id)})
+		}
+	}
+	return b, nil
+}
+
+// withID gives a begin its id, or the id of a caller who knows no mark the one that follows
+// from its time. An id that is made here is known to nobody else: it needs no mark, since
+// its begin cannot be repeated.
+func (n *Node) withID(o txn.Options) txn.Options {
+	switch {
+	case o.ID.IsZero():
+		o.ID, o.Mark = newID(), txn.Mark{}
+	case o.Mark.IsZero():
+		now := n.conf.wall()
+		tick, _ := n.clock.now()
+		n.fsm.View(func(m *machine.Machine) { o.Mark = m.MarkForID(o.ID, max(tick, m.Tick()), now, recovery.ClockSlack) })
+	}
+	return o
+}
+
+// newID makes a transaction id for callers that brought none.
+func newID() txn.ID {
+	var entropy [10]byte
+	_, _ = crand.Read(entropy[:]) // never fails
+	return txn.NewID(time.Now(), entropy)
+}
+
+// labels gives labels the one order that the log knows.
+func labels(m map[string]string) []machine.Label {
+	if len(m) == 0 {
+		return nil
+	}
+	out := make([]machine.Label, 0, len(m))
+	for k, v := range m {
+		out = append(out, machine.Label{Key: k, Value: v})
+	}
+	slices.SortFunc(out, func(a, b machine.Label) int { return strings.Compare(a.Key, b.Key) })
+	return out
+}
+
+// deadline is the survival index of a timeout, and the tick at which it ends by the
+// count of the term's leader.
+type deadline struct {
+	term     uint64
+	survival uint64
+	expiry   survival.Tick
+}
+
+// deadline computes that of a timeout that begins now.
+func (n *Node) deadline(timeout time.Duration) (d deadline, err error) {
+	d.term = n.term.Load() // before the clock is read
+	interval := n.clock.every()
+	if timeout < interval || timeout > n.conf.MaxTimeout {
+		return d, fmt.Errorf("%w: timeout %v: want at least one interval of the coordinator, %v, and at most %v", txn.ErrInvalid, timeout, interval, n.conf.MaxTimeout)
+	}
+	tick, untilNext := n.clock.now()
+	i, err := survival.NewIndex(timeout, untilNext, interval)
+	if err != nil {
+		return d, fmt.Errorf("%w: %w", txn.ErrInvalid, err)
+	}
+	d.survival, d.expiry = uint64(i.Survival), i.Hash(tick)
+	return d, nil
+}
+
+// checkOpenLimit refuses new transactions beyond what memory was planned for.
+func (n *Node) checkOpenLimit() error {
+	if unfinished := n.unfinished.Load(); unfinished >= int64(n.conf.MaxOpen) {
+		return fmt.Errorf("%w: %d transactions are not finished, the most that are allowed", txn.ErrUnavailable, unfinished)
+	}
+	return nil
+}
+
+// Enlist implements [txn.Manager].
+func (n *Node) Enlist(ctx context.Context, id txn.ID, e txn.Enlistment) (txn.Branch, error) {
+	if err := e.Check(); err != nil {
+		return txn.Branch{}, txn.Wrap("enlist", id, err)
+	}
+	c := machine.Enlist{ID: id, Branch: machine.Branch(e)}
+	res, err := n.proposeTxInTerm(ctx, 0, "enlist", id, c, func() (func(), error) { return n.quotas.reserveEnlist(id, e) })
+	if err != nil {
+		return txn.Branch{}, res.ExplainEnlist(err, e.Participant)
+	}
+	return txn.Branch{ID: res.Branch, Participant: e.Participant, XID: txn.XID(n.clusterID(), id, res.Branch)}, nil
+}
+
+// Rollback implements [txn.Manager].
+func (n *Node) Rollback(ctx context.Context, id txn.ID, reason string) (txn.Outcome, error) {
+	if len(reason) > txn.MaxReason {
+		return txn.Outcome{}, tooLongError("rollback", id, "reason", len(reason))
+	}
+	res, err := n.proposeTx(ctx, "rollback", id, machine.Rollback{ID: id, Cause: txn.CauseClient, Reason: reason})
+	if err == nil && res.EndedByApplication {
+		err = n.withReason(res.ToError("rollback", id))
+	}
+	return outcomeOf(res), err
+}
+
+// Extend implements [txn.Manager].
+func (n *Node) Extend(ctx context.Context, id txn.ID, timeout time.Duration) (txn.Outcome, error) {
+	if err := n.requireLeader(); err != nil {
+		return txn.Outcome{}, txn.Wrap("extend", id, err)
+	}
+	d, err := n.deadline(timeout)
+	if err != nil {
+		return txn.Outcome{}, txn.Wrap("extend", id, err)
+	}
+	res, err := n.proposeTxInTerm(ctx, d.term, "extend", id, machine.Extend{ID: id, Timeout: timeout, Survival: d.survival, Expiry: d.expiry}, nil)
+	return outcomeOf(res), err
+}
+
+// ReportCompletion implements [txn.Manager].
+func (n *Node) ReportCompletion(ctx context.Context, id txn.ID, acks ...txn.CompletionReport) error {
+	_, err := n.proposeTx(ctx, "done", id, machine.ReportCompletion{ID: id, Reports: acks})
+	return err
+}
+
+// Wait implements [txn.Manager]. What is parked only says when it is worth to look:
+// the answer is always that of a Get.
+func (n *Node) Wait(ctx context.Context, id txn.ID, goal txn.Goal) (txn.Info, error) {
+	for {
+		info, err := n.Get(ctx, id)
+		if err != nil || reached(info.State, goal) {
+			return info, err
+		}
+		err = n.notifier.waiters.wait(ctx, id, func() bool { return n.waitDone(ctx, id, goal) })
+		if err == nil {
+			continue
+		}
+		if t, ok := n.stored(id); ok {
+			info = n.info(&t, true)
+		}
+		if errors.Is(err, purgatory.ErrStopped) {
+			return info, &txn.Error{Op: "wait", ID: id, State: info.State, Err: txn.ErrUnavailable, Detail: "the coordinator is stopping"}
+		}
+		return info, &txn.Error{Op: "wait", ID: id, State: info.State, Err: txn.ErrWaitTimeout, Detail: "the transaction goes on"}
+	}
+}
+
+func reached(s txn.State, goal txn.Goal) bool {
+	return s.Finished() || goal == txn.UntilDecided && s.Decided()
+}
+
+// waitDone reports whether a wait has reached its goal, or cannot reach it here.
+func (n *Node) waitDone(ctx context.Context, id txn.ID, goal txn.Goal) bool {
+	if n.failed.Load() != nil || !txn.StaleAllowed(ctx) && !n.isLeader() {
+		return true
+	}
+	var o txn.Outcome
+	var known bool
+	n.fsm.View(func(m *machine.Machine) { o, known = m.Lookup(id) })
+	return !known || reached(o.State, goal)
+}
+
+func outcomeOf(r machine.Result) txn.Outcome {
+	return txn.Outcome{State: r.State, Cause: r.Cause, Heuristic: r.Heuristic, EndedByApplication: r.EndedByApplication}
+}

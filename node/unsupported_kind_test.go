@@ -1,0 +1,18 @@
+package node
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// TestMySQLIsRefusedWithTheReason: MariaDB's participant would not be safe there.
+func TestMySQLIsRefusedWithTheReason(t *testing.T) {
+	s := &participants{}
+	_, err := s.openNew(t.Context(), txn.Participant{Name: "stock", Kind: "mysql"})
+	if !errors.Is(err, txn.ErrInvalid) || !strings.Contains(err.Error(), "which is of kind mariadb, was not tried on MySQL") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,182 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/txmgr/txmgr/timeout/purgatory"
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// TestNoWakeUpIsLost: whoever begins to wait at the moment of the decision is told, like those before and after.
+func TestNoWakeUpIsLost(t *testing.T) {
+	n := open(t, t.TempDir())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for range 200 {
+		b, err := n.Begin(ctx, txn.Options{Timeout: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				if info, err := n.Wait(ctx, b.ID, txn.UntilDecided); err != nil || info.State != txn.Committed {
+					t.Errorf("%v, %v", info.State, err)
+				}
+			})
+		}
+		if _, err := n.Commit(ctx, b.ID, txn.CommitRequest{}); err != nil {
+			t.Fatal(err)
+		}
+		wg.Wait()
+	}
+	if left := n.notifier.waiters.requests.Len(); left != 0 {
+		t.Errorf("%d requests are left", left)
+	}
+}
+
+// TestMoreChangesThanAreNoted: while a waiter is tried more changes come than are noted one by one. Whoever waits for one
+// of those that were noted before is tried all the same.
+func TestMoreChangesThanAreNoted(t *testing.T) {
+	w, err := newWaiters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.close()
+	wait := func(id txn.ID, look func() bool) <-chan error {
+		ended := make(chan error, 1)
+		parked := w.requests.Len()
+		go func() { ended <- w.wait(t.Context(), id, look) }()
+		until(t, "parked", func() bool { return w.requests.Len() > parked })
+		return ended
+	}
+	var slow, over atomic.Bool
+	entered, leave := make(chan struct{}), make(chan struct{})
+	first := wait(txn.ID{1}, func() bool {
+		if slow.Load() {
+			close(entered)
+			<-leave
+		}
+		return slow.Load()
+	})
+	second := wait(txn.ID{2}, over.Load)
+	slow.Store(true)
+	w.wakeChanged([]machine.Change{{ID: txn.ID{1}}})
+	<-entered
+	over.Store(true)
+	w.wakeChanged([]machine.Change{{ID: txn.ID{2}}})
+	for range 2 {
+		w.wakeChanged(make([]machine.Change, maxChanged))
+	}
+	if noted := len(w.changed); noted > maxChanged {
+		t.Errorf("%d changes are noted", noted)
+	}
+	close(leave)
+	for _, ended := range []<-chan error{first, second} {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestCloseEndsEveryWait: also those that begin at that moment, while changes come.
+func TestCloseEndsEveryWait(t *testing.T) {
+	for range 50 {
+		w, err := newWaiters()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		start := make(chan struct{})
+		for i := range 40 {
+			wg.Go(func() {
+				<-start
+				if err := w.wait(context.Background(), txn.ID{byte(i % 4)}, func() bool { return false }); !errors.Is(err, purgatory.ErrStopped) {
+					t.Errorf("the wait: %v", err)
+				}
+			})
+		}
+		for i := range 4 {
+			wg.Go(func() {
+				<-start
+				for range 100 {
+					w.wakeChanged([]machine.Change{{ID: txn.ID{byte(i)}}})
+					w.wakeAll()
+				}
+			})
+		}
+		close(start)
+		w.close()
+		wg.Wait()
+		w.checking.Wait()
+		if left := w.requests.Len(); left != 0 {
+			t.Fatalf("%d requests are left", left)
+		}
+	}
+}
+
+// TestWaitForWhatIsForgottenMeanwhile: the outcome was forgotten before the follower at which somebody waits could learn it.
+func TestWaitForWhatIsForgottenMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := openReplicas(t, 3, func(c *Config) {
+			c.Retention = time.Second
+			c.SimEnv.TuneRaft = func(r *raft.Config) { r.TrailingLogs, r.SnapshotThreshold, r.SnapshotInterval = 2, 1<<20, time.Hour }
+		})
+		defer c.close()
+		l := c.leader()
+		away := (l + 1) % 3
+		n, f := c.nodes[l], c.nodes[away]
+		b := begin(t, n, time.Hour)
+		pass(time.Second)
+		waited := make(chan error, 1)
+		go func() {
+			_, err := f.Wait(txn.AllowStale(t.Context()), b.ID, txn.UntilFinished)
+			waited <- err
+		}()
+		synctest.Wait()
+		c.link(away, false)
+		if _, err := n.Rollback(t.Context(), b.ID, "test"); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Minute)
+		for range 20 {
+			begin(t, n, time.Hour)
+		}
+		if err := n.Snapshot(); err != nil {
+			t.Fatal(err)
+		}
+		c.link(away, true)
+		if err := <-waited; !errors.Is(err, txn.ErrNotFound) {
+			t.Errorf("the wait: %v", err)
+		}
+	})
+}
+
+// TestAWaitThatEndsShowsWhatItHasSeen: also what has changed while it was parked.
+func TestAWaitThatEndsShowsWhatItHasSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := open(t, t.TempDir(), slow, with(participantMap{"shop": hangs()}))
+		b := beginAt(t, n, time.Minute, "shop")
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		start := time.Now()
+		time.AfterFunc(time.Second, func() { _, _ = n.Commit(ctx, b.ID, txn.CommitRequest{}) })
+		info, err := n.Wait(ctx, b.ID, txn.UntilFinished)
+		wantErr(t, "wait", err, txn.ErrWaitTimeout)
+		if e := (*txn.Error)(nil); info.State != txn.Preparing || !errors.As(err, &e) || e.State != txn.Preparing {
+			t.Errorf("%v, %v", info.State, err)
+		}
+		if took := time.Since(start); took != 5*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
+}

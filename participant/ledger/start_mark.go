@@ -1,0 +1,93 @@
+package ledger
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// startMark says when a session began, in the ledger's own time: how many ends had
+// come by then, or fewer. As long as none that came later was forgotten, a branch
+// of which no end is on record has none. The zero begun is not known.
+//
+// Its text form is the session that the application enlists with: "ends=123".
+type startMark struct {
+	ends  uint64
+	known bool
+}
+
+// String gives the text form, empty when it is not known.
+func (b startMark) String() string {
+	if !b.known {
+		return ""
+	}
+	return fmt.Sprintf("ends=%d", b.ends)
+}
+
+// parseStartMark reads the text form, and no other text. The error is [txn.ErrInvalid].
+func parseStartMark(text string) (startMark, error) {
+	b := startMark{known: true}
+	if _, err := fmt.Sscanf(text, "ends=%d", &b.ends); err != nil || b.String() != text {
+		return startMark{}, fmt.Errorf("%w: session of a ledger: want a text like %q", txn.ErrInvalid, startMark{1, true})
+	}
+	return b, nil
+}
+
+// maxMarkAge is how long a count of ends is good enough for a new session. An older one
+// proves the same, but for a shorter time: ends that came since are forgotten
+// sooner.
+const maxMarkAge = time.Minute
+
+// startMark tells a session that begins now what to remember. It reads the file only
+// when nobody has done so lately.
+func (s *store) startMark(ctx context.Context) (startMark, error) {
+	s.mu.Lock()
+	last, at := s.lastEnds, s.lastRead
+	s.mu.Unlock()
+	if !at.IsZero() && time.Since(at) < maxMarkAge {
+		return startMark{last, true}, nil
+	}
+	var ends uint64
+	err := s.view(ctx, func(tx *bbolt.Tx) error {
+		order := tx.Bucket(bucketOrder)
+		if order == nil {
+			return errNewFile
+		}
+		ends = order.Sequence()
+		return nil
+	})
+	if err != nil {
+		return startMark{}, err
+	}
+	s.recordEnds(ends)
+	return startMark{ends, true}, nil
+}
+
+// recordEnds records what was durable in the file a moment ago.
+func (s *store) recordEnds(ends uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lastEnds, s.lastRead = max(s.lastEnds, ends), time.Now()
+}
+
+// mayHaveForgotten reports whether an end that came after a session began may have been
+// forgotten.
+func mayHaveForgotten(tx *bbolt.Tx, b startMark) (bool, error) {
+	order := tx.Bucket(bucketOrder)
+	if order == nil {
+		return false, errNewFile
+	}
+	oldest := order.Sequence() + 1 // nothing is kept
+	if key, _ := order.Cursor().First(); key != nil {
+		if len(key) != 8 {
+			return false, fmt.Errorf("%w: key %x in %s", ErrCorrupt, key, bucketOrder)
+		}
+		oldest = binary.BigEndian.Uint64(key)
+	}
+	return oldest > b.ends+1, nil
+}

@@ -1,0 +1,107 @@
+package mariadb
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// minVersion is the first version whose prepared branches survive their connection,
+// as major and minor.
+var minVersion = [2]int{10, 5}
+
+// unsupportedServerError is why a server, or a user of it, will not do for global transactions.
+type unsupportedServerError struct {
+	subject, message, remedy string
+}
+
+// Error says what was found and what to do about it.
+func (u *unsupportedServerError) Error() string { return u.message + "; " + u.remedy }
+
+// checkServer looks at a new connection: nothing is ever asked of a server that cannot
+// keep what txmgr promises.
+func checkServer(ctx context.Context, conn driver.Conn) error {
+	version, err := text(ctx, conn, "SELECT VERSION()")
+	if err != nil {
+		return fmt.Errorf("ask for the version: %w", err)
+	}
+	if err := checkVersion(version); err != nil {
+		return err
+	}
+	// A build without Galera does not know the variable.
+	if on, err := text(ctx, conn, "SHOW VARIABLES WHERE Variable_name = 'wsrep_on'"); err == nil && strings.EqualFold(on, "ON") {
+		return &unsupportedServerError{"Galera", "the server is part of a Galera cluster (wsrep_on is ON), which does not replicate XA transactions", "use a MariaDB without Galera"}
+	}
+	// A statement that asks for PROCESS and does nothing. Without it INNODB_TRX is
+	// empty, and does not say why.
+	_, err = text(ctx, conn, "SHOW ENGINE MEMORY STATUS")
+	switch {
+	case numberOf(err) == codeDenied:
+		who, _ := text(ctx, conn, "SELECT CURRENT_USER()") // the advice is understood without
+		return &unsupportedServerError{
+			"privileges", "the user " + who + " has no PROCESS privilege: it cannot see whether the connection that prepared a branch still has it, and a commit before it has let go can lose the branch",
+			"GRANT PROCESS, CONNECTION ADMIN ON *.* TO " + quoteUser(who),
+		}
+	case err != nil:
+		return fmt.Errorf("ask for privileges: %w", err)
+	}
+	return nil
+}
+
+// checkVersion checks what VERSION() says.
+func checkVersion(version string) error {
+	if !strings.Contains(version, "MariaDB") {
+		return &unsupportedServerError{"version", "the server is version " + clip(version) + ", which is not MariaDB; XA of MySQL is another one", "use MariaDB"}
+	}
+	var number [2]int
+	for i, part := range strings.SplitN(strings.TrimPrefix(version, "5.5.5-"), ".", 3) {
+		if i < len(number) {
+			number[i], _ = strconv.Atoi(part) // what is no number is too old
+		}
+	}
+	if number[0] < minVersion[0] || number[0] == minVersion[0] && number[1] < minVersion[1] {
+		return &unsupportedServerError{"version", "the server is version " + clip(version) + ", which forgets a prepared branch when its connection ends", fmt.Sprintf("upgrade to MariaDB %d.%d or later", minVersion[0], minVersion[1])}
+	}
+	return nil
+}
+
+// quoteUser writes what CURRENT_USER() gives as GRANT wants it.
+func quoteUser(who string) string {
+	at := strings.LastIndexByte(who, '@')
+	if at < 0 {
+		return "CURRENT_USER"
+	}
+	quote := func(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+	return quote(who[:at]) + "@" + quote(who[at+1:])
+}
+
+// text runs a query on a bare connection, and gives the last column of its first
+// row; an empty text when there is none.
+func text(ctx context.Context, conn driver.Conn, query string) (value string, err error) {
+	q, ok := conn.(driver.QueryerContext)
+	if !ok {
+		return "", fmt.Errorf("a connection of type %T cannot query", conn)
+	}
+	rows, err := q.QueryContext(ctx, query, nil)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	values := make([]driver.Value, len(rows.Columns()))
+	switch err := rows.Next(values); {
+	case errors.Is(err, io.EOF) || err == nil && len(values) == 0:
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	switch last := values[len(values)-1].(type) {
+	case []byte:
+		return string(last), nil
+	default:
+		return fmt.Sprint(last), nil
+	}
+}

@@ -1,0 +1,82 @@
+package mariadb
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// killConnection tells a connection to end. It may take its time.
+func (r *resourceManager) killConnection(ctx context.Context, conn uint64) error {
+	_, err := r.db.ExecContext(ctx, "KILL CONNECTION "+strconv.FormatUint(conn, 10))
+	switch numberOf(err) {
+	case codeNoThread:
+		return nil
+	case codeKillDenied:
+		return fmt.Errorf("%w (connection %d), which the coordinator's user may not end; run GRANT CONNECTION ADMIN ON *.* TO %s: %w", errStillOpen, conn, user(ctx, r.db), err)
+	}
+	return err
+}
+
+// disconnect sees to it that a prepared branch is bound to no connection: until
+// then, XA COMMIT from elsewhere can be answered with success and lose the
+// branch. why is nil when it is so.
+func (t *task) disconnect(ctx context.Context, c *serverSnapshot) (why, err error) {
+	switch {
+	case !t.s.recorded():
+		return nil, t.r.awaitUnbound(ctx)
+	case !c.isBound(t.s):
+		return nil, nil
+	}
+	if err := t.r.killConnection(ctx, t.s.Conn); err != nil {
+		return nil, err
+	}
+	return fmt.Errorf("it is prepared, and its connection %d has been told to end", t.s.Conn), nil
+}
+
+// awaitUnbound is for a branch of which it is not known which connection prepared
+// it. It returns when every transaction has ended that was open in a connection
+// when the branch was already prepared: so it was none of them.
+func (r *resourceManager) awaitUnbound(ctx context.Context) error {
+	suspects, err := r.boundTransactions(ctx)
+	for err == nil && len(suspects) > 0 {
+		var now map[boundTx]bool
+		if now, err = r.boundTransactions(ctx); err == nil || ctx.Err() == nil {
+			for s := range suspects {
+				if !now[s] {
+					delete(suspects, s)
+				}
+			}
+		}
+	}
+	if err != nil && len(suspects) > 0 {
+		var names []string
+		for s := range suspects {
+			names = append(names, strconv.FormatUint(s.conn, 10))
+		}
+		return fmt.Errorf("which connection prepared it is not on record, and it may still be bound to one of these, whose transactions are open: %s; end the right one (KILL) or wait: %w", strings.Join(names, ", "), err)
+	}
+	return err
+}
+
+// boundTx is a transaction of InnoDB that belongs to a connection.
+type boundTx struct {
+	conn        uint64
+	id, started string
+}
+
+// boundTransactions lists the transactions that belong to connections, other than ours.
+func (r *resourceManager) boundTransactions(ctx context.Context) (map[boundTx]bool, error) {
+	all, err := r.transactions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	open := map[boundTx]bool{}
+	for _, x := range all {
+		if x.conn != 0 {
+			open[boundTx{x.conn, x.id, x.started}] = true
+		}
+	}
+	return open, nil
+}

@@ -1,0 +1,168 @@
+package mariadb
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// TestLatePrepareIsRefused: once the coordinator has said that a branch is rolled
+// back, it cannot begin any more.
+func TestLatePrepareIsRefused(t *testing.T) {
+	bank := newBank(t)
+	r := bank.opened(t, nil)
+	for name, do := range map[string]verb{"rollback": r.Rollback, "settle": r.ResolveOutcome} {
+		conn, err := bank.pool.Conn(t.Context())
+		check(t, err)
+		origin, err := markerTable(DefaultMarkerTable).ensure(t.Context(), bank.pool)
+		check(t, err)
+		s, err := bank.db.identify(t.Context(), conn, DefaultMarkerTable)
+		check(t, err)
+		check(t, conn.Close())
+		if s.Table != origin {
+			t.Errorf("session %v, table %s", s, origin)
+		}
+		br := newName()
+		br.SessionRef = s.String() // it was enlisted, and hangs before its first statement
+		res, err := do(t.Context(), br)
+		wantEnd(t, res, err, participant.RolledBack)
+		if _, err := bank.begin(t, bank.db, br.XID); !errors.Is(err, txn.ErrNotActive) || !strings.Contains(err.Error(), "rolled the branch back already") {
+			t.Errorf("%s: begins late: %v", name, err)
+		}
+		for _, verb := range []verb{r.Rollback, r.ResolveOutcome, r.Commit} {
+			res, err := verb(t.Context(), br)
+			wantEnd(t, res, err, participant.RolledBack)
+		}
+	}
+	bank.wantNothingLeft(t, r)
+}
+
+// TestProofDeletedByHand: a row that somebody deletes is as if the branch had not
+// committed. With a commit decided that is a hazard; it is never a success.
+func TestProofDeletedByHand(t *testing.T) {
+	bank := newBank(t)
+	r := bank.opened(t, nil)
+	br := bank.prepared(t, "INSERT INTO account VALUES ('alice', 1)")
+	res, err := r.Commit(t.Context(), br)
+	wantEnd(t, res, err, participant.Committed)
+	bank.exec(t, "DELETE FROM txmgr_branch")
+	res, err = r.Commit(t.Context(), br)
+	wantEnd(t, res, err, participant.RolledBack)
+
+	// The barrier: the branch can begin again, and the sweep finds it.
+	br = newName()
+	res, err = r.Rollback(t.Context(), br)
+	wantEnd(t, res, err, participant.RolledBack)
+	bank.exec(t, "DELETE FROM txmgr_branch")
+	w := bank.work(t, br.XID, "INSERT INTO account VALUES ('bob', 1)")
+	vote, err := w.Prepare(t.Context())
+	if vote != txn.VotePrepared {
+		t.Fatal(vote, err)
+	}
+	w.Release()
+	list, err := r.Prepared(t.Context(), r.prefix)
+	if err != nil || len(list) != 1 || list[0].XID != br.XID || list[0].Since.IsZero() || list[0].Age <= 0 || list[0].Age > time.Hour || list[0].Owner != "database "+bank.name {
+		t.Errorf("the sweep sees %v, %v", list, err)
+	}
+	res, err = r.Rollback(t.Context(), br)
+	wantEnd(t, res, err, participant.RolledBack)
+	if n := bank.balance(t, "bob"); n != 0 {
+		t.Errorf("bob has %d", n)
+	}
+}
+
+// TestTableOfProofMadeAnew: what the old one said is lost, which is said, and who
+// has used the old one is told to try again.
+func TestTableOfProofMadeAnew(t *testing.T) {
+	bank := newBank(t)
+	r := bank.opened(t, nil)
+	br := bank.prepared(t, "INSERT INTO account VALUES ('alice', 1)")
+	_, err := r.Commit(t.Context(), br)
+	check(t, err)
+	bank.exec(t, "DROP TABLE txmgr_branch")
+	for name, do := range map[string]verb{"commit": r.Commit, "rollback": r.Rollback, "settle": r.ResolveOutcome} {
+		if res, err := do(t.Context(), br); err == nil || !strings.Contains(err.Error(), "the table was dropped since") {
+			t.Errorf("%s: %v, %v", name, res, err)
+		}
+	}
+	// The application knows the old one, for as long as one try.
+	if _, err := bank.begin(t, bank.db, newName().XID); err == nil || !strings.Contains(err.Error(), "has been made anew") {
+		t.Errorf("begin: %v", err)
+	}
+	res, err := r.Commit(t.Context(), bank.prepared(t, "INSERT INTO account VALUES ('bob', 1)"))
+	wantEnd(t, res, err, participant.Committed)
+
+	bank.exec(t, "DROP TABLE txmgr_branch")
+	if _, err := bank.begin(t, bank.db, newName().XID); numberOf(err) != codeNoTable {
+		t.Errorf("begin: %v", err)
+	}
+	res, err = r.Commit(t.Context(), bank.prepared(t, "INSERT INTO account VALUES ('carol', 1)"))
+	wantEnd(t, res, err, participant.Committed)
+}
+
+// TestProofInAnotherDatabase is a registration that does not fit the application:
+// nothing is concluded from a table in which nobody writes.
+func TestProofInAnotherDatabase(t *testing.T) {
+	right, wrong := newBank(t), newBank(t)
+	r := wrong.opened(t, nil)
+	check(t, r.Check(t.Context()))
+	br := newName()
+	w := right.work(t, br.XID, "INSERT INTO account VALUES ('alice', 1)")
+	br.SessionRef = w.sessionRef.String()
+	for name, do := range map[string]verb{"commit": r.Commit, "rollback": r.Rollback, "settle": r.ResolveOutcome} {
+		if res, err := do(t.Context(), br); err == nil || !strings.Contains(err.Error(), "register the database that it uses") {
+			t.Errorf("%s: %v, %v", name, res, err)
+		}
+	}
+	check(t, w.Rollback(t.Context()))
+	w.Release()
+}
+
+// TestTableThatIsNotOurs is left alone.
+func TestTableThatIsNotOurs(t *testing.T) {
+	for create, why := range map[string]string{
+		"CREATE TABLE txmgr_branch (id int) ENGINE=InnoDB":                                        "not one that txmgr made",
+		"CREATE TABLE txmgr_branch (origin char(16) DEFAULT '0123456789abcdef') ENGINE=MyISAM":    "must be of InnoDB",
+		"CREATE TABLE txmgr_branch (origin char(16) DEFAULT 'x') ENGINE=InnoDB":                   "not one that txmgr made",
+		"CREATE VIEW txmgr_branch AS SELECT 1 AS origin":                                          "must be of InnoDB",
+		"CREATE TABLE txmgr_branch (xid int, origin char(16) DEFAULT (UUID_SHORT()))":             "not one that txmgr made",
+		"CREATE TABLE txmgr_branch (xid int) ENGINE=Aria COMMENT='somebody thought of it before'": "must be of InnoDB",
+	} {
+		bank := newBank(t)
+		bank.exec(t, create)
+		_, errBegin := bank.begin(t, bank.db, newName().XID)
+		for name, err := range map[string]error{"check": bank.opened(t, nil).Check(t.Context()), "begin": errBegin} {
+			if err == nil || !strings.Contains(err.Error(), why) {
+				t.Errorf("%s: %s: %v", create, name, err)
+			}
+		}
+	}
+}
+
+// TestReadProofIsConfirmed: that a row is not on disk yet cannot be planted, but that
+// it is put there can be seen.
+func TestReadProofIsConfirmed(t *testing.T) {
+	bank := newBank(t)
+	r := bank.opened(t, nil)
+	w := bank.work(t, newName().XID, "INSERT INTO account VALUES ('alice', 1)")
+	if _, err := w.CommitOnePhase(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.Release()
+	written := func() (at string) {
+		check(t, bank.pool.QueryRowContext(t.Context(), "SELECT at FROM txmgr_branch").Scan(&at))
+		return at
+	}
+	before := written()
+	br := newName()
+	br.XID, br.SessionRef = w.xid, w.sessionRef.String()
+	res, err := r.ResolveOutcome(t.Context(), br)
+	wantEnd(t, res, err, participant.Committed)
+	if written() == before {
+		t.Error("nothing was written after the row was read: it may not be on disk yet")
+	}
+}

@@ -1,0 +1,62 @@
+package mariadb
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// errRolledBackByServer is of a transaction that only reads.
+var errRolledBackByServer = errors.New("the server has rolled the transaction back, after a deadlock, a lock timeout or a change of what it had read")
+
+// checkError names what the server refuses because the transaction is not the
+// statement's to end, and remembers that the server has ended one that only reads.
+// ctx is the statement's.
+func (b *branch) checkError(ctx context.Context, err error) error {
+	switch numberOf(err) {
+	case codeDeadlock, codeLockTimeout, codeChanged:
+		// Of an XA transaction the server remembers it. Whether it rolls back after a
+		// timeout is one of its settings.
+		if b.readOnly && !b.inTransaction(ctx) {
+			b.serverRolledBack.Store(true)
+		}
+	}
+	return managedError(err)
+}
+
+// inTransaction reports whether the session is in a transaction, true when that
+// cannot be found out.
+func (b *branch) inTransaction(ctx context.Context) bool {
+	var value [1]driver.Value
+	err := b.raw(func(c any) error {
+		conn, ok := c.(driver.QueryerContext)
+		if !ok {
+			return fmt.Errorf("a connection of type %T cannot query", c)
+		}
+		rows, err := conn.QueryContext(b.boundContext(ctx), "SELECT IF(@@in_transaction, 'yes', 'no')", nil)
+		if err != nil {
+			return err
+		}
+		err = rows.Next(value[:])
+		if text, ok := value[0].([]byte); ok {
+			value[0] = string(text) // a copy: the driver's buffer is used again
+		}
+		return errors.Join(err, rows.Close())
+	})
+	return err != nil || value[0] != "no"
+}
+
+// managedError names what the server refuses because the transaction is not the
+// statement's to end.
+func managedError(err error) error {
+	switch {
+	case numberOf(err) != codeRMFail:
+		return err
+	case rollbackOnly(err):
+		return fmt.Errorf("the server has rolled the transaction back, after a deadlock or a timeout: %w", err)
+	}
+	return fmt.Errorf("%w: end the global one: %w", txn.ErrManaged, err)
+}

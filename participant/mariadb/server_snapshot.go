@@ -1,0 +1,106 @@
+package mariadb
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// serverSnapshot is what the server held at one time, read in this order: its prepared
+// branches, then the transactions that are bound to connections.
+type serverSnapshot struct {
+	start       int64 // of the server
+	prepared    map[xaName]bool
+	connections map[uint64]bool // connections that InnoDB has a transaction for
+}
+
+// isPrepared reports whether a branch is prepared.
+func (c *serverSnapshot) isPrepared(n xaName) bool {
+	n.format = 0 // it does not make it another one
+	return c.prepared[n]
+}
+
+// isBound reports whether the session's connection may have its branch. One that
+// does not cannot get it back: neither when it lives, nor while it is on its way
+// out, when the server has let go of the branch and InnoDB has not.
+func (c *serverSnapshot) isBound(s SessionRef) bool {
+	return c.start == s.Start && c.connections[s.Conn]
+}
+
+// snapshotRequest is a census that is to be taken, for all who wait for it.
+type snapshotRequest struct {
+	done chan struct{} // closed when the others are set
+	c    *serverSnapshot
+	err  error
+}
+
+// snapshotTimeout bounds one census.
+const snapshotTimeout = 10 * time.Second
+
+// snapshot takes a census that begins after the call. Since InnoDB tells news only
+// every tenth of a second, all calls that wait share the next one.
+func (r *resourceManager) snapshot(ctx context.Context) (*serverSnapshot, error) {
+	r.mu.Lock()
+	if r.nextSnapshot == nil {
+		r.nextSnapshot = &snapshotRequest{done: make(chan struct{})}
+		if !r.snapshotRunning {
+			r.snapshotRunning = true
+			go r.runSnapshots()
+		}
+	}
+	mine := r.nextSnapshot
+	r.mu.Unlock()
+	select {
+	case <-mine.done:
+		return mine.c, mine.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for news of InnoDB: %w", ctx.Err())
+	}
+}
+
+// runSnapshots takes one census after the other, as long as somebody waits for one.
+func (r *resourceManager) runSnapshots() {
+	for {
+		r.mu.Lock()
+		now := r.nextSnapshot
+		r.nextSnapshot = nil
+		if now == nil {
+			r.snapshotRunning = false
+			r.mu.Unlock()
+			return
+		}
+		r.mu.Unlock()
+		ctx, cancel := context.WithTimeout(r.closing, snapshotTimeout)
+		now.c, now.err = r.takeSnapshot(ctx)
+		cancel()
+		close(now.done)
+	}
+}
+
+func (r *resourceManager) takeSnapshot(ctx context.Context) (*serverSnapshot, error) {
+	c := &serverSnapshot{prepared: map[xaName]bool{}, connections: map[uint64]bool{}}
+	names, err := r.xaRecover(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range names {
+		n.format = 0
+		c.prepared[n] = true
+	}
+	if c.start, err = r.start(ctx); err != nil {
+		return c, err
+	}
+	all, err := r.transactions(ctx)
+	for _, x := range all {
+		if x.conn != 0 {
+			c.connections[x.conn] = true
+		}
+	}
+	return c, err
+}
+
+// start is the second in which the server started.
+func (r *resourceManager) start(ctx context.Context) (start int64, err error) {
+	err = r.db.QueryRowContext(ctx, "SELECT "+startQuery).Scan(&start)
+	return start, err
+}

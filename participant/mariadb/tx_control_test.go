@@ -1,0 +1,168 @@
+package mariadb
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// waitingManager is a coordinator that finds out how a delegated branch ended.
+type waitingManager struct {
+	*shops
+	t *testing.T
+}
+
+// Wait implements [txn.Manager].
+func (m *waitingManager) Wait(ctx context.Context, id txn.ID, _ txn.Goal) (txn.Info, error) {
+	res, err := m.bank.opened(m.t, nil).ResolveOutcome(ctx, m.Branch(id, 1))
+	info := txn.Info{ID: id, State: txn.RolledBack, Cause: txn.CauseVoteNo}
+	if res.Outcome == participant.Committed {
+		info.State = txn.Committed
+	}
+	return info, err
+}
+
+// TestTypedEndWhoseAnswerIsLost: a block of statements ends the transaction, and then the
+// connection is lost. It may not be told as rolled back, and, where a branch is alone and
+// its proof says that it is committed, not as committed. After statements that cannot have
+// ended it, it may.
+func TestTypedEndWhoseAnswerIsLost(t *testing.T) {
+	for _, returns := range []error{nil, errors.New("boom")} {
+		for text, c := range map[string]struct {
+			byHand bool
+			bank   int64
+		}{
+			"XA COMMIT":   {true, 70},
+			"XA ROLLBACK": {true, 99},
+			"EXECUTE IMMEDIATE CONCAT('KILL ', CONNECTION_ID())": {true, 100},
+			"KILL CONNECTION_ID()":                               {false, 100},
+		} {
+			for _, branches := range []string{"alone", "beside another"} {
+				lost(t, branches+", "+text, returns, c.byHand, c.bank)
+			}
+		}
+	}
+}
+
+func lost(t *testing.T, name string, returns error, byHand bool, bank int64) {
+	branches, text, _ := strings.Cut(name, ", ")
+	alone := branches == "alone"
+	switch text {
+	case "XA COMMIT":
+		text = "BEGIN NOT ATOMIC XA END NAME; XA COMMIT NAME ONE PHASE; KILL CONNECTION_ID(); END"
+	case "XA ROLLBACK":
+		text = "BEGIN NOT ATOMIC XA END NAME; XA ROLLBACK NAME; UPDATE account SET balance = balance - 1; KILL CONNECTION_ID(); END"
+	}
+	s := newShops(t)
+	err := txn.Run(t.Context(), &waitingManager{s, t}, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
+		var err error
+		if alone {
+			_, err = s.bank.db.Exec(ctx, tx, "UPDATE account SET balance = balance - 30")
+		} else {
+			err = s.move(ctx, tx, 30)
+		}
+		check(t, err)
+		b, err := s.bank.db.branch(ctx, tx)
+		check(t, err)
+		conn, err := s.bank.db.Conn(ctx, tx)
+		check(t, err)
+		if _, err := conn.ExecContext(ctx, strings.ReplaceAll(text, "NAME", b.name)); err == nil {
+			t.Error("the connection was not lost")
+		}
+		return returns
+	})
+	if errors.Is(err, txn.ErrEndedByApplication) != byHand || errors.Is(err, txn.ErrRolledBack) == byHand {
+		t.Errorf("%s, returns %v: told %v", name, returns, err)
+	}
+	s.want(t, bank, 100)
+}
+
+// TestMayEnd: which statements may end a transaction past the refusal.
+func TestMayEnd(t *testing.T) {
+	for _, query := range []string{
+		"", "SELECT 1", "(SELECT 1)", " /* x */ update t SET s = 'a; b'", "ROLLBACK TO x", "SET @a = 1", "KILL 1",
+		"SELECT `a;b` -- ;", "WITH a AS (SELECT 1) SELECT * FROM a", "SELECT 1 -- it's", "SELECT /* don't */ 'a'",
+	} {
+		if mayEnd(query) {
+			t.Errorf("%q cannot", query)
+		}
+	}
+	for _, query := range []string{
+		"BEGIN NOT ATOMIC SELECT 1; END", "CALL p()", "EXECUTE s", "EXECUTE IMMEDIATE 'XA END 1'", "SELECT 1; CALL p()", "SELECT 'a'';'; CALL p()",
+		"SET STATEMENT max_statement_time = 1 FOR CALL p()", "/*! CALL p() */", "SELECT 1 /*! ; CALL p() */", "IF 1 THEN CALL p(); END IF",
+		"SELECT 1 /* don't */; CALL p()", "SELECT 1 -- it's\n; CALL p()", "SELECT 1 # it's\n; CALL p()", "SELECT 'a\\'; CALL p()", "; CALL p()", "\xa0CALL p()",
+		"INSERT INTO t VALUES (\"a\\\"; b\");", `SELECT 'a\'; CALL p(); -- '`, // by the mode NO_BACKSLASH_ESCAPES
+		`SELECT 'a\'b'; CALL p(); SELECT 'c\'d'`, // by every other mode
+		"/*!999999 SELECT */ COMMIT", "SELECT 1 /*M! + 1 */", "SELECT '?'", "SELECT 1 /* ? */", "SELECT 'a",
+		"LOAD INDEX INTO CACHE t", // of which the manual says that it commits
+	} {
+		if !mayEnd(query) {
+			t.Errorf("%q may", query)
+		}
+	}
+}
+
+// TestMayRunXA: in an XA transaction no other statements matter.
+func TestMayRunXA(t *testing.T) {
+	for query, want := range map[string]bool{
+		"SET STATEMENT innodb_lock_wait_timeout = 0 FOR UPDATE t SET n = 1": false, "BEGIN NOT ATOMIC UPDATE t SET n = 1; COMMIT; END": false,
+		"BEGIN NOT ATOMIC xa END 'n'; END": true, "call p()": true, "Execute s": true, "SELECT '?'": true,
+	} {
+		if mayRunXA(query) != want {
+			t.Errorf("%q: want %v", query, want)
+		}
+	}
+}
+
+// TestWhatCommitsMayEnd: the server is asked, in a transaction that only reads and in
+// one of XA, which statements end it. Each of them has to count as one that may, and the
+// rest does not, unless it does elsewhere.
+func TestWhatCommitsMayEnd(t *testing.T) {
+	b := newBank(t)
+	for query, ends := range map[string]bool{
+		"ANALYZE TABLE account": true, "ANALYZE LOCAL TABLE account": true, "analyze /* x */ no_write_to_binlog tables account": true, "/*! ANALYZE TABLE */ account": true,
+		"SET PASSWORD = PASSWORD('')": true, "SET @a = 1, PASSWORD = PASSWORD('')": true, "SET DEFAULT ROLE NONE": true, "SET @a = 1, @@SESSION . `autocommit` = ON": true,
+		"CHECK TABLE account": true, "FLUSH TABLES": true, "LOCK TABLES account READ": true, "CREATE TABLE another (n int)": true, "EXECUTE IMMEDIATE 'ANALYZE TABLE account'": true,
+		"ANALYZE SELECT 1": false, "ANALYZE FORMAT=JSON SELECT 1": false, "ANALYZE UPDATE account SET balance = 1": false,
+		"LOAD DATA INFILE '/dev/null' INTO TABLE account": false, "LOAD XML INFILE '/dev/null' INTO TABLE account": false,
+		"SET autocommit_ = 1": false, "SET SESSION sql_mode = ''": false, "SET NAMES utf8mb4": false, "SET GLOBAL read_only = 0": false, "SET GLOBAL gtid_slave_pos = ''": false,
+		"HANDLER account OPEN": false, "SHOW TABLES": false, "DESC account": false, "USE mysql": false, "DO GET_LOCK('x', 0)": false, "KILL QUERY 999999999": false, "VALUES (1)": false,
+		"SAVEPOINT x": false, "RELEASE SAVEPOINT x": false, "EXPLAIN SELECT 1": false, "(SELECT 1)": false, "REPLACE INTO account VALUES ('alice', 1)": false, "XA RECOVER": false,
+	} {
+		ended := endedBy(t, b, query, "START TRANSACTION READ ONLY", "SAVEPOINT still", "SET autocommit = 0", query, "RELEASE SAVEPOINT still") ||
+			endedBy(t, b, query, "XA START 'x'", "SET autocommit = 0", query, "XA END 'x'", "XA ROLLBACK 'x'")
+		if ended != ends {
+			t.Errorf("%s: ended %v, want %v", query, ended, ends)
+		}
+		if ends && !mayEnd(query) {
+			t.Errorf("%s: ends a transaction, and is not taken for one that may", query)
+		}
+	}
+	for _, query := range []string{"ANALYZE SELECT 1", "ANALYZE FORMAT=JSON SELECT 1", "LOAD DATA INFILE '/dev/null' INTO TABLE account", "SET NAMES utf8mb4", "DESC account", "DO 1"} {
+		if mayEnd(query) {
+			t.Errorf("%s: cannot end a transaction", query)
+		}
+	}
+}
+
+// endedBy reports whether a statement ends the transaction that others begin: the last
+// one fails then.
+func endedBy(t *testing.T, b *bank, query string, statements ...string) (ended bool) {
+	t.Helper()
+	conn, err := b.pool.Conn(t.Context())
+	check(t, err)
+	defer func() { _ = conn.Close() }()
+	defer func() { _ = conn.Raw(func(any) error { return driver.ErrBadConn }) }()
+	for _, statement := range statements {
+		_, err = conn.ExecContext(t.Context(), statement)
+		if statement != query && statement != statements[len(statements)-1] && !strings.HasPrefix(statement, "XA") {
+			check(t, err)
+		}
+	}
+	return err != nil
+}

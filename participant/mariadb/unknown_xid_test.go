@@ -1,0 +1,37 @@
+package mariadb
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/txmgr/txmgr/participant"
+)
+
+// TestUnknownXIDIsNoEnd: MariaDB answers XAER_NOTA, unknown XID, also for a branch that
+// is prepared, as long as the session that prepared it is there. It says nothing about
+// the branch's end.
+func TestUnknownXIDIsNoEnd(t *testing.T) {
+	bank := newBank(t)
+	r := bank.opened(t, nil)
+	r.skipDisconnect = true // asks the server without looking
+	br := newName()
+	w := bank.work(t, br.XID, "INSERT INTO account VALUES ('alice', 1)")
+	vote, err := w.Prepare(t.Context())
+	check(t, err)
+	br.Vote, br.SessionRef = vote, w.sessionRef.String()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if res, err := r.Commit(ctx, br); !errors.Is(err, errBoundElsewhere) {
+		t.Errorf("a commit beside the session: %v, %v", res, err)
+	}
+	r.skipDisconnect = false
+	w.Release()
+	bank.waitGone(t, w.sessionRef.Conn)
+	res, err := r.Commit(t.Context(), br)
+	wantEnd(t, res, err, participant.Committed)
+	if n := bank.balance(t, "alice"); n != 1 {
+		t.Errorf("alice has %d", n)
+	}
+}

@@ -1,0 +1,224 @@
+package postgres
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/txmgr/txmgr/internal/testdb"
+	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// healthCheck gives the one about a subject.
+func healthCheck(t *testing.T, p participant.Participant, subject string) (found participant.Check) {
+	t.Helper()
+	for _, d := range p.(participant.HealthChecker).CheckHealth(t.Context()) {
+		if d.Subject == subject {
+			found = d
+		}
+	}
+	if found.Level == 0 {
+		t.Fatalf("nothing was said of %s", subject)
+	}
+	return found
+}
+
+func wantHealthCheck(t *testing.T, d participant.Check, level participant.HealthLevel, found, fix string) {
+	t.Helper()
+	if d.Level != level || !strings.Contains(d.Message, found) || !strings.Contains(d.Remedy, fix) {
+		t.Errorf("got %+v; want level %d, %q, fix %q", d, level, found, fix)
+	}
+}
+
+func TestExamineOfAServerThatIsFine(t *testing.T) {
+	s := testdb.OpenPostgres(t, testdb.PostgresConfig{})
+	p := newBankOn(t, s).opened(t, nil)
+	seen := map[string]bool{}
+	for _, d := range p.(participant.HealthChecker).CheckHealth(t.Context()) {
+		if d.Level != participant.OK || d.Message == "" || d.Remedy != "" || seen[d.Subject] {
+			t.Errorf("got %+v", d)
+		}
+		seen[d.Subject] = true
+	}
+	if len(seen) != 11 {
+		t.Errorf("%d subjects: %v", len(seen), seen)
+	}
+}
+
+// TestExamineFindsWhatGoesWrong: each fix is tried where it can be.
+func TestExamineFindsWhatGoesWrong(t *testing.T) {
+	s := testdb.OpenPostgres(t, testdb.PostgresConfig{MaxPrepared: -1, NoFsync: true, Settings: map[string]string{
+		"full_page_writes": "off", "synchronous_commit": "off",
+		"statement_timeout": "2s", "lock_timeout": "3s", "idle_in_transaction_session_timeout": "1min",
+	}})
+	bank := newBankOn(t, s)
+	p := bank.opened(t, nil)
+	const slots, durability, failover, timeouts, readOnly = "max_prepared_transactions", "durability", "failover", "timeouts", "read-only"
+	again := func(sql ...string) { // in a new session of the coordinator
+		t.Helper()
+		for _, one := range sql {
+			bank.exec(t, one)
+		}
+		check(t, s.Stop(t.Context()))
+		check(t, s.Start(t.Context()))
+		bank.pool.Reset()
+		eventually(t, func() error { _, err := p.Prepared(t.Context(), ""); return err })
+	}
+	d := healthCheck(t, p, slots)
+	wantHealthCheck(t, d, participant.Failure, "max_prepared_transactions = 0", "ALTER SYSTEM SET max_prepared_transactions = 200; then restart")
+	wantHealthCheck(t, healthCheck(t, p, durability), participant.Failure, "fsync is off", "ALTER SYSTEM SET fsync = on; SELECT pg_reload_conf();")
+	wantHealthCheck(t, healthCheck(t, p, failover), participant.OK, "no standby is connected, and none would be synchronous", "")
+	wantHealthCheck(t, healthCheck(t, p, timeouts), participant.Warning, "statement_timeout = 2s", "ALTER ROLE postgres SET statement_timeout = 0;")
+
+	again("ALTER SYSTEM SET max_prepared_transactions = 5", "ALTER SYSTEM SET fsync = on", "ALTER ROLE postgres SET statement_timeout = 0")
+	wantHealthCheck(t, healthCheck(t, p, slots), participant.Warning, "less than max_connections = 100", "= 200")
+	wantHealthCheck(t, healthCheck(t, p, durability), participant.Failure, "full_page_writes is off", "SET full_page_writes = on")
+	wantHealthCheck(t, healthCheck(t, p, timeouts), participant.OK, "lock_timeout = 3s", "")
+	var all []participant.Branch
+	for n := range 4 {
+		all = append(all, bank.prepared(t, "INSERT INTO account VALUES ($1, 1)", fmt.Sprint(n)))
+	}
+	wantHealthCheck(t, healthCheck(t, p, slots), participant.Warning, "4 of 5 prepared transactions are there now", "see what is prepared")
+	for _, br := range all {
+		r, err := p.Commit(t.Context(), br)
+		wantEnd(t, r, err, participant.Committed)
+	}
+
+	again("ALTER SYSTEM SET full_page_writes = on", "ALTER SYSTEM SET synchronous_standby_names = 'nobody'",
+		"ALTER DATABASE "+bank.name+" SET default_transaction_read_only = on")
+	wantHealthCheck(t, healthCheck(t, p, durability), participant.Warning, "branches of global transactions reach the disk all the same", "SET synchronous_commit = on")
+	wantHealthCheck(t, healthCheck(t, p, failover), participant.Warning, "nothing waits for the synchronous standbys (nobody)", "SET synchronous_commit = on")
+	wantHealthCheck(t, healthCheck(t, p, readOnly), participant.Warning, "default_transaction_read_only is on", "ALTER DATABASE "+bank.name+" RESET default_transaction_read_only;")
+}
+
+func TestExamineOfAServerThatIsNotReached(t *testing.T) {
+	p, err := open(map[string]string{"dsn": "host=127.0.0.1 port=1 user=me dbname=x"})
+	check(t, err)
+	defer func() { check(t, p.Close()) }()
+	all := p.(participant.HealthChecker).CheckHealth(t.Context())
+	if len(all) != 1 {
+		t.Errorf("got %+v", all)
+	}
+	wantHealthCheck(t, all[0], participant.Failure, "postgres bank: examine", "psql")
+	unset, err := open(map[string]string{"dsn_env": "TXMGR_TEST_NO_SUCH"})
+	check(t, err)
+	defer func() { check(t, unset.Close()) }()
+	wantHealthCheck(t, healthCheck(t, unset, "connection"), participant.Failure, "TXMGR_TEST_NO_SUCH is not set", "dsn_env TXMGR_TEST_NO_SUCH")
+}
+
+// TestPreparedSurvivesWithoutSynchronousCommit is why the examination only warns:
+// PREPARE TRANSACTION and COMMIT PREPARED wait for the disk in any case.
+func TestPreparedSurvivesWithoutSynchronousCommit(t *testing.T) {
+	prepares := newLazy(t)
+	var all []participant.Branch
+	for prepares.untilLost(t) {
+		all = append(all, prepares.prepared(t, "INSERT INTO account VALUES ($1, 1)", newBranch().XID))
+		prepares.crash(t)
+	}
+	for _, br := range all {
+		r, err := prepares.opened(t, nil).Commit(t.Context(), br)
+		if err != nil || r.Detail != commitPrepared {
+			t.Errorf("a prepare was lost: %v, %v", r, err)
+		}
+	}
+	commits := newLazy(t)
+	for commits.untilLost(t) {
+		id := newBranch().XID
+		br := commits.prepared(t, "INSERT INTO account VALUES ($1, 1)", id)
+		r, err := commits.opened(t, nil).Commit(t.Context(), br)
+		wantEnd(t, r, err, participant.Committed)
+		commits.crash(t)
+		if n := commits.balance(t, id); n != 1 {
+			t.Errorf("a commit was lost: it has %d", n)
+		}
+	}
+}
+
+// TestExamineOfRights: who lacks what, for users that are no superusers.
+func TestExamineOfRights(t *testing.T) {
+	const subject = "user"
+	bank := newBank(t)
+	app, other := bank.name+"_app", bank.name+"_other"
+	for _, user := range []string{app, other} {
+		bank.exec(t, "CREATE ROLE "+user+" LOGIN")
+		bank.exec(t, "GRANT ALL ON account TO "+user)
+	}
+	bank.pool.Close() // nobody else is there
+	pool, err := pgxpool.New(t.Context(), server.DSNAs(app, bank.name))
+	check(t, err)
+	defer pool.Close()
+	coordinator := func(user string) participant.Participant {
+		t.Helper()
+		p, err := open(map[string]string{"dsn": server.DSNAs(user, bank.name)})
+		check(t, err)
+		t.Cleanup(func() { check(t, p.Close()) })
+		return p
+	}
+	superuser, err := pgxpool.New(t.Context(), server.DSN("postgres"))
+	check(t, err)
+	defer superuser.Close()
+	inBank, err := pgxpool.New(t.Context(), bank.dsn)
+	check(t, err)
+	defer inBank.Close()
+	admin := func(sql string) {
+		t.Helper()
+		_, err := superuser.Exec(t.Context(), sql)
+		check(t, err)
+	}
+	same, foreign := coordinator(app), coordinator(other)
+	eventually(t, func() error {
+		if d := healthCheck(t, foreign, subject); d.Level != participant.OK {
+			return fmt.Errorf("sessions of the set-up are still there: %+v", d)
+		}
+		return nil
+	})
+	check(t, foreign.Check(t.Context()))
+	wantHealthCheck(t, healthCheck(t, foreign, subject), participant.OK, "nobody else has a session here", "")
+	br := newBranch()
+	b := workIn(t, New("bank", pool), br.XID, "INSERT INTO account VALUES ('alice', 1)")
+	wantHealthCheck(t, healthCheck(t, foreign, subject), participant.Warning, "lacks pg_read_all_stats and pg_signal_backend, and "+app+" have sessions", "GRANT pg_read_all_stats, pg_signal_backend TO "+other+";")
+	admin("GRANT pg_read_all_stats TO " + other)
+	wantHealthCheck(t, healthCheck(t, foreign, subject), participant.Warning, "lacks pg_signal_backend,", "GRANT pg_signal_backend TO "+other+";")
+	admin("GRANT pg_signal_backend TO " + other)
+	wantHealthCheck(t, healthCheck(t, foreign, subject), participant.Warning, "cannot finish its branches", "the same user")
+	if vote, err := b.Prepare(t.Context()); vote != txn.VotePrepared {
+		t.Fatal(vote, err)
+	}
+	wantHealthCheck(t, healthCheck(t, foreign, subject), participant.Failure, "user "+app+" prepared 1 branches here", "connect as "+app)
+	check(t, b.Rollback(t.Context()))
+	b.Release()
+	wantHealthCheck(t, healthCheck(t, coordinator("postgres"), subject), participant.OK, "superuser", "")
+	_, err = inBank.Exec(t.Context(), "REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC")
+	check(t, err)
+	wantHealthCheck(t, healthCheck(t, same, subject), participant.Failure, "which server this is", "GRANT EXECUTE ON FUNCTION pg_control_system() TO "+app)
+}
+
+// TestOldPreparedTransactionsAreSaid, ours and those of others.
+func TestOldPreparedTransactionsAreSaid(t *testing.T) {
+	since := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
+	f := &serverInfo{database: "bank", userName: "me", prepared: []preparedInfo{
+		{owner: "me", database: "bank", ours: true, inThisDatabase: true, count: 2, oldest: "txm_a_1", since: since, age: 59 * time.Minute},
+		{owner: "you", database: "shop", count: 3, oldest: "it's", since: since, age: 2 * time.Hour},
+	}}
+	d := f.checkAge()
+	wantHealthCheck(t, d, participant.Warning, "3 that are not this cluster's in database shop, by user you, the oldest 'it''s' since 2026-11-21T09:30:00Z", "in database shop as you: ROLLBACK PREPARED 'it''s';")
+	if strings.Contains(d.Message, "txm_a_1") {
+		t.Errorf("got %+v", d)
+	}
+	f.prepared[0].age = time.Hour
+	wantHealthCheck(t, f.checkAge(), participant.Warning, "2 of this cluster in database bank, the oldest 'txm_a_1'", "txmgr doubt list")
+	f.prepared = f.prepared[:0]
+	wantHealthCheck(t, f.checkAge(), participant.OK, "none is older than 1h", "")
+
+	f.prepared = append(f.prepared, preparedInfo{database: "shop", ours: true, count: 1, age: forgottenAge})
+	wantHealthCheck(t, f.checkOtherDatabases(), participant.OK, "1 in shop", "each is registered")
+	f.prepared[0].age++
+	wantHealthCheck(t, f.checkOtherDatabases(), participant.Warning, "1 in shop", "each is registered")
+
+	wantHealthCheck(t, (&serverInfo{version: "12.3", versionNumber: 120003}).checkVersion(), participant.Failure, "PostgreSQL 12.3", "13 or later")
+	wantHealthCheck(t, (&serverInfo{standby: true}).checkWritable(), participant.Failure, "standby", "target_session_attrs=read-write")
+}

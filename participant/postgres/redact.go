@@ -1,0 +1,45 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// redactError replaces an error of connecting that may show a part of a password. A
+// password that was not quoted falls apart into words, which the server takes for
+// parameters, and repeats.
+func redactError(err error) error {
+	connect := (*pgconn.ConnectError)(nil)
+	if !errors.As(err, &connect) {
+		return err
+	}
+	if state := repeatedParameter(connect); state != "" {
+		return fmt.Errorf("connect: the server refuses a parameter of the connection string (%s; it is not shown because it may be part of a password); try it with psql", state)
+	}
+	return err
+}
+
+// repeatedParameter gives the SQLSTATE of an error that repeats parameters, "" if there is
+// none: there is one error for each address that was tried.
+func repeatedParameter(err error) string {
+	if pg, ok := err.(*pgconn.PgError); ok {
+		switch {
+		case pg.Code == stateNotFound, pg.Code == stateInvalid, strings.Contains(pg.Message, "parameter"):
+			return pg.Code
+		}
+	}
+	switch err := err.(type) {
+	case interface{ Unwrap() error }:
+		return repeatedParameter(err.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, one := range err.Unwrap() {
+			if state := repeatedParameter(one); state != "" {
+				return state
+			}
+		}
+	}
+	return ""
+}

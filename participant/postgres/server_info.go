@@ -1,0 +1,162 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/txmgr/txmgr/participant"
+)
+
+// serverInfo are what a server tells about itself.
+type serverInfo struct {
+	version, database    string
+	versionNumber        int
+	userName, quotedUser string
+	superuser            bool
+	mayControl           bool // pg_control_system
+	maySee, maySignal    bool // sessions of other users
+	others               []string
+	standby, readOnly    bool
+	slotCount            int
+	connections          int
+	fsync, fullPages     bool
+	synchronousCommit    string
+	standbyNames         string
+	standbys             int  // that stream from here
+	synchronous          int  // of them; -1: the user may not see that
+	mayReadHistory       bool // of timelines
+	idleTimeout          time.Duration
+	lockTimeout          time.Duration
+	statementTimeout     time.Duration
+	prepared             []preparedInfo
+}
+
+// preparedInfo are about the prepared transactions of one user in one database,
+// of this cluster or not.
+type preparedInfo struct {
+	owner, database      string
+	ours, inThisDatabase bool
+	count                int
+	oldest               string
+	since                time.Time
+	age                  time.Duration
+}
+
+func (r *resourceManager) serverInfo(ctx context.Context) (_ *serverInfo, err error) {
+	ctx, fail := r.call(ctx, "examine")
+	defer fail(&err)
+	var f serverInfo
+	var idle, lock, statement int64
+	err = r.pool.QueryRow(ctx, `
+		SELECT current_setting('server_version'), current_setting('server_version_num')::int, current_database(),
+			current_user::text, quote_ident(current_user), current_setting('is_superuser') = 'on',
+			has_function_privilege('pg_control_system()', 'EXECUTE'),
+			pg_has_role('pg_read_all_stats', 'USAGE'), pg_has_role('pg_signal_backend', 'USAGE'),
+			array(SELECT DISTINCT usename::text FROM pg_stat_activity
+				WHERE datname = current_database() AND usename <> current_user AND coalesce(backend_type, 'client backend') = 'client backend' ORDER BY 1 LIMIT 10),
+			pg_is_in_recovery(), current_setting('default_transaction_read_only')::bool,
+			current_setting('max_prepared_transactions')::int, current_setting('max_connections')::int,
+			current_setting('fsync')::bool, current_setting('full_page_writes')::bool,
+			current_setting('synchronous_commit'), current_setting('synchronous_standby_names'), standbys, synchronous,
+			has_function_privilege('pg_read_file(text)', 'EXECUTE'),
+			(SELECT setting::bigint FROM pg_settings WHERE name = 'idle_in_transaction_session_timeout'),
+			(SELECT setting::bigint FROM pg_settings WHERE name = 'lock_timeout'),
+			(SELECT setting::bigint FROM pg_settings WHERE name = 'statement_timeout')
+		FROM (
+			SELECT count(*)::int AS standbys,
+				CASE WHEN count(*) > count(r.sync_state) THEN -1 ELSE count(*) FILTER (WHERE r.sync_state IN ('sync', 'quorum'))::int END AS synchronous
+			FROM pg_stat_replication r LEFT JOIN pg_replication_slots s ON s.active_pid = r.pid
+			WHERE s.slot_type IS DISTINCT FROM 'logical' AND r.state IS DISTINCT FROM 'backup'
+		) of_this_server`).Scan(
+		&f.version, &f.versionNumber, &f.database, &f.userName, &f.quotedUser, &f.superuser,
+		&f.mayControl, &f.maySee, &f.maySignal, &f.others, &f.standby, &f.readOnly, &f.slotCount, &f.connections,
+		&f.fsync, &f.fullPages, &f.synchronousCommit, &f.standbyNames, &f.standbys, &f.synchronous, &f.mayReadHistory, &idle, &lock, &statement)
+	if err != nil {
+		return nil, err
+	}
+	f.idleTimeout, f.lockTimeout, f.statementTimeout = time.Duration(idle)*time.Millisecond, time.Duration(lock)*time.Millisecond, time.Duration(statement)*time.Millisecond
+	f.prepared, err = r.preparedInfo(ctx)
+	return &f, err
+}
+
+func (r *resourceManager) preparedInfo(ctx context.Context) ([]preparedInfo, error) {
+	rows, err := r.pool.Query(ctx, `
+		SELECT owner::text, database::text, left(gid, length($1::text)) = $1::text, database = current_database(), count(*),
+			(array_agg(gid ORDER BY prepared))[1], min(prepared), extract(epoch FROM now() - min(prepared))::float8
+		FROM pg_prepared_xacts GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`, r.prefix)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (p preparedInfo, err error) {
+		var seconds float64
+		err = row.Scan(&p.owner, &p.database, &p.ours, &p.inThisDatabase, &p.count, &p.oldest, &p.since, &seconds)
+		p.age = time.Duration(seconds * float64(time.Second))
+		return p, err
+	})
+}
+
+// oldPrepared is how long a prepared transaction may stay before somebody should look at
+// it: it keeps its locks, and VACUUM from clearing up after it.
+const oldPrepared = time.Hour
+
+func (f *serverInfo) checkAge() participant.Check {
+	const subject = "old prepared transactions"
+	var found, fix []string
+	foreign := 0
+	for _, p := range f.prepared {
+		if !p.ours {
+			foreign += p.count
+		}
+		if p.age < oldPrepared {
+			continue
+		}
+		name, err := literal(p.oldest)
+		if err != nil {
+			name = clip(p.oldest)
+		}
+		switch {
+		case p.ours:
+			found = append(found, fmt.Sprintf("%d of this cluster in database %s, the oldest %s since %s", p.count, p.database, name, formatTime(p.since)))
+			fix = append(fix, "txmgr doubt list; txmgr recover scan")
+		default:
+			found = append(found, fmt.Sprintf("%d that are not this cluster's in database %s, by user %s, the oldest %s since %s", p.count, p.database, p.owner, name, formatTime(p.since)))
+			fix = append(fix, fmt.Sprintf("ask who prepared it; then, in database %s as %s: ROLLBACK PREPARED %s; or COMMIT PREPARED", p.database, p.owner, strings.TrimSpace(name)))
+		}
+	}
+	if len(found) == 0 {
+		return okCheck(subject, "none is older than %v; %d are not this cluster's", oldPrepared, foreign)
+	}
+	return participant.Check{
+		Level: participant.Warning, Subject: subject,
+		Message: strings.Join(found, "; ") + ": they hold their locks and stop VACUUM from clearing up, in the whole server",
+		Remedy:  strings.Join(fix, "; "),
+	}
+}
+
+// forgottenAge is how long a branch may stay prepared in another database before it
+// looks as if nobody finished branches there.
+const forgottenAge = time.Minute
+
+func (f *serverInfo) checkOtherDatabases() participant.Check {
+	const subject = "databases"
+	d := okCheck(subject, "no branch of this cluster is prepared in another database of this server")
+	var at []string
+	for _, p := range f.prepared {
+		if !p.ours || p.inThisDatabase {
+			continue
+		}
+		at = append(at, fmt.Sprintf("%d in %s", p.count, p.database))
+		if p.age > forgottenAge {
+			d.Level = participant.Warning
+		}
+	}
+	if len(at) > 0 {
+		d.Message = fmt.Sprintf("branches of this cluster are prepared in other databases of this server too (%s): each database has to be a participant of its own", strings.Join(at, ", "))
+		d.Remedy = "see that each is registered: txmgr participant list"
+	}
+	return d
+}

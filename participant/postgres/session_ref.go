@@ -1,0 +1,132 @@
+package postgres
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// SessionRef identifies the database session in which a branch's work is done. Its
+// text form is what the application gives as [txn.Enlistment.SessionRef]:
+//
+//	pid=1234 start=2026-11-21T09:30:00.123456Z xid=789 system=7710685338195144677
+//
+// followed by what else is known, in this order:
+//
+//	recovered=2026-11-01T00:00:00.000001Z timeline=00000001 written=0/3000068 started=2026-11-01T00:00:00.000001Z replayed=0/2000060
+//
+// A query that gives it in any language is in docs/start.md.
+type SessionRef struct {
+	PID    uint32    // of the backend: pg_backend_pid()
+	Start  time.Time // of the backend, to the microsecond: backend_start
+	XID    uint64    // of the transaction: pg_current_xact_id()
+	System uint64    // of the server and its standbys: pg_control_system()
+	// Recovered tells, to the microsecond, the lives of a server apart between
+	// which a transaction number may be given out twice: stats_reset of
+	// pg_stat_archiver, which is another time after a crash, a failover or a
+	// restore, and the same after an orderly restart. Resetting these statistics changes it, too. Zero: it was not asked for.
+	Recovered time.Time
+	// Timeline is the one that the server writes: the first eight hexadecimal digits of
+	// pg_walfile_name(pg_current_wal_lsn()). A failover or a restore begins another, on
+	// which a transaction number may be given out again. Zero: it was not asked for.
+	Timeline uint32
+	// Written is the place in the write-ahead log (LSN) after a record that has XID, which
+	// pg_logical_emit_message gives. A server whose history has that record does not give
+	// out XID again. The record is not waited for: until something later is on disk, a crash
+	// may lose it, and other records get its place. Zero: none was written, or Timeline is
+	// not known.
+	Written uint64
+	// Started is when the postmaster was started: pg_postmaster_start_time(), to the
+	// microsecond. Zero: it was not asked for.
+	Started time.Time
+	// Replayed is how far the server had come when it last recovered:
+	// pg_last_wal_replay_lsn(). Each recovery under one postmaster ends further on, so a
+	// server with this and Started has not recovered since, whatever became of its
+	// statistics. Zero: nothing was recovered, or Started is not known.
+	Replayed uint64
+}
+
+const sessionTimeFormat = "2006-01-02T15:04:05.000000Z"
+
+// String gives the text form.
+func (s SessionRef) String() string {
+	text := fmt.Sprintf("pid=%d start=%s xid=%d system=%d", s.PID, s.Start.UTC().Format(sessionTimeFormat), s.XID, s.System)
+	if !s.Recovered.IsZero() {
+		text += " recovered=" + s.Recovered.UTC().Format(sessionTimeFormat)
+	}
+	if s.Timeline != 0 {
+		text += fmt.Sprintf(" timeline=%08X", s.Timeline)
+	}
+	if s.Written != 0 {
+		text += " written=" + lsn(s.Written).String()
+	}
+	if !s.Started.IsZero() {
+		text += " started=" + s.Started.UTC().Format(sessionTimeFormat)
+	}
+	if s.Replayed != 0 {
+		text += " replayed=" + lsn(s.Replayed).String()
+	}
+	return text
+}
+
+// ParseSessionRef reads the text form, and no other text. The error is
+// [txn.ErrInvalid].
+func ParseSessionRef(text string) (SessionRef, error) {
+	var s SessionRef
+	var errs [5]error
+	words := strings.Split(text, " ")
+	if len(text) <= txn.MaxSessionRef && 4 <= len(words) && len(words) <= 9 {
+		s.PID, errs[0] = number[uint32](words[0], "pid=", 10, 32)
+		s.Start, errs[1] = time.Parse("start="+sessionTimeFormat, words[1])
+		s.XID, errs[2] = number[uint64](words[2], "xid=", 10, 64)
+		s.System, errs[3] = number[uint64](words[3], "system=", 10, 64)
+		errs[4] = s.parseOptional(words[4:])
+	}
+	if errs != [5]error{} || s.String() != text || s.PID == 0 || s.XID == 0 || s.Written != 0 && s.Timeline == 0 || s.Replayed != 0 && s.Started.IsZero() {
+		return SessionRef{}, fmt.Errorf("%w: session %q: want a text like %q", txn.ErrInvalid, clip(text), SessionRef{PID: 1, XID: 1})
+	}
+	return s, nil
+}
+
+// parseOptional reads the words that may be missing. That they are in order, and each
+// there once, shows when the session is written again.
+func (s *SessionRef) parseOptional(words []string) (err error) {
+	for _, word := range words {
+		var place lsn
+		switch key, value, _ := strings.Cut(word, "="); key {
+		case "recovered":
+			s.Recovered, err = time.Parse(sessionTimeFormat, value)
+		case "timeline":
+			s.Timeline, err = number[uint32](value, "", 16, 32)
+		case "written":
+			place, err = parseLSN(value)
+			s.Written = uint64(place)
+		case "started":
+			s.Started, err = time.Parse(sessionTimeFormat, value)
+		case "replayed":
+			place, err = parseLSN(value)
+			s.Replayed = uint64(place)
+		default:
+			err = fmt.Errorf("unknown word %q", clip(key))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func number[T uint32 | uint64](word, prefix string, base, bits int) (T, error) {
+	n, err := strconv.ParseUint(strings.TrimPrefix(word, prefix), base, bits)
+	return T(n), err
+}
+
+func clip(s string) string {
+	if len(s) > 80 {
+		return s[:80] + "..."
+	}
+	return s
+}

@@ -1,0 +1,222 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"pgregory.net/rapid"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// TestFormOfASession must never be rewritten: logs hold this text.
+func TestFormOfASession(t *testing.T) {
+	s := SessionRef{PID: 1234, Start: time.Date(2026, 11, 21, 10, 30, 0, 123456789, time.FixedZone("CET", 3600)), XID: 789, System: 7710685338195144677}
+	const want = "pid=1234 start=2026-11-21T09:30:00.123456Z xid=789 system=7710685338195144677"
+	if got := s.String(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	got, err := ParseSessionRef(want)
+	if s.Start = s.Start.UTC().Truncate(time.Microsecond); got != s || err != nil {
+		t.Errorf("got %v, %v", got, err)
+	}
+	s.Recovered = time.Date(2026, 11, 1, 2, 3, 4, 5678, time.FixedZone("CET", 3600))
+	if got := s.String(); got != want+" recovered=2026-11-01T01:03:04.000005Z" {
+		t.Errorf("got %q", got)
+	}
+	s.Timeline = 26
+	if got := s.String(); got != want+" recovered=2026-11-01T01:03:04.000005Z timeline=0000001A" {
+		t.Errorf("got %q", got)
+	}
+	s.Written = 0x1_0300_0068
+	if got := s.String(); got != want+" recovered=2026-11-01T01:03:04.000005Z timeline=0000001A written=1/3000068" {
+		t.Errorf("got %q", got)
+	}
+	s.Recovered = time.Time{}
+	if got := s.String(); got != want+" timeline=0000001A written=1/3000068" {
+		t.Errorf("got %q", got)
+	}
+	s.Started, s.Replayed = time.Date(2026, 11, 1, 2, 3, 4, 5678, time.FixedZone("CET", 3600)), 0x1_0200_0060
+	if got := s.String(); got != want+" timeline=0000001A written=1/3000068 started=2026-11-01T01:03:04.000005Z replayed=1/2000060" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestSessionAskedForBySQL: what the documentation tells those to ask for who do
+// without this package is what this package asks for.
+func TestSessionAskedForBySQL(t *testing.T) {
+	page, err := os.ReadFile("../../docs/start.md")
+	check(t, err)
+	_, rest, _ := strings.Cut(string(page), "\nBEGIN;\n")
+	query, _, found := strings.Cut(rest, ` \gset`)
+	if !found {
+		t.Fatal("the page has no query for a session")
+	}
+	tx, err := newBank(t).pool.Begin(t.Context())
+	check(t, err)
+	defer func() { check(t, tx.Rollback(context.Background())) }()
+	_, err = tx.Exec(t.Context(), "SET TimeZone = 'Asia/Kathmandu'; SET DateStyle = 'SQL, DMY'", pgx.QueryExecModeSimpleProtocol)
+	check(t, err)
+	var got string
+	check(t, tx.QueryRow(t.Context(), query).Scan(&got))
+	want, err := identify(t.Context(), tx)
+	check(t, err)
+	if want.Recovered.IsZero() {
+		t.Error("the life of the server is not recorded")
+	}
+	want.Recovered = time.Time{} // which the page does without
+	asked, err := ParseSessionRef(got)
+	check(t, err)
+	if asked.Timeline != 1 || asked.Written == 0 || asked.Written >= want.Written {
+		t.Errorf("the page's query gives %v, and later this package %v", asked, want)
+	}
+	want.Written = asked.Written // each writes a record of its own
+	if got != want.String() {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestABackendIsIdentifiedOnce: what is remembered of a connection is true of its
+// next transaction, and is not believed of another backend.
+func TestABackendIsIdentifiedOnce(t *testing.T) {
+	conn, err := newBank(t).pool.Acquire(t.Context())
+	check(t, err)
+	defer conn.Release()
+	ask := func() (s SessionRef) {
+		t.Helper()
+		tx, err := conn.Begin(t.Context())
+		check(t, err)
+		defer func() { check(t, tx.Rollback(context.Background())) }()
+		s, err = identify(t.Context(), tx)
+		check(t, err)
+		return s
+	}
+	first := ask()
+	kept := conn.Conn().PgConn().CustomData()
+	if first.XID == 0 || kept[sessionKey] != first {
+		t.Fatalf("remembered %v of %v", kept[sessionKey], first)
+	}
+	want := first
+	want.XID++
+	second := ask()
+	if second.Written <= first.Written {
+		t.Errorf("the record of the next transaction is at %v, not after %v", lsn(second.Written), lsn(first.Written))
+	}
+	if want.Written = second.Written; second != want {
+		t.Errorf("the next transaction is of %v, want %v", second, want)
+	}
+	another := first
+	another.PID++
+	another.System++
+	kept[sessionKey] = another
+	want.XID++
+	third := ask()
+	if want.Written = third.Written; third != want || kept[sessionKey] != third {
+		t.Errorf("after another backend %v, and remembered %v; want %v", third, kept[sessionKey], want)
+	}
+}
+
+// BenchmarkIdentify is what a branch costs before its work.
+func BenchmarkIdentify(b *testing.B) {
+	conn, err := newBank(b).pool.Acquire(b.Context())
+	check(b, err)
+	defer conn.Release()
+	tx, err := conn.Begin(b.Context())
+	check(b, err)
+	defer func() { check(b, tx.Rollback(context.Background())) }()
+	for b.Loop() {
+		if _, err := identify(b.Context(), tx); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func TestParseSessionTakesNoOtherForm(t *testing.T) {
+	for _, text := range []string{
+		"",
+		"pid=1",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789",
+		"pid=0 start=2026-11-21T09:30:00.123456Z xid=789 system=1",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=0 system=1",
+		"pid=01 start=2026-11-21T09:30:00.123456Z xid=789 system=1",
+		"pid=+1 start=2026-11-21T09:30:00.123456Z xid=789 system=1",
+		"pid=-1 start=2026-11-21T09:30:00.123456Z xid=789 system=1",
+		"pid=1 start=2026-11-21T09:30:00.12345Z xid=789 system=1",
+		"pid=1 start=2026-11-21T09:30:00.1234567Z xid=789 system=1",
+		"pid=1 start=2026-02-30T09:30:00.123456Z xid=789 system=1",
+		"pid=1 start=2026-11-21T09:30:00.123456+01:00 xid=789 system=1",
+		"pid=1 xid=789 start=2026-11-21T09:30:00.123456Z system=1",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=18446744073709551616 system=1",
+		"pid=4294967296 start=2026-11-21T09:30:00.123456Z xid=1 system=1",
+		"1 2026-11-21T09:30:00.123456Z 789 1",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 ",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 recovered=",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 recovered=0001-01-01T00:00:00.000000Z",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 recovered=2026-11-21T09:30:00Z",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 recovered=2026-11-21T09:30:00.123456Z x",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 timeline=1",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 timeline=00000000",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 timeline=0000000a",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 written=0/1",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 timeline=00000001 written=0/0",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 timeline=00000001 written=00/1",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 timeline=00000001 written=0/a",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 timeline=00000001 written=1",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 written=0/1 timeline=00000001",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 timeline=00000001 timeline=00000001",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 timeline=00000001 recovered=2026-11-21T09:30:00.123456Z",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 replayed=0/1",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 started=2026-11-21T09:30:00.123456Z replayed=0/0",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 started=2026-11-21T09:30:00Z",
+		"pid=1 start=2026-11-21T09:30:00.123456Z xid=789 system=1 replayed=0/1 started=2026-11-21T09:30:00.123456Z",
+		"pid=1  start=2026-11-21T09:30:00.123456Z xid=789 system=1",
+	} {
+		if s, err := ParseSessionRef(text); !errors.Is(err, txn.ErrInvalid) {
+			t.Errorf("%q: %v, %v", text, s, err)
+		}
+	}
+}
+
+func TestEverySessionIsReadAsItWasWritten(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := SessionRef{
+			PID:    rapid.Uint32Min(1).Draw(t, "pid"),
+			Start:  time.UnixMicro(rapid.Int64Range(0, 4e15).Draw(t, "start")).UTC(),
+			XID:    rapid.Uint64Min(1).Draw(t, "xid"),
+			System: rapid.Uint64().Draw(t, "system"),
+		}
+		if rapid.Bool().Draw(t, "known") {
+			want.Recovered = time.UnixMicro(rapid.Int64Range(0, 4e15).Draw(t, "recovered")).UTC()
+		}
+		if rapid.Bool().Draw(t, "placed") {
+			want.Timeline, want.Written = rapid.Uint32Min(1).Draw(t, "timeline"), rapid.Uint64().Draw(t, "written")
+		}
+		if rapid.Bool().Draw(t, "living") {
+			want.Started = time.UnixMicro(rapid.Int64Range(0, 4e15).Draw(t, "started")).UTC()
+			want.Replayed = rapid.Uint64().Draw(t, "replayed")
+		}
+		if got, err := ParseSessionRef(want.String()); got != want || err != nil {
+			t.Errorf("%v: got %v, %v", want, got, err)
+		}
+		if len(want.String()) > txn.MaxSessionRef {
+			t.Errorf("%q has %d bytes", want, len(want.String()))
+		}
+	})
+}
+
+func FuzzParseSession(f *testing.F) {
+	f.Add("pid=1234 start=2026-11-21T09:30:00.123456Z xid=789 system=7710685338195144677")
+	f.Add("pid=1234 start=2026-11-21T09:30:00.123456Z xid=789 system=1 recovered=2026-11-01T00:00:00.000001Z")
+	f.Add("pid=1234 start=2026-11-21T09:30:00.123456Z xid=789 system=1 timeline=0000001A written=1/3000068")
+	f.Add("pid=1 start=0000-01-01T00:00:00.000000Z xid=1 system=0")
+	f.Fuzz(func(t *testing.T, text string) {
+		if s, err := ParseSessionRef(text); err == nil && s.String() != text {
+			t.Errorf("%q is read as %q", text, s)
+		}
+	})
+}

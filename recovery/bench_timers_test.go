@@ -1,0 +1,107 @@
+package recovery
+
+import (
+	"fmt"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// waiters is how many branches wait for their next try in these benchmarks.
+const waiters = 100_000
+
+// parkCrowd makes a crowd wait, as if an attempt at each had failed, for up to a
+// ceiling; mu is held.
+func parkCrowd(r *Recovery, l *lane, ceiling time.Duration) {
+	r.retries.base, r.retries.max = ceiling, ceiling
+	for n := range waiters {
+		it := item{Key{idOf(n + 1), 1}, Commit}
+		r.transactions[it.TX] = txProgress{outstanding: 1, state: txn.Committing}
+		t := &branchAttempts{lane: l}
+		r.attempts[it] = t
+		r.backOffLocked(it, t, r.now()+r.retries.fullJitter(1))
+	}
+}
+
+// openLane makes a participant that must not be called for an hour; mu is held.
+func openLane(r *Recovery) *lane {
+	l := r.laneLocked("down")
+	l.br.openCount, l.br.openUntil = 1, r.now()+time.Hour
+	return l
+}
+
+// BenchmarkWaitMemory measures what a branch costs that waits for its next try,
+// with all that recovery knows of it.
+func BenchmarkWaitMemory(b *testing.B) {
+	for b.Loop() {
+		before := heapInUse()
+		r := begin(b, Config{}, finished{})
+		r.mu.Lock()
+		parkCrowd(r, openLane(r), time.Hour)
+		r.mu.Unlock()
+		b.ReportMetric(float64(heapInUse()-before)/waiters, "B/branch")
+		r.Stop()
+		runtime.KeepAlive(r)
+	}
+}
+
+// BenchmarkWaitRetry lets one of a waiting crowd be tried at once, as an operator
+// does, and wait again. What is left behind is counted.
+func BenchmarkWaitRetry(b *testing.B) {
+	r := begin(b, Config{}, finished{})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := openLane(r)
+	parkCrowd(r, l, time.Hour)
+	before, n := heapInUse(), 0
+	b.ReportAllocs()
+	for b.Loop() {
+		it := item{Key{idOf(n*7919%waiters + 1), 1}, Commit}
+		n++
+		t := r.attempts[it]
+		r.endBackoffLocked(it, t, r.now())
+		l.queues[it.action.queue()].pop()
+		r.backOffLocked(it, t, r.now()+r.retries.fullJitter(1))
+	}
+	b.ReportMetric(max(0, float64(heapInUse())-float64(before))/float64(n), "left-B/op")
+}
+
+// BenchmarkWaitWave lets the times of all come, spread over a few seconds, at
+// a participant that is down, and counts how often the loop wakes up for it and
+// what processor time that takes.
+func BenchmarkWaitWave(b *testing.B) {
+	for _, over := range []time.Duration{time.Second, 5 * time.Second} {
+		b.Run(fmt.Sprintf("over=%v", over), func(b *testing.B) {
+			for b.Loop() {
+				r := begin(b, Config{}, finished{})
+				r.mu.Lock()
+				l := openLane(r)
+				parkCrowd(r, l, over)
+				woken, cpu := r.iterations, processorTime(b)
+				r.mu.Unlock()
+				sleep(b.Context(), over)
+				eventually(b, "all in the lane", func() bool {
+					r.mu.Lock()
+					defer r.mu.Unlock()
+					return l.backingOff == 0
+				})
+				r.mu.Lock()
+				b.ReportMetric(float64(r.iterations-woken), "wake-ups")
+				r.mu.Unlock()
+				b.ReportMetric(float64(processorTime(b)-cpu)/1e6, "cpu-ms")
+				r.Stop()
+			}
+		})
+	}
+}
+
+func processorTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

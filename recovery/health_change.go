@@ -1,0 +1,62 @@
+package recovery
+
+import (
+	"cmp"
+	"time"
+)
+
+// HealthChange is a change of a participant's health: it went down, because its breaker has
+// opened, a probe has failed or a sweep could not look; or it is healthy again.
+type HealthChange struct {
+	Participant string
+	Up          bool
+	// Error is why it is down, and Down how long it was when it is up again.
+	Error string
+	Down  time.Duration
+}
+
+// healthChanges are the changes of health that nobody has been told yet. Guarded by Recovery.mu.
+type healthChanges struct {
+	pending   []HealthChange
+	notifying bool
+}
+
+// updateDownLocked notes that the participant goes down, or comes back; mu is held. A single
+// call that failed is neither.
+func (l *lane) updateDownLocked() {
+	switch down := !l.br.closed() || l.scanFailed || l.probeErr != ""; {
+	case down && !l.down:
+		l.down, l.downSince = true, time.Now()
+		l.onHealthChange(HealthChange{Participant: l.name, Error: cmp.Or(l.lastErr, l.probeErr, l.sweepErr)})
+	case l.down && l.healthy():
+		l.down = false
+		l.onHealthChange(HealthChange{Participant: l.name, Up: true, Down: time.Since(l.downSince)})
+	}
+}
+
+// queueHealthChangeLocked has [Config.OnHealthChange] told, without the lock and in order; mu is held.
+func (r *Recovery) queueHealthChangeLocked(t HealthChange) {
+	if r.cfg.OnHealthChange == nil || r.state != running {
+		return
+	}
+	r.healthChanges.pending = append(r.healthChanges.pending, t)
+	if !r.healthChanges.notifying {
+		r.healthChanges.notifying = true
+		r.wg.Go(r.notifyHealthChanges)
+	}
+}
+
+func (r *Recovery) notifyHealthChanges() {
+	for {
+		r.mu.Lock()
+		changes := r.healthChanges.pending
+		r.healthChanges = healthChanges{notifying: len(changes) > 0}
+		r.mu.Unlock()
+		if len(changes) == 0 {
+			return
+		}
+		for _, t := range changes {
+			r.cfg.OnHealthChange(t)
+		}
+	}
+}

@@ -1,0 +1,344 @@
+package recovery
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/txmgr/txmgr/adaptive"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// TestDefaults: what the comments of Config promise.
+func TestDefaults(t *testing.T) {
+	got := Config{}.withDefaults()
+	if got.Rand == nil {
+		t.Error("no Rand")
+	}
+	got.Rand = nil
+	want := Config{
+		MaxPerParticipant: 256, Start: 16, MaxCalls: 4096, MaxReports: 256, CallTimeout: 10 * time.Second,
+		BackoffBase: 100 * time.Millisecond, BackoffMax: 30 * time.Second, BreakerThreshold: 5, BreakerMax: 5 * time.Second,
+		SweepLimit: 1000, ClientGrace: time.Second, SweepEvery: DefaultSweepEvery,
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(OptimizerSpec{})); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	off := Config{ClientGrace: -1, SweepEvery: -1, MaxPerParticipant: adaptive.MaxLimit + 1, Start: adaptive.MaxLimit + 1}.withDefaults()
+	if off.ClientGrace != -1 || off.SweepEvery != -1 || off.MaxPerParticipant != adaptive.MaxLimit || off.Start != adaptive.MaxLimit {
+		t.Errorf("%+v", off)
+	}
+}
+
+// TestReporterAtItsLimits: it closes at four times its limit, and opens at three times.
+func TestReporterAtItsLimits(t *testing.T) {
+	o := reporter{limit: 4, br: breaker{threshold: 1, backoff: backoff{base: time.Second, max: time.Second, rand: func() float64 { return 1 }}}}
+	hold := func(n int) {
+		for ; o.queue.len()+o.running < n; o.queue.push(idOf(n)) {
+		}
+		for o.queue.len()+o.running > n {
+			o.queue.pop()
+		}
+	}
+	o.running = 3
+	for i, step := range []struct {
+		n    int
+		open bool
+	}{{15, true}, {16, false}, {15, false}, {13, false}, {12, true}, {13, true}, {15, true}, {17, false}, {12, true}} {
+		hold(step.n)
+		if got := o.accepting(0); got != step.open {
+			t.Errorf("step %d, with %d findings: open %v", i, step.n, got)
+		}
+	}
+	o.br.failure(0, false)
+	if o.accepting(0) || !o.accepting(time.Second) {
+		t.Errorf("behind an open breaker, with nothing to report: %v, and %v when its time has come", o.accepting(0), o.accepting(time.Second))
+	}
+	o.batches = map[txn.ID]*reportBatch{idOf(1): {}}
+	if o.accepting(time.Second) {
+		t.Error("new work is to probe the log, although there is something to report")
+	}
+}
+
+// TestSharesAtTheLimit: what a lane may begin when calls are just enough, and not.
+func TestSharesAtTheLimit(t *testing.T) {
+	r := New(Config{MaxCalls: 4, SweepEvery: -1, NewOptimizer: fixed(2)}, newLog())
+	defer r.Stop()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a, b := r.laneLocked("a"), r.laneLocked("b")
+	share := func(what string, l *lane, ready, want int) {
+		t.Helper()
+		if got := r.allowedLocked(l, ready); got != want {
+			t.Errorf("%s: %d may begin; want %d", what, got, want)
+		}
+	}
+	state := func(what string, kept, short int) {
+		t.Helper()
+		if r.reserved != kept || len(r.starved) != short {
+			t.Errorf("%s: %d calls are kept and %d lanes short; want %d and %d", what, r.reserved, len(r.starved), kept, short)
+		}
+	}
+	r.calls = 3
+	share("one is free", a, 5, 1)
+	share("one is free, and nothing ready", a, 0, 0)
+	r.calls = 2
+	share("two are free", a, 5, 2)
+	share("two are free, and one is ready", a, 1, 1)
+	r.calls, a.running, b.running = 4, 1, 1
+	share("none is free", a, 5, 0)
+	share("none is free, asked again", a, 5, 0)
+	share("none is free", b, 5, 0)
+	state("two lanes wait", 0, 2)
+	c := r.laneLocked("c")
+	share("none is free, and it has none", c, 5, 1)
+	r.reserveLocked()
+	state("none is free", 0, 2)
+	for _, l := range []*lane{a, b} {
+		l.queues[Commit.queue()].push(queuedItem{item: item{Key: Key{idOf(1), 1}, action: Commit}})
+	}
+	a.workerPool.limit, b.workerPool.limit = 2, 1
+	a.workerPool.optimizer, b.workerPool.optimizer = &countingOptimizer{spec: r.optimizerFor(a.name)}, &countingOptimizer{spec: r.optimizerFor(b.name)}
+	r.calls = 3
+	r.reserveLocked()
+	state("one is free, and kept for the first", 1, 1)
+	if !a.reserved || b.reserved || !b.starved || a.starved {
+		t.Errorf("called: %v, %v; short: %v, %v", a.reserved, b.reserved, a.starved, b.starved)
+	}
+	share("one is kept for it", a, 5, 1)
+	share("one is kept for another", b, 5, 0)
+	r.unreserveLocked(a)
+	r.reserveLocked()
+	state("the next is at its own limit", 0, 0)
+	if b.reserved || b.starved {
+		t.Errorf("a lane at its own limit: called %v, short %v", b.reserved, b.starved)
+	}
+	a.reserved, r.reserved = true, 1
+	share("nothing is ready any more", a, 0, 0)
+	state("nothing is ready any more", 0, 0)
+}
+
+// TestAttemptLogsMerged: the newest 16 of both, in the order of their times, and the others are
+// counted.
+func TestAttemptLogsMerged(t *testing.T) {
+	of := func(times ...int64) (c attemptLog) {
+		for _, at := range times {
+			c.records = append(c.records, attemptRecord{at: at})
+		}
+		return c
+	}
+	times := func(c attemptLog) (list []int64) {
+		for _, r := range c.records {
+			list = append(list, r.at)
+		}
+		return list
+	}
+	late, early := of(5, 7, 9), of(1, 5, 8)
+	late.earlier, early.anyFailed = 2, true
+	sum := late.merge(early)
+	if got := times(sum); !slices.Equal(got, []int64{1, 5, 5, 7, 8, 9}) || sum.earlier != 2 || !sum.anyFailed {
+		t.Errorf("joined %v, %d earlier, bad %v", got, sum.earlier, sum.anyFailed)
+	}
+	if !slices.Equal(times(late), []int64{5, 7, 9}) {
+		t.Errorf("the first has become %v", times(late))
+	}
+	many := of(1, 2, 3, 4, 5, 6, 7, 8, 9, 10).merge(of(11, 12, 13, 14, 15, 16))
+	if len(many.records) != 16 || many.earlier != 0 {
+		t.Errorf("%d of 16 are kept, %d earlier", len(many.records), many.earlier)
+	}
+	if many = many.merge(of(0, 17)); !slices.Equal(times(many), []int64{2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17}) || many.earlier != 2 {
+		t.Errorf("kept %v, %d earlier", times(many), many.earlier)
+	}
+}
+
+// TestRecordsAtTheirLimit: when as many are kept as may be, a branch keeps its last alone.
+func TestRecordsAtTheirLimit(t *testing.T) {
+	p := attemptHistory{liveRecords: recordLimit - 3}
+	var a, b attemptLog
+	for range 3 {
+		p.addLocked(&a, attemptRecord{})
+	}
+	if len(a.records) != 3 || p.liveRecords != recordLimit {
+		t.Fatalf("%d records, %d live", len(a.records), p.liveRecords)
+	}
+	p.addLocked(&b, attemptRecord{})
+	p.addLocked(&b, attemptRecord{})
+	if len(b.records) != 1 || b.earlier != 1 || p.liveRecords != recordLimit+1 {
+		t.Errorf("%d records and %d earlier, %d live", len(b.records), b.earlier, p.liveRecords)
+	}
+	if p.addLocked(&a, attemptRecord{}); len(a.records) != 4 && len(a.records) != 1 {
+		t.Errorf("%d records", len(a.records))
+	}
+}
+
+// TestOptimizerCounts decisions that raise and that lower the limit, and no others.
+func TestOptimizerCounts(t *testing.T) {
+	limit := 0
+	b := &countingOptimizer{Optimizer: decider(func(*adaptive.Window) int { return limit })}
+	for _, limit = range []int{4, 5, 9, 3, 4} {
+		b.Observe(&adaptive.Window{Limit: 4})
+	}
+	if raised, lowered := b.raised.Load(), b.lowered.Load(); raised != 2 || lowered != 1 {
+		t.Errorf("%d raised, %d lowered; want 2 and 1", raised, lowered)
+	}
+}
+
+type decider func(*adaptive.Window) int
+
+func (decider) Period() time.Duration { return 100 * time.Millisecond }
+
+func (d decider) Observe(w *adaptive.Window) adaptive.Decision {
+	return adaptive.Decision{Limit: d(w), Why: "test"}
+}
+
+// TestHealthTellsTheLastDecision while there is a pool.
+func TestHealthTellsTheLastDecision(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newLog()
+		newParticipant(log, "a").latency = 10 * time.Millisecond
+		r := begin(t, Config{Start: 2, NewOptimizer: func() adaptive.Optimizer {
+			return decider(func(w *adaptive.Window) int { return min(w.Limit+1, 5) })
+		}}, log)
+		for n := range 1000 {
+			log.put(idOf(n+1), txn.Committing, "a")
+			r.Add(idOf(n + 1))
+		}
+		sleep(t.Context(), time.Second)
+		if h := r.Health("a"); h.Last.To != 5 || h.Last.Why != "test" || h.Raised != 3 || h.Lowered != 0 || h.Limit != 5 {
+			t.Errorf("limit %d, raised %d, lowered %d, last %+v", h.Limit, h.Raised, h.Lowered, h.Last)
+		}
+		within(t, time.Minute, "all", log.allDone)
+	})
+}
+
+// TestBusyByAnyCall: whatever is under way for a branch, or still to be reported, keeps
+// its evidence.
+func TestBusyByAnyCall(t *testing.T) {
+	r := New(Config{SweepEvery: -1}, newLog())
+	defer r.Stop()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	k := Key{idOf(1), 1}
+	for v := Commit; v <= ResolveOutcome; v++ {
+		r.attempts[item{k, v}] = &branchAttempts{}
+		if !r.busyLocked(k) || r.busyLocked(Key{idOf(1), 2}) || r.busyLocked(Key{idOf(2), 1}) {
+			t.Errorf("%v: busy %v, another branch %v, another transaction %v", v, r.busyLocked(k), r.busyLocked(Key{idOf(1), 2}), r.busyLocked(Key{idOf(2), 1}))
+		}
+		delete(r.attempts, item{k, v})
+	}
+	if r.busyLocked(k) {
+		t.Error("busy with nothing")
+	}
+	r.reporter.batches[k.TX] = &reportBatch{}
+	if !r.busyLocked(k) {
+		t.Error("not busy with a report to be sent")
+	}
+	delete(r.reporter.batches, k.TX)
+}
+
+// TestHistoryOfWhatIsUnderWay: attempts of every verb are told while the branch is undone.
+func TestHistoryOfWhatIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newLog()
+		for _, name := range []string{"a", "b", "c"} {
+			newParticipant(log, name).setFault(always(fail))
+		}
+		r := begin(t, Config{}, log)
+		log.put(idOf(1), txn.RollingBack, "a")
+		log.put(idOf(2), txn.Committing, "b")
+		log.delegate(idOf(3), 0, "c")
+		for n, want := range []string{"rollback", "commit", "settle"} {
+			id := idOf(n + 1)
+			r.Add(id)
+			sleep(t.Context(), time.Second)
+			if got := results(r.History(id)[1]); len(got) == 0 || got[0] != want+": failed: connection refused" {
+				t.Errorf("%s: %q", want, got)
+			}
+		}
+		for n := range 3 {
+			log.ack(idOf(n + 1))
+		}
+	})
+}
+
+// TestLanesThatAreDropped: those of participants that are gone and have nothing to do.
+func TestLanesThatAreDropped(t *testing.T) {
+	r := New(Config{SweepEvery: -1}, newLog())
+	defer r.Stop()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, name := range []string{"registered", "registered and swept", "at work", "at work and swept", "parked", "swept", "leaving", "dirty", "idle"} {
+		r.laneLocked(name)
+	}
+	r.lanes["at work"].running, r.lanes["at work and swept"].running, r.lanes["parked"].backingOff = 1, 1, 1
+	for _, name := range []string{"registered and swept", "at work and swept", "swept"} {
+		r.lanes[name].sweeping <- struct{}{}
+	}
+	r.lanes["leaving"].workerPool.closing, r.lanes["dirty"].dirty = true, true
+	r.dropLanesLocked(map[string]bool{"registered": true, "registered and swept": true})
+	if _, there := r.lanes["idle"]; there || len(r.lanes) != 8 {
+		t.Errorf("%d lanes are left, the idle one among them: %v", len(r.lanes), there)
+	}
+	for name, l := range r.lanes {
+		l.running, l.backingOff = 0, 0
+		if len(l.sweeping) > 0 {
+			<-l.sweeping
+		}
+		l.workerPool.closing, l.dirty = false, false
+		delete(r.lanes, name)
+	}
+}
+
+// TestRetrySendsAReportAtOnce: a person who asks for a retry does not wait for the backoff of
+// the log either.
+func TestRetrySendsAReportAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newLog()
+		newParticipant(log, "a")
+		r := begin(t, Config{BackoffBase: time.Hour, BackoffMax: 2 * time.Hour, BreakerThreshold: 100, Rand: func() float64 { return 0.99 }}, log)
+		log.failReports(func(_ txn.ID, call int) error {
+			if call <= 1 {
+				return errNoLeader
+			}
+			return nil
+		})
+		log.put(idOf(1), txn.Committing, "a")
+		r.Add(idOf(1))
+		sleep(t.Context(), time.Second)
+		if log.told() != 1 {
+			t.Fatalf("%d reports in the first second", log.told())
+		}
+		r.Retry(idOf(1))
+		sleep(t.Context(), 100*time.Millisecond)
+		if log.told() != 2 {
+			t.Errorf("%d reports 100ms after the retry", log.told())
+		}
+		within(t, time.Second, "all", log.allDone)
+	})
+}
+
+// TestAProbeComesInTime: an open breaker lets a call through when its time has come, also
+// when nothing else is waited for.
+func TestAProbeComesInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newLog()
+		res := newParticipant(log, "a")
+		res.setFault(func(v recordedCall) fault {
+			if v.branch.TX == idOf(1) {
+				return fail
+			}
+			return none
+		})
+		r := begin(t, Config{NewOptimizer: fixed(1), BreakerThreshold: 1, BackoffBase: time.Hour, BackoffMax: 2 * time.Hour, BreakerMax: 3 * time.Second}, log)
+		for n := range 3 {
+			log.put(idOf(n+1), txn.Committing, "a")
+		}
+		log.with(func() { log.left-- }) // the first is never done
+		r.Add(idOf(1), idOf(2), idOf(3))
+		within(t, 4*time.Second, "those that wait behind a failure", log.allDone)
+		log.ack(idOf(1))
+	})
+}

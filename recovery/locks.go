@@ -1,0 +1,138 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// maxLockLines is how many lines about locks, or about waiters, one finding has.
+const maxLockLines = 21
+
+// InspectLocks tells a person what is prepared at a participant: what a sweep would do,
+// and, where the participant is a [participant.LockInspector], what each branch has
+// locked, who waits for that, the branches of others, and ghosts. It touches
+// nothing. Branches of others are told with the name that the participant has for
+// them, and no id. The findings are those of the sweep, then the ghosts, then the
+// branches of others, each at most Config.SweepLimit.
+//
+// With an error there may be findings all the same: those of the sweep, when only
+// what goes beyond it could not be had.
+func (r *Recovery) InspectLocks(ctx context.Context, name string) ([]txn.ScanResult, error) {
+	ctx, leave, err := r.enterSweep(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("survey %s: %w", name, err)
+	}
+	defer leave()
+	// First the wider look: what the sweep does not see after it is gone.
+	held, beyond := r.readLocks(ctx, name)
+	sweepTasks, left, err := r.scanAndRecord(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("survey %s: %w", name, err)
+	}
+	findings := scanResults(sweepTasks, left)
+	if beyond == nil {
+		findings, beyond = r.mergeLocks(ctx, name, findings, held)
+	}
+	if beyond != nil {
+		return findings, fmt.Errorf("survey %s: %w", name, beyond)
+	}
+	return findings, nil
+}
+
+func (r *Recovery) readLocks(ctx context.Context, name string) (held []participant.PreparedDetails, err error) {
+	p, err := r.open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	s, ok := p.(participant.LockInspector)
+	if !ok {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
+	defer cancel()
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("look at its locks: %w", timeoutError(ctx, r.cfg.CallTimeout, err))
+		}
+	}()
+	defer recoverPanic(&err)
+	return s.InspectLocks(ctx)
+}
+
+// mergeLocks adds to the findings of a sweep what the survey knows beyond it.
+func (r *Recovery) mergeLocks(ctx context.Context, name string, fs []txn.ScanResult, held []participant.PreparedDetails) ([]txn.ScanResult, error) {
+	at := make(map[string]int, len(fs))
+	for i := range fs {
+		at[fs[i].XID] = i
+	}
+	var orphaned, foreign []txn.ScanResult
+	for _, h := range held {
+		k, ours := r.parse(h.XID)
+		switch i, found := at[h.XID]; {
+		case h.Orphaned && len(orphaned) < r.cfg.SweepLimit:
+			f := scanResultOf(name, h, classOrphanedLocks)
+			f.Error = orphanedLocksHelp
+			if ours {
+				f.ID, f.Branch = k.TX, k.Branch
+			}
+			orphaned = append(orphaned, f)
+		case h.Orphaned:
+		case found:
+			fs[i].Locks, fs[i].Waiters = redactLines(h.Locks), redactLines(h.Waiters)
+		case !ours && len(foreign) < r.cfg.SweepLimit:
+			foreign = append(foreign, scanResultOf(name, h, classForeign))
+		}
+	}
+	err := r.lookupOrphaned(ctx, orphaned)
+	return append(append(fs, orphaned...), foreign...), err
+}
+
+func scanResultOf(name string, h participant.PreparedDetails, verdict string) txn.ScanResult {
+	return txn.ScanResult{
+		Participant: name, XID: printable(h.XID), Since: h.Since, Owner: redact(h.Owner),
+		Locks: redactLines(h.Locks), Waiters: redactLines(h.Waiters), Class: verdict,
+	}
+}
+
+// orphanedLocksHelp says what to do about a ghost.
+const orphanedLocksHelp = "its locks are held, but it is not listed as prepared and cannot be ended: " +
+	"restart the server, then it is listed again"
+
+// lookupOrphaned says of those ghosts that are ours what the log knows.
+func (r *Recovery) lookupOrphaned(ctx context.Context, orphaned []txn.ScanResult) error {
+	var of []*txn.ScanResult
+	for i := range orphaned {
+		if !orphaned[i].ID.IsZero() {
+			of = append(of, &orphaned[i])
+		}
+	}
+	for len(of) > 0 {
+		page := of[:min(len(of), lookupPage)]
+		keys := make([]Key, len(page))
+		for i, f := range page {
+			keys[i] = Key{f.ID, f.Branch}
+		}
+		known, err := r.lookup(ctx, keys)
+		if err != nil {
+			return errors.Join(errors.New("ghosts are shown without their transactions' states"), err)
+		}
+		for i, f := range page {
+			f.State = known[i].State
+		}
+		of = of[len(page):]
+	}
+	return nil
+}
+
+// redactLines makes texts of a participant fit to be shown.
+func redactLines(ss []string) []string {
+	var fit []string
+	for _, s := range ss[:min(len(ss), maxLockLines)] {
+		fit = append(fit, redact(s))
+	}
+	return fit
+}

@@ -1,0 +1,108 @@
+package recovery
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/txmgr/txmgr/adaptive"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// OptimizerSpec says what decides how many calls a participant gets at once: an optimizer of
+// package adaptive, or a fixed number. The zero OptimizerSpec is knee.
+type OptimizerSpec struct {
+	name string
+	size int // if fixed
+}
+
+// The names of optimizers, as they are written in settings.
+const (
+	knee       = "knee"
+	throughput = "throughput"
+	mean       = "mean"
+	p99        = "p99"
+	fixedSize  = "fixed:"
+	custom     = "custom" // Config.Optimizer
+)
+
+// maxFixed is the largest fixed number of calls at once.
+const maxFixed = 4096
+
+// OptimizerSyntax is how choices are written, for people.
+const OptimizerSyntax = knee + ", " + throughput + ", " + mean + ", " + p99 + ", or " + fixedSize + "N with N calls at once"
+
+// ParseOptimizer reads a choice. It wraps [txn.ErrInvalid] if it is none.
+func ParseOptimizer(text string) (OptimizerSpec, error) {
+	switch text {
+	case knee:
+		return OptimizerSpec{}, nil
+	case throughput, mean, p99:
+		return OptimizerSpec{name: text}, nil
+	}
+	if number, ok := strings.CutPrefix(text, fixedSize); ok {
+		if n, err := strconv.Atoi(number); err == nil && 1 <= n && n <= maxFixed && strconv.Itoa(n) == number {
+			return OptimizerSpec{name: fixedSize, size: n}, nil
+		}
+	}
+	return OptimizerSpec{}, fmt.Errorf("%w: optimizer %q: want %s, from 1 to %d", txn.ErrInvalid, text, OptimizerSyntax, maxFixed)
+}
+
+// String is the choice as [ParseOptimizer] reads it.
+func (c OptimizerSpec) String() string {
+	switch c.name {
+	case "":
+		return knee
+	case fixedSize:
+		return fixedSize + strconv.Itoa(c.size)
+	}
+	return c.name
+}
+
+// build makes the optimizer of a choice, with limits up to most. Those of the source
+// look as often as knee does, and leave the limit alone when nothing completes: between
+// two storms that is nearly always.
+func (c OptimizerSpec) build(most int) (o adaptive.Optimizer) {
+	source := adaptive.CostaConfig{Period: optimizerPeriod, Max: most, KeepIdle: true}
+	var err error
+	switch c.name {
+	case throughput:
+		o, err = adaptive.NewThroughput(adaptive.Throughput{CostaConfig: source})
+	case mean:
+		o, err = adaptive.NewMeanLatency(adaptive.MeanLatency{CostaConfig: source})
+	case p99:
+		o, err = adaptive.NewP99Latency(adaptive.P99Latency{CostaConfig: source})
+	case fixedSize:
+		return adaptive.Fixed(c.size)
+	default:
+		o, err = adaptive.NewKnee(adaptive.Knee{Max: most, Period: optimizerPeriod})
+	}
+	if err != nil {
+		return adaptive.Fixed(0) // cannot be: the limits are between those that are allowed
+	}
+	return o
+}
+
+// optimizerFor is what decides at a participant.
+func (r *Recovery) optimizerFor(participant string) OptimizerSpec {
+	if r.cfg.OptimizerFor != nil {
+		if c, ok := r.cfg.OptimizerFor(participant); ok {
+			return c
+		}
+	}
+	if r.cfg.NewOptimizer != nil {
+		return OptimizerSpec{name: custom}
+	}
+	return r.cfg.OptimizerSpec
+}
+
+// newOptimizer makes the optimizer of a participant.
+func (r *Recovery) newOptimizer(c OptimizerSpec) adaptive.Optimizer {
+	if c.name == custom {
+		if o := r.cfg.NewOptimizer(); o != nil {
+			return o
+		}
+		c = OptimizerSpec{}
+	}
+	return c.build(r.cfg.MaxPerParticipant)
+}

@@ -1,0 +1,159 @@
+package recovery
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/txmgr/txmgr/adaptive"
+)
+
+// taskSource is a lane as its pool sees it.
+type taskSource struct {
+	r *Recovery
+	l *lane
+}
+
+// Next gives the call that is next, and since when it could have been made. What the log
+// says is not to be done any more is not a call, and is over here: it teaches nobody
+// anything about the participant.
+func (f taskSource) Next(int) (adaptive.Task, time.Time) {
+	for {
+		call, ready, stale := f.next()
+		if !stale {
+			return call, f.r.epoch.Add(ready)
+		}
+	}
+}
+
+func (f taskSource) next() (call adaptive.Task, ready time.Duration, stale bool) {
+	r, l := f.r, f.l
+	now := r.now()
+	r.mu.Lock()
+	if l.workerPool.closing || r.readyLocked(l, now) == 0 {
+		r.reportsBlocked = r.reportsBlocked || !r.reporter.accepting(now)
+		r.setReadyLocked(l, now)
+		r.mu.Unlock()
+		return nil, now, false
+	}
+	class, _ := l.roundRobin.Next(l.has)
+	probe := l.br.begin()
+	r.beginCallLocked(l)
+	if class == queueSweeps {
+		j := l.sweepTasks[0]
+		l.sweepTasks = l.sweepTasks[1:]
+		ready = l.readySinceLocked(j.queued, now)
+		r.setReadyLocked(l, now)
+		r.mu.Unlock()
+		return fatalOnPanic(func() error { return r.runSweepTask(l, j, probe) }), ready, false
+	}
+	next := l.queues[class].pop()
+	it := next.item
+	ready = l.readySinceLocked(next.since, now)
+	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.CallTimeout)
+	t := r.attempts[it]
+	if t == nil {
+		t = &branchAttempts{lane: l}
+		r.attempts[it] = t
+	}
+	t.state, t.cancel = calling, cancel
+	lost := int(t.uncertain)
+	r.setReadyLocked(l, now)
+	r.mu.Unlock()
+
+	w, b, ok := r.recheck(it)
+	if !ok {
+		_ = r.completeAttempt(l, it, probe, attemptResult{stale: true, stopped: r.ctx.Err() != nil})
+		cancel()
+		return nil, now, true
+	}
+	b.Attempts = max(b.Attempts, lost)
+	return fatalOnPanic(func() error {
+		defer cancel()
+		a := r.attempt(ctx, it.action, w, b)
+		a.stopped = r.ctx.Err() != nil
+		return r.completeAttempt(l, it, probe, a)
+	}), ready, false
+}
+
+// beginCallLocked counts a call that begins; mu is held.
+func (r *Recovery) beginCallLocked(l *lane) {
+	r.wg.Add(1)
+	l.running++
+	r.calls++
+	r.unreserveLocked(l)
+}
+
+// endCallLocked counts a call that has ended; mu is held.
+func (r *Recovery) endCallLocked(l *lane) {
+	l.running--
+	r.calls--
+	r.markDirtyLocked(l)
+	r.wg.Done()
+}
+
+// fatalOnPanic lets a panic end the process, as it would without a pool: what a participant
+// does is caught where it is called, so that this is a bug of ours, with the books in
+// disorder. So they are when a participant ends the goroutine.
+func fatalOnPanic(task adaptive.Task) adaptive.Task {
+	return func() (err error) {
+		ended := false
+		defer func() {
+			v := recover()
+			if ended {
+				return
+			}
+			if v == nil {
+				v = "the call of a participant ended its goroutine"
+			}
+			stack := debug.Stack()
+			go panic(fmt.Sprintf("recovery: %v\n%s", v, stack))
+			select {} // until then
+		}()
+		err = task()
+		ended = true
+		return err
+	}
+}
+
+// noSignalError marks a call that says nothing of what the participant can do: it ran out
+// of its time, failed, or was given up. At the pool it counts as timed out, and not as
+// completed: a participant that refuses everything at once has not become faster.
+type noSignalError struct{ error }
+
+func (e noSignalError) Unwrap() []error { return []error{e.error, context.DeadlineExceeded} }
+
+// feedback is what the pool learns from a call.
+func (o attemptResult) feedback(givenUp bool) error {
+	switch {
+	case o.err != nil:
+		return noSignalError{o.err}
+	case givenUp || o.stopped:
+		return noSignalError{context.Canceled}
+	}
+	return nil
+}
+
+// dispatchLocked tells pools what there is to do; mu is held.
+func (r *Recovery) dispatchLocked(now time.Duration) {
+	if r.state != running {
+		return
+	}
+	r.sendReportsLocked(now)
+	if blocked := !r.reporter.accepting(now); blocked != r.reportsBlocked {
+		r.reportsBlocked = blocked
+		for _, l := range r.active {
+			r.markDirtyLocked(l)
+		}
+	}
+	for range 2 { // what one lane does not need any more is another's
+		r.reserveLocked()
+		for i, l := range r.dirty {
+			l.dirty = false
+			r.setReadyLocked(l, now)
+			r.dirty[i] = nil
+		}
+		r.dirty = r.dirty[:0]
+	}
+}

@@ -1,0 +1,104 @@
+package recovery
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// TestWaitingDoesNotWake: the loop sleeps while branches wait for their next try,
+// and wakes up once for all whose time comes within an instant.
+func TestWaitingDoesNotWake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := begin(t, Config{}, finished{})
+		synctest.Wait()
+		r.mu.Lock()
+		l := openLane(r)
+		start := r.now()
+		for n := range 3000 {
+			it := item{Key{idOf(n + 1), 1}, Commit}
+			w := &branchAttempts{lane: l}
+			r.transactions[it.TX], r.attempts[it] = txProgress{outstanding: 1, state: txn.Committing}, w
+			// Three crowds, each within a thousandth of a second.
+			r.backOffLocked(it, w, start+time.Duration(1+n%3)*time.Minute-time.Duration(n)*100)
+		}
+		looks := r.iterations
+		r.mu.Unlock()
+		for crowd := range 3 {
+			sleep(t.Context(), time.Minute)
+			synctest.Wait()
+			r.mu.Lock()
+			if want := 2000 - 1000*crowd; l.backingOff != want || r.timers.len() != want {
+				t.Errorf("after %v: %d wait, %d timers; want %d", r.now()-start, l.backingOff, r.timers.len(), want)
+			}
+			r.mu.Unlock()
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		// One look when the first were parked, one for each crowd, and some that bring
+		// a bucket of many nearer.
+		if n := r.iterations - looks; n < 4 || n > 40 {
+			t.Errorf("the loop looked %d times", n)
+		}
+	})
+}
+
+// TestRetryLeavesNoTimer: whoever is tried at once waits no more, and leaves nothing
+// on the wheel.
+func TestRetryLeavesNoTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newLog()
+		res := newParticipant(log, "a")
+		res.setFault(always(fail))
+		r := begin(t, Config{BackoffBase: time.Hour, BackoffMax: time.Hour, BreakerThreshold: 1000}, log)
+		log.put(idOf(1), txn.Committing, "a")
+		r.Add(idOf(1))
+		for n := range 50 {
+			sleep(t.Context(), time.Millisecond)
+			r.mu.Lock()
+			if got := r.timers.len(); got != 1 {
+				t.Errorf("%d timers after %d attempts, want 1", got, n+1)
+			}
+			r.mu.Unlock()
+			r.Retry(idOf(1))
+		}
+		if calls := len(res.made()); calls < 50 {
+			t.Errorf("%d calls", calls)
+		}
+		res.setFault(nil)
+		r.Retry(idOf(1))
+		within(t, time.Minute, "committed", log.allDone)
+		synctest.Wait()
+		wantEmpty(t, r)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if n := r.timers.len(); n != 0 {
+			t.Errorf("%d timers are left", n)
+		}
+	})
+}
+
+// TestManyDueAtOnce: those whose time comes at once are woken in batches, all of them.
+func TestManyDueAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := begin(t, Config{}, finished{})
+		r.mu.Lock()
+		l := openLane(r)
+		for n := range 3 * fireBatch {
+			it := item{Key{idOf(n + 1), 1}, Commit}
+			w := &branchAttempts{lane: l}
+			r.transactions[it.TX], r.attempts[it] = txProgress{outstanding: 1, state: txn.Committing}, w
+			r.backOffLocked(it, w, r.now()+time.Second)
+		}
+		r.mu.Unlock()
+		sleep(t.Context(), time.Second+timerResolution)
+		synctest.Wait()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if l.backingOff != 0 || l.queued() != 3*fireBatch {
+			t.Errorf("%d wait, %d are in the lane", l.backingOff, l.queued())
+		}
+	})
+}

@@ -1,0 +1,226 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"runtime"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// pipeline is one stream of command batches. Three kinds of goroutines share it: the
+// stream's own reads batches, one for each command in flight carries it out, and
+// one writes whatever replies are ready. A commit that waits for votes has none. No
+// linger: while a message is on its way, the replies of the next one gather.
+type pipeline struct {
+	s         *Server
+	principal *principal
+	lifetime  context.Context // of the exchange
+	stream    *connect.BidiStream[txmgrv1.Batch, txmgrv1.ReplyBatch]
+	deadlines deadlinePool
+	calls     chan queuedCall // unbuffered; closed when there are no more
+
+	mu       sync.Mutex
+	changed  sync.Cond        // of everything below
+	inflight int              // commands read whose replies are not sent
+	replies  []*txmgrv1.Reply // ready, not sent
+	readDone bool             // no command will be read any more
+}
+
+func (t *transactionService) Pipe(ctx context.Context, stream *connect.BidiStream[txmgrv1.Batch, txmgrv1.ReplyBatch]) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	x := callFrom(ctx)
+	p := &pipeline{
+		s: t.s, principal: &x.principal, lifetime: x.lifetime, stream: stream,
+		calls: make(chan queuedCall), deadlines: deadlinePool{parent: ctx, timeout: t.s.cfg.CallTimeout},
+	}
+	p.changed.L = &p.mu
+
+	// Reading ends when another node leads, and at the drain, so that what was read
+	// is answered and the caller goes elsewhere with the rest.
+	reading := &readAborter{rc: x.rc}
+	defer reading.release()
+	defer context.AfterFunc(p.lifetime, reading.abort)()
+
+	// The headers tell the caller that it is connected.
+	if err := stream.Send(nil); err != nil {
+		return nil
+	}
+	written := make(chan error, 1)
+	go func() {
+		written <- p.write(func() {
+			cancel()
+			reading.abort()
+		})
+	}()
+	err := p.read()
+	close(p.calls)
+	p.mu.Lock()
+	p.readDone = true
+	p.changed.Broadcast()
+	p.mu.Unlock()
+	err = errors.Join(err, <-written)
+	// "Unavailable" would say that nothing was done; an end without an error says
+	// that all that was answered was.
+	if cause := context.Cause(p.lifetime); err == nil && errors.Is(cause, txn.ErrDenied) {
+		err = cause
+	}
+	return err
+}
+
+// read carries out batches until there are no more. It is nil when the caller is
+// done, or gone, or when the stream has to end.
+func (p *pipeline) read() error {
+	for {
+		batch, err := p.stream.Receive()
+		switch {
+		case err == nil:
+		case errors.Is(err, io.EOF), p.deadlines.parent.Err() != nil, p.lifetime.Err() != nil:
+			return nil
+		default:
+			return err
+		}
+		for commands := batch.GetCommands(); len(commands) > 0; {
+			n := p.acquire(len(commands))
+			now := time.Now()
+			ctx := p.deadlines.contextFor(now)
+			for _, c := range commands[:n] {
+				p.start(queuedCall{ctx, c, now})
+			}
+			commands = commands[n:]
+		}
+	}
+}
+
+// queuedCall is a command that somebody has to carry out.
+type queuedCall struct {
+	ctx     context.Context
+	command *txmgrv1.Command
+	started time.Time
+}
+
+// start gives a job to a goroutine that waits for one, or to a new one.
+func (p *pipeline) start(j queuedCall) {
+	select {
+	case p.calls <- j:
+	default:
+		go p.worker(j)
+	}
+}
+
+// worker carries out jobs until there are no more, or enough others wait for them.
+// A goroutine for each would cost more than the rest of what is done here: the
+// stack of a new one has to grow to what a command needs.
+func (p *pipeline) worker(j queuedCall) {
+	for more := true; more; {
+		p.runCall(j)
+		if p.s.idleWorkers.Add(1) > maxIdleWorkers {
+			p.s.idleWorkers.Add(-1)
+			return
+		}
+		j, more = <-p.calls
+		p.s.idleWorkers.Add(-1)
+	}
+}
+
+// maxYields is how often everybody else may run before a message leaves.
+const maxYields = 3
+
+// maxIdleWorkers is how many goroutines of all pipes may wait for a job. Each holds
+// about 8 KiB.
+const maxIdleWorkers = 4096
+
+// acquire waits until one or more of n commands may be in flight and says how
+// many. It does not give up: every command ends at its deadline, and a broken
+// stream drops its replies.
+func (p *pipeline) acquire(n int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.inflight >= p.s.cfg.MaxPipelineCommands {
+		p.changed.Wait()
+	}
+	n = min(n, p.s.cfg.MaxPipelineCommands-p.inflight)
+	p.inflight += n
+	return n
+}
+
+// runCall carries one command out. One that is parked is not done yet.
+func (p *pipeline) runCall(j queuedCall) {
+	t := &pipelineCall{queuedCall: j, pipeline: p, method: p.s.methodFor(j.command)}
+	t.reply.Seq = j.command.GetSeq()
+	if err := t.execute(); err != errDeferred {
+		t.finish(err)
+	}
+}
+
+// write sends replies until the last command has its own. When one cannot be
+// sent it calls stop, which ends the reading and the commands, and drops the
+// rest: nobody must wait for room for ever. It is nil when the caller is gone.
+func (p *pipeline) write(stop func()) error {
+	var sending []*txmgrv1.Reply
+	var sendErr error
+	for {
+		p.mu.Lock()
+		p.inflight -= len(sending)
+		p.changed.Broadcast()
+		for len(p.replies) == 0 && !(p.readDone && p.inflight == 0) {
+			p.changed.Wait()
+		}
+		// Commands that are about to be done get done first, for as long as more
+		// are: a fuller message for the price of a few turns, and none when nothing
+		// else wants to run.
+		for had, yields := 0, 0; yields < maxYields && len(p.replies) > had; yields++ {
+			had = len(p.replies)
+			p.mu.Unlock()
+			runtime.Gosched()
+			p.mu.Lock()
+		}
+		// The slices take turns; clear lets what was sent be collected.
+		clear(sending)
+		sending, p.replies = p.replies, sending[:0]
+		p.mu.Unlock()
+
+		if len(sending) == 0 {
+			if connect.CodeOf(sendErr) != connect.CodeInternal { // could not be encoded
+				return nil
+			}
+			return sendErr
+		}
+		if sendErr != nil {
+			continue
+		}
+		if sendErr = p.send(sending); sendErr != nil {
+			stop()
+		}
+	}
+}
+
+// maxReplyBytes is about the most bytes of one message of replies. A reply to Get
+// may be large; one alone may exceed it.
+const maxReplyBytes = 1 << 20
+
+func (p *pipeline) send(replies []*txmgrv1.Reply) error {
+	for len(replies) > 0 {
+		n, size := 0, 0
+		for n < len(replies) && (n == 0 || size < maxReplyBytes) {
+			if replies[n].GetGet() != nil || replies[n].GetFailure() != nil {
+				size += proto.Size(replies[n])
+			}
+			size += 64
+			n++
+		}
+		if err := p.stream.Send(&txmgrv1.ReplyBatch{Replies: replies[:n]}); err != nil {
+			return err
+		}
+		replies = replies[n:]
+	}
+	return nil
+}

@@ -1,0 +1,113 @@
+package txn
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+)
+
+// applicationEndError is what the first session said that was ended by the application's own
+// statements; nil when none was. It is known when the sessions have been driven.
+func (tx *Tx) applicationEndError() error {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	for _, en := range tx.enrollments {
+		if err := en.endedByApplication.Load(); err != nil {
+			return *err
+		}
+	}
+	return nil
+}
+
+// endedByApplicationVotes are the votes of the branches that were ended by hand.
+func (tx *Tx) endedByApplicationVotes() (votes []BranchVote) {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	for _, en := range tx.enrollments {
+		if en.endedByApplication.Load() != nil && en.branch.ID != 0 {
+			votes = append(votes, BranchVote{en.branch.ID, VoteEndedByApplication})
+		}
+	}
+	return votes
+}
+
+// reportEndedByApplication has the coordinator record a branch that was ended by hand, and roll back
+// what can be rolled back, and says where that left the transaction. The others that
+// take part in it learn it from the coordinator.
+func (tx *Tx) reportEndedByApplication(ctx context.Context, op string, no Votes, reports []CompletionReport, why error) error {
+	no.Votes = append(tx.endedByApplicationVotes(), no.Votes...)
+	no.Reason = tx.applicationEndError().Error()
+	if _, err := tx.reportRollback(ctx, no, reports); err != nil {
+		why = errors.Join(why, fmt.Errorf("the coordinator could not be told: %w", err))
+	}
+	return tx.endedByApplicationError(ctx, op, why)
+}
+
+// endedByApplicationError is the error of a transaction with a branch that was ended by hand. How
+// that branch ended the coordinator finds out; it is given the time of phase two.
+func (tx *Tx) endedByApplicationError(ctx context.Context, op string, why error) error {
+	e := &Error{Op: op, ID: tx.ID(), Err: ErrEndedByApplication}
+	ctx, cancel := detachedContext(ctx)
+	defer cancel()
+	info, err := tx.m.Wait(ctx, tx.ID(), UntilFinished)
+	if err == nil || info.State != 0 {
+		e.State, e.Cause, e.Heuristic = info.State, info.Cause, info.Heuristic
+	}
+	byHand := tx.applicationEndError()
+	if why != nil && !errors.Is(why, ErrEndedByApplication) {
+		byHand = fmt.Errorf("%w; %w", byHand, why)
+	}
+	return withCause(e, byHand)
+}
+
+// rolledBack is the error of a rollback: see [Outcome.rolledBack].
+func (tx *Tx) rolledBack(op string, o Outcome) error {
+	o.State = RollingBack
+	return tx.mergeOutcome(o).rolledBack(op, tx.ID())
+}
+
+// mergeOutcome remembers what the coordinator has said of a branch, of whichever application,
+// that was ended by hand or has become a hazard, and adds to o what it has said before.
+func (tx *Tx) mergeOutcome(o Outcome) Outcome {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	o.EndedByApplication = o.EndedByApplication || tx.coordinatorOutcome.EndedByApplication
+	o.Heuristic = cmp.Or(o.Heuristic, tx.coordinatorOutcome.Heuristic)
+	o.Cause = cmp.Or(o.Cause, tx.coordinatorOutcome.Cause)
+	tx.coordinatorOutcome = o
+	return o
+}
+
+// rolledBack is the error of a rollback: [ErrRolledBack], unless a branch was ended by
+// hand, or is a hazard.
+func (o Outcome) rolledBack(op string, id ID) *Error {
+	e := &Error{Op: op, ID: id, State: o.State, Cause: o.Cause, Heuristic: o.Heuristic, Err: ErrRolledBack}
+	switch {
+	case o.EndedByApplication:
+		e.Err = ErrEndedByApplication
+	case o.Heuristic != 0:
+		e.Err = ErrHeuristic
+	}
+	return e
+}
+
+// isRolledBack reports whether the coordinator has answered that the transaction is rolled
+// back, whether or not something of it may be applied.
+func isRolledBack(err error) bool {
+	o := outcomeOf(err)
+	return errors.Is(err, ErrRolledBack) || o.EndedByApplication || o.Heuristic != 0 && o.State.Decided() && !o.State.Commits()
+}
+
+// outcomeOf is what an error says of a transaction that is rolled back. One that came
+// over the network does not say which hazard it is.
+func outcomeOf(err error) (o Outcome) {
+	o.EndedByApplication = errors.Is(err, ErrEndedByApplication)
+	if e := (*Error)(nil); errors.As(err, &e) {
+		o.State, o.Cause, o.Heuristic = e.State, e.Cause, e.Heuristic
+	}
+	if o.Heuristic == 0 && errors.Is(err, ErrHeuristic) {
+		o.Heuristic = HeuristicHazard
+	}
+	return o
+}

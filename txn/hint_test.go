@@ -1,0 +1,47 @@
+package txn_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Every error about a transaction says what to do now, and nothing permits to do work
+// again but a rollback.
+func TestEveryErrorSaysWhatToDo(t *testing.T) {
+	id := txn.ID{1}
+	for _, c := range []struct {
+		err   error
+		cause txn.Cause
+		want  string
+	}{
+		{txn.ErrRolledBack, 0, "begin again"},
+		{txn.ErrRolledBack, txn.CauseTimeout, "longer timeout"},
+		{txn.ErrRolledBack, txn.CauseVoteNo, "correct what the participant says"},
+		{txn.ErrRolledBack, txn.CauseSessionExpired, "open another session"},
+		{txn.ErrInDoubt, 0, "ask again before anything is repeated"},
+		{txn.ErrHeuristic, 0, "txmgr doubt explain " + id.String()},
+		{txn.ErrEndedByApplication, 0, "look at the data before anything is repeated: txmgr doubt explain " + id.String()},
+		{fmt.Errorf("%w: %w", txn.ErrHeuristic, txn.ErrRolledBack), 0, "a person has to look"},
+		{txn.ErrNotFound, 0, "check the name"},
+		{txn.ErrConflict, 0, "txmgr inspect " + id.String()},
+		{txn.ErrNotActive, 0, "txmgr inspect " + id.String()},
+		{txn.ErrManaged, 0, "end the transaction"},
+		{txn.ErrWaitTimeout, 0, "wait again"},
+		{txn.ErrUnavailable, 0, "try again"},
+	} {
+		e := &txn.Error{Op: "run", ID: id, Cause: c.cause, Err: c.err}
+		next := e.Hint()
+		if !strings.Contains(next, c.want) || strings.Contains(next, "\n") {
+			t.Errorf("%v: %q, want %q", e, next, c.want)
+		}
+		if again := strings.Contains(next, "begin again"); again != (c.err == txn.ErrRolledBack) {
+			t.Errorf("%v: %q", e, next)
+		}
+	}
+	if next := (&txn.Error{Op: "begin", Err: txn.ErrInDoubt}).Hint(); !strings.HasSuffix(next, ": txmgr list") {
+		t.Errorf("without an id: %q", next)
+	}
+}

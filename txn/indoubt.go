@@ -1,0 +1,112 @@
+package txn
+
+import "time"
+
+// InDoubt is a transaction that a person may have to look at: one with a hazard, or
+// one that is decided, or delegated, and does not come to its end.
+type InDoubt struct {
+	Info
+	// Since is when it was decided, by the leader's wall clock.
+	Since time.Time `json:"since,omitzero"`
+	// Why says in a line what it is waiting for, or what went wrong.
+	Why string `json:"why"`
+}
+
+// Explanation is all that is known about one transaction, for a person who has to
+// decide what to do.
+type Explanation struct {
+	Transaction Info `json:"transaction"`
+	// Summary says in a few lines what was decided, when, why, and by which entry of
+	// the log.
+	Summary  []string      `json:"story"`
+	Branches []BranchProbe `json:"branches"`
+	Actions  []Action      `json:"choices"`
+	// Audit is what people did to it, oldest first.
+	Audit []AuditRecord `json:"audit"`
+}
+
+// BranchProbe is one branch and what its participant says about it now.
+type BranchProbe struct {
+	Branch      string `json:"branch"` // b1, b2 and so on
+	Participant string `json:"participant"`
+	// Prepared says that it is prepared there now, Since since when.
+	Prepared bool      `json:"prepared"`
+	Since    time.Time `json:"since,omitzero"`
+	// Outcome is committed, rolled-back, unknown, or empty when it has not ended or
+	// the participant cannot be asked.
+	Outcome string `json:"ending"`
+	// Detail says how that is known; Error why the participant could not be asked.
+	Detail  string   `json:"detail"`
+	Error   string   `json:"error,omitempty"`
+	Locks   []string `json:"locks"`
+	Waiters []string `json:"waiters"`
+	// Attempts are the latest calls that this leader made for it, oldest first.
+	Attempts []CallAttempt `json:"attempts"`
+	// EarlierAttempts is how many there were before those.
+	EarlierAttempts int `json:"earlier_attempts,omitempty"`
+}
+
+// CallAttempt is one call to a participant for one branch.
+type CallAttempt struct {
+	At   time.Time `json:"at"` // the leader's wall clock
+	Took Duration  `json:"took"`
+	Call string    `json:"call"` // prepare, commit, rollback or settle
+	// Result says for people what came of it; Failed that it has to be repeated.
+	Result string `json:"result"`
+	Failed bool   `json:"failed"`
+}
+
+// Action is something that a person could do, whether it is allowed, and why.
+type Action struct {
+	// Name is retry, commit, rollback or forget.
+	Name    string `json:"action"`
+	Allowed bool   `json:"allowed"`
+	Why     string `json:"why"`
+	Command string `json:"command,omitempty"` // to be pasted
+}
+
+// Resolution is what a person found out, or decided, about a transaction in doubt.
+//
+// An undecided transaction can be rolled back by it, and no more: only votes can
+// commit. Of a decided one it says how a branch really ended that cannot be asked,
+// or of which no proof can be had; when that is not what was decided, the branch
+// becomes a hazard that is no longer unknown.
+type Resolution struct {
+	Branch BranchID // zero: all that are in doubt
+	Commit bool     // committed; otherwise rolled back
+	Reason string   // required; at most 512 bytes
+	By     string   // who; at most 128 bytes
+}
+
+// AuditRecord is something that a person did, as the log has it.
+type AuditRecord struct {
+	Seq   uint64    `json:"seq"`
+	Time  time.Time `json:"time"` // the leader's wall clock
+	Tick  uint64    `json:"tick"`
+	Index uint64    `json:"index"` // the log's entry
+	// Action is resolve, rollback, forget, participant-add or participant-remove.
+	Action string `json:"action"`
+	ID     ID     `json:"id,omitzero"`
+	Branch string `json:"branch,omitempty"`
+	// Subject is what was done to what, for people: "b1 committed", "bank".
+	Subject string `json:"subject"`
+	By      string `json:"by"`
+	Reason  string `json:"reason"`
+}
+
+// AuditFilter chooses audit records. The zero filter chooses all.
+type AuditFilter struct {
+	ID    ID
+	Since time.Duration // at most this long ago; 0 means any
+	Limit int           // the newest; 0 means 1,000
+}
+
+// Check is one thing that was looked at to find out whether the coordinator,
+// or a participant, is fit.
+type Check struct {
+	Participant string `json:"participant"` // empty: the coordinator itself
+	Level       string `json:"level"`       // ok, warning or failure
+	Subject     string `json:"subject"`
+	Message     string `json:"found"`
+	Remedy      string `json:"fix"` // to be pasted; empty when there is nothing to do
+}

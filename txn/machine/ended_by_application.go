@@ -1,0 +1,65 @@
+package machine
+
+import (
+	"slices"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// EndedByApplication reports whether a branch was ended by statements of the application's own.
+func (t *Transaction) EndedByApplication() bool {
+	return slices.ContainsFunc(t.Branches, func(b TransactionBranch) bool { return b.Vote == txn.VoteEndedByApplication })
+}
+
+// markEndedByApplication takes the fact also after a rollback was decided, and of a branch that has
+// voted or ended: another application may have ended its branch before it heard of that.
+func (m *Machine) markEndedByApplication(c EndedByApplication) Result {
+	i, ok := m.find(c.ID)
+	if !ok {
+		return Result{Code: NotFound}
+	}
+	r := m.txs.at(i)
+	k := m.branch(r, c.Branch)
+	switch {
+	case k == 0:
+		return m.refuse(i, BadVote, c.Branch)
+	case len(c.Reason) > txn.MaxReason:
+		return m.answer(i, Malformed)
+	case m.branches.at(k).vote == txn.VoteEndedByApplication:
+		return m.answer(i, OK)
+	case r.state.Commits():
+		return m.answer(i, Decided)
+	}
+	r = m.txs.edit(i)
+	r.flags |= endedByApplication
+	m.branches.edit(k).vote = txn.VoteEndedByApplication
+	switch {
+	case r.is(delegated):
+		m.fx.Pending = append(m.fx.Pending, r.id) // its session will not come back with the end
+	case !r.state.Decided():
+		r.reason = storeString(&m.strings, c.Reason)
+		m.deadlines.Cancel(uint64(i), r.deadline)
+		m.decideRollback(i, txn.CauseVoteNo)
+	case r.isFinal():
+		m.retained.ring.Remove(r.id) // it comes back with the mark
+		m.loaded = 0
+		m.startRetention(i)
+	}
+	return m.answer(i, OK)
+}
+
+// SplitEndedByApplication gives the commands for the votes that say [txn.VoteEndedByApplication], and the
+// other votes. A [Vote] does not take the former.
+func SplitEndedByApplication(id txn.ID, votes []txn.BranchVote, reason string) (told []EndedByApplication, left []txn.BranchVote) {
+	if !slices.ContainsFunc(votes, func(v txn.BranchVote) bool { return v.Vote == txn.VoteEndedByApplication }) {
+		return nil, votes
+	}
+	for _, v := range votes {
+		if v.Vote == txn.VoteEndedByApplication {
+			told = append(told, EndedByApplication{ID: id, Branch: v.Branch, Reason: reason})
+		} else {
+			left = append(left, v)
+		}
+	}
+	return told, left
+}

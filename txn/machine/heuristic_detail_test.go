@@ -1,0 +1,26 @@
+package machine
+
+import (
+	"testing"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// TestAHazardThatIsReplacedIsNotStored: the detail of a branch whose end was unknown makes
+// room for that of its proof, and nothing stays when the transaction is forgotten.
+func TestAHazardThatIsReplacedIsNotStored(t *testing.T) {
+	m := (scenario{make: []Command{
+		begin, commit,
+		ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicHazard, Detail: "the log was cut"},
+	}}).build(t)
+	cells := m.strings.len()
+	do(t, m, ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicRollback, Detail: "it is not there"})
+	if x, _ := m.Get(one); x.Branches[0].Detail != "it is not there" || m.strings.len() != cells {
+		t.Errorf("detail %q; %d cells, %d before", x.Branches[0].Detail, m.strings.len(), cells)
+	}
+	do(t, m, ReportCompletion{one, []txn.CompletionReport{{Branch: 2, State: txn.BranchCommitted}}}, Forget{ID: one, Reason: "paid by hand"})
+	m.Apply(Entry{Tick: 1 << 40})
+	if m.strings.len() != 0 || m.branches.len() != 0 || m.txs.len() != 0 {
+		t.Errorf("left behind: %d cells, %d branches, %d records", m.strings.len(), m.branches.len(), m.txs.len())
+	}
+}

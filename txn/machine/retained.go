@@ -1,0 +1,157 @@
+package machine
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/txmgr/txmgr/timeout/hashbelt"
+	"github.com/txmgr/txmgr/timeout/survival"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// The retention is divided into steps: what finishes in one falls off together. There are retentionSteps, or more if one
+// would be longer than longestStep, since by what finishes in a step there may be too many outcomes; but no more than
+// mostSteps. All this is part of what the log means, and never changes.
+const (
+	retentionSteps = 240
+	maxStep        = 15 * time.Second
+	maxSteps       = 60_000
+)
+
+// retained are the finished outcomes without a hazard, on a belt. Its ring turns once in every step, so that one container has
+// what finished in one step.
+type retained struct {
+	ring    *hashbelt.Ring[txn.ID, outcome]
+	step    survival.Tick // ticks
+	limit   uint64        // so many stay when others go before their time
+	sharing *sharing
+}
+
+// sharing is what arenas know of snapshots.
+type sharing struct {
+	snapshots *atomic.Int32 // that may still be read
+	epoch     uint64        // counts snapshots
+}
+
+// newRetained gives an empty belt at a tick. n rotations are more than the retention, also for what finishes last in a step.
+func newRetained(boot Bootstrap, tick survival.Tick, snapshots *atomic.Int32) retained {
+	k := retained{step: 1, limit: boot.Retain, sharing: &sharing{snapshots: snapshots}}
+	n := survival.Tick(1)
+	if boot.Interval > 0 && boot.Retention >= boot.Interval {
+		ticks := survival.Tick(boot.Retention / boot.Interval)
+		k.step = stepLength(ticks, survival.Tick(maxStep/boot.Interval))
+		n = (ticks+k.step-2)/k.step + 1
+	}
+	// There are at least one and at most two more containers than steps, which a ring accepts.
+	k.ring, _ = hashbelt.NewRing(int(n), k.rotationAt(tick), func() hashbelt.Container[txn.ID, outcome] { return &arena{sharing: k.sharing} })
+	return k
+}
+
+// stepLength is the length of a step of a retention, in ticks.
+func stepLength(retention, longest survival.Tick) survival.Tick {
+	step := (retention-1)/retentionSteps + 1
+	return max(min(step, longest), (retention-1)/maxSteps+1)
+}
+
+// snapshotChunks gives the chunks as they are now. The caller has counted itself among the snapshots before.
+func (k *retained) snapshotChunks() (all []chunk) {
+	k.sharing.epoch++
+	n := 0
+	for _, c := range k.ring.Containers() {
+		n += len(c.(*arena).chunks)
+	}
+	all = make([]chunk, 0, n)
+	for _, c := range k.ring.Containers() {
+		all = append(all, c.(*arena).chunks...)
+	}
+	return all
+}
+
+// rotationAt is how often the ring has turned at a tick.
+func (k *retained) rotationAt(tick survival.Tick) survival.Tick { return tick / k.step }
+
+// dropAt is when what finished at a tick falls off. What earlier releases had not dropped in time goes at the next turn.
+func (k *retained) dropAt(ended survival.Tick) survival.Tick {
+	return max(k.ring.Front()-(k.ring.Now()-k.rotationAt(ended)), k.ring.Now()+1)
+}
+
+// advance drops what is over at a tick: whole containers, unread.
+func (k *retained) advance(tick survival.Tick) {
+	for turn := k.rotationAt(tick); k.ring.Advance(turn) != nil; {
+	}
+}
+
+// trim drops the oldest as long as enough are left without them.
+func (k *retained) trim() {
+	for k.overLimit() && k.ring.TakeFirst() != nil {
+	}
+}
+
+// overLimit reports whether enough are left without those that fall off next. What finishes in the present step stays.
+func (k *retained) overLimit() bool {
+	if uint64(k.ring.Len()) < k.limit {
+		return false
+	}
+	next, _ := k.ring.Next()
+	return next < k.ring.Front() && uint64(k.ring.Len()-k.dueCount()) >= k.limit
+}
+
+// dueCount is how many outcomes fall off next.
+func (k *retained) dueCount() int {
+	for _, c := range k.ring.Containers() {
+		return c.Len()
+	}
+	return 0
+}
+
+// oldest is the outcome that finished first.
+func (k *retained) oldest() (o outcome, ok bool) {
+	for _, c := range k.ring.Containers() {
+		for _, o := range c.All() {
+			return o, true
+		}
+	}
+	return nil, false
+}
+
+// retain encodes a transaction that has finished without a hazard, or whose hazard is over, onto the belt, and gives its record
+// back.
+func (m *Machine) retain(i uint32) {
+	r := m.txs.at(i)
+	m.scratch = m.appendOutcome(m.scratch[:0], r)
+	// What has a record is not on the belt. At the end of time, and behind a thousand million outcomes, it is let go.
+	_ = m.retained.ring.AddNew(r.id, m.scratch, m.retained.dropAt(r.ended))
+	m.drop(i)
+}
+
+// flushRetained ends what is about outcomes in a command: what is closed by now goes onto the belt, and what is not any more
+// comes off.
+func (m *Machine) flushRetained() {
+	for _, i := range m.toRetain {
+		if m.txs.at(i).isFinal() {
+			m.retain(i)
+		}
+	}
+	m.toRetain = m.toRetain[:0]
+	if m.loaded == 0 {
+		return
+	}
+	if r := m.txs.at(m.loaded); r.isFinal() {
+		m.drop(m.loaded)
+	} else {
+		m.retained.ring.Remove(r.id)
+	}
+	m.loaded = 0
+}
+
+// loadRetained makes a record of an outcome, for one command. The belt still has the outcome: see settleKept.
+func (m *Machine) loadRetained(id txn.ID) (i uint32, ok bool) {
+	o, _, ok := m.retained.ring.Get(id)
+	if !ok {
+		return 0, false
+	}
+	v := m.stateView()
+	v.expandOutcome(id, o, &m.decodeBuf)
+	m.loaded, _ = m.restore(&m.decodeBuf) // what was a record can be one
+	return m.loaded, true
+}

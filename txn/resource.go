@@ -1,0 +1,189 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+)
+
+// Resource is the application's own session of one branch: it did the work, and
+// it votes. The calls come one at a time: at most one Prepare, then at most one
+// of Commit and Rollback, then Release.
+type Resource interface {
+	// Prepare makes the branch ready to go either way and votes. [VoteNo] means
+	// that it has rolled back already; the error is the reason. An error with
+	// any other vote means that it is not known what happened, and the transaction is
+	// rolled back; one that is [ErrEndedByApplication], as one with [VoteEndedByApplication], says
+	// that the application's own statements ended the branch. After [VoteReadOnly] and [VoteNo] only Release follows.
+	Prepare(ctx context.Context) (Vote, error)
+	// Commit commits what was prepared. Nil means: committed, durably. After an
+	// error the coordinator finishes the branch.
+	Commit(ctx context.Context) error
+	// Rollback undoes the work, prepared or not. Nil means: it has, and will
+	// have, no effect. After an error the coordinator finishes the branch;
+	// [ErrEndedByApplication] is as of Prepare.
+	Rollback(ctx context.Context) error
+	// Release gives up what the session holds and decides nothing: what is
+	// prepared stays prepared for the coordinator. It is called once, last, and
+	// right after Prepare when the outcome could not be learnt.
+	Release()
+}
+
+// OnePhaseCommitter is implemented by a [Resource] that can commit its branch alone, without
+// a prepare, when it is the transaction's only one. The coordinator has delegated
+// the decision to the branch by then, and finds out how it ended if the session
+// does not tell.
+type OnePhaseCommitter interface {
+	// OnePhase reports whether this session can do so, and will be able to prove
+	// afterwards how it ended.
+	OnePhase() bool
+	// CommitOnePhase commits what was not prepared. [BranchCommitted]: durably.
+	// [BranchRolledBack]: surely not, and never; the error is the reason. Any
+	// other state comes with an error and means that it is not known. Only Release
+	// follows.
+	CommitOnePhase(ctx context.Context) (BranchState, error)
+}
+
+// EnlistFunc enlists the branch that is being joined: session and payload as in
+// [Enlistment]. It must have returned before the first work of the session.
+type EnlistFunc func(ctx context.Context, session string, payload []byte) (Branch, error)
+
+// Join gives the transaction's session at a participant. The first call opens
+// it; every later one gets the same, and waits while it is being opened. When
+// open fails, the next call tries again.
+//
+// [ErrNotActive]: the transaction has been ended. [ErrConflict]: the participant
+// was joined with a session of another type.
+func Join[S Resource](ctx context.Context, tx *Tx, participant string, open func(context.Context, EnlistFunc) (S, error)) (S, error) {
+	var none S
+	for {
+		en, first := tx.enroll(participant)
+		switch {
+		case en == nil:
+			return none, tx.notActive("join " + participant)
+		case first:
+			return openResource(ctx, tx, en, open)
+		}
+		if err := en.waitOpened(ctx); err != nil {
+			return none, fmt.Errorf("join %s, which is being opened: %w", participant, err)
+		}
+		if en.resource == nil {
+			continue // its opener failed and took it off the list
+		}
+		s, ok := en.resource.(S)
+		if !ok {
+			return none, &Error{Op: "join " + participant, ID: tx.ID(), Err: ErrConflict, Detail: fmt.Sprintf("already joined by a %T", en.resource)}
+		}
+		return s, nil
+	}
+}
+
+// openResource opens the session of a place that was just taken.
+func openResource[S Resource](ctx context.Context, tx *Tx, en *enrollment, open func(context.Context, EnlistFunc) (S, error)) (s S, err error) {
+	var session Resource // stays nil when open fails or panics
+	defer func() {
+		if tx.finishEnroll(en, session) || session == nil {
+			return
+		}
+		ctx, cancel := detachedContext(ctx)
+		defer cancel()
+		_ = session.Rollback(ctx) // the coordinator finishes it otherwise
+		session.Release()
+		err = tx.notActive("join " + en.participant)
+	}()
+	s, err = open(ctx, func(ctx context.Context, session string, payload []byte) (Branch, error) {
+		b, err := tx.m.Enlist(ctx, tx.ID(), Enlistment{Participant: en.participant, SessionRef: session, Payload: payload})
+		en.branch = b
+		return b, err
+	})
+	if err == nil {
+		session = s
+	}
+	return s, err
+}
+
+// enrollment is a participant's place in a transaction. Its opener writes branch and
+// session before it closes open, session under the lock of the transaction; the
+// last four belong to whoever ends the transaction.
+type enrollment struct {
+	participant        string
+	opened             chan struct{} // closed when opening is over
+	branch             Branch
+	resource           Resource // nil: still being opened, or opening failed
+	vote               Vote
+	prepareErr         error                 // of Prepare
+	endedByApplication atomic.Pointer[error] // what the session said when it had been ended by hand
+	outcome            BranchState           // zero: the coordinator has to see to it
+}
+
+// waitOpened returns when opening is over. When it is, a context that has ended makes
+// no difference.
+func (en *enrollment) waitOpened(ctx context.Context) error {
+	select {
+	case <-en.opened:
+		return nil
+	default:
+	}
+	select {
+	case <-en.opened:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// rollback reports whether the session has surely rolled back.
+func (en *enrollment) rollback(ctx context.Context) bool {
+	if en.vote == VoteReadOnly || en.vote == VoteNo {
+		return true // it has nothing left to undo
+	}
+	err := en.resource.Rollback(ctx)
+	en.noteEndedByApplication(err)
+	return err == nil
+}
+
+// noteEndedByApplication remembers an error of the session that says it was ended by hand.
+func (en *enrollment) noteEndedByApplication(err error) {
+	if errors.Is(err, ErrEndedByApplication) {
+		err = fmt.Errorf("%s: %w", en.participant, err)
+		en.endedByApplication.CompareAndSwap(nil, &err)
+	}
+}
+
+// enroll finds the participant's place, or takes a new one. It is nil when the
+// transaction has been ended.
+func (tx *Tx) enroll(participant string) (en *enrollment, first bool) {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	if tx.ended {
+		return nil, false
+	}
+	for _, en := range tx.enrollments {
+		if en.participant == participant {
+			return en, false
+		}
+	}
+	en = &enrollment{participant: participant, opened: make(chan struct{})}
+	tx.enrollments = append(tx.enrollments, en)
+	return en, true
+}
+
+// finishEnroll ends the opening of a member. It is false when the transaction has been
+// ended without waiting for it.
+func (tx *Tx) finishEnroll(en *enrollment, s Resource) bool {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	for i, other := range tx.enrollments {
+		if other != en {
+			continue
+		}
+		if en.resource = s; s == nil {
+			tx.enrollments = append(tx.enrollments[:i:i], tx.enrollments[i+1:]...)
+		}
+		close(en.opened)
+		return true
+	}
+	close(en.opened)
+	return false
+}
