@@ -81,7 +81,7 @@ var ofOwnStatements = []plant{
 		file:   "participant/mariadb/vote.go",
 		old:    "if err == nil || prepared {",
 		bug:    "if err == nil || !prepared {",
-		pkg:    "participant/mariadb", test: "TestTypedEndWhoseAnswerIsLost", says: "told commit tx_",
+		pkg:    "participant/mariadb", test: "TestTypedEndWhoseAnswerIsLost", says: "returns boom: told run tx_",
 	},
 	{
 		name:   "mariadb: a lost commit in one phase is settled whatever was sent",
